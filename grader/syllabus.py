@@ -1,0 +1,115 @@
+"""The course as data: chapters, exercises, points and hints, read from exercises/syllabus.toml."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXERCISES = ROOT / "exercises"
+SOLUTIONS = ROOT / "solutions"
+TESTS = ROOT / "tests"
+
+
+class UnknownName(ValueError):
+    """Nobody in the syllabus has this name; the message offers the nearest."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    name: str
+    chapter: str  # the chapter's id, "ch03"
+    module: str  # the chapter's module, "ch03_attention"
+    points: float
+    promise: str
+    why: str
+    unlocks: str
+    hints: tuple[str, ...]
+    forbids: tuple[str, ...]  # the chapter's and its own
+
+
+@dataclass(frozen=True)
+class Chapter:
+    id: str
+    name: str
+    title: str
+    about: str
+    exercises: tuple[Exercise, ...] = field(default=())
+
+    @property
+    def number(self) -> int:
+        return int(self.id.removeprefix("ch"))
+
+    @property
+    def points(self) -> float:
+        return sum(exercise.points for exercise in self.exercises)
+
+
+@dataclass(frozen=True)
+class Syllabus:
+    chapters: tuple[Chapter, ...]
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
+
+    def exercise(self, name: str) -> Exercise:
+        """The exercise of that name; UnknownName, with the nearest ones, where there is none."""
+        for exercise in self.exercises:
+            if exercise.name == name:
+                return exercise
+        raise UnknownName(_unknown("exercise", name, [exercise.name for exercise in self.exercises]))
+
+    def chapter(self, name: str) -> Chapter:
+        """The chapter called "ch03", "3" or "ch03_attention"."""
+        wanted = name.strip().lower()
+        for chapter in self.chapters:
+            if wanted in (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}"):
+                return chapter
+        raise UnknownName(_unknown("chapter", name, [c.name for c in self.chapters] + [c.id for c in self.chapters]))
+
+    def find(self, name: str) -> Exercise | Chapter:
+        """An exercise or a chapter, whichever has that name."""
+        for look in (self.exercise, self.chapter):
+            try:
+                return look(name)
+            except UnknownName:
+                continue
+        names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
+        raise UnknownName(_unknown("exercise or chapter", name, names))
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    folded = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.5)
+    offer = " or ".join(folded[word] for word in near)
+    return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` names them all")
+
+
+@cache
+def load_syllabus(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
+    """Read the syllabus once; every part of the kit shares the result."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Syllabus(tuple(_chapter(entry) for entry in data["chapter"]))
+
+
+def _chapter(entry: dict) -> Chapter:
+    shared = tuple(entry.get("forbids", ()))
+    exercises = tuple(
+        Exercise(
+            name=item["name"],
+            chapter=entry["id"],
+            module=entry["name"],
+            points=item["points"],
+            promise=item["promise"],
+            why=item["why"],
+            unlocks=item["unlocks"],
+            hints=tuple(item["hints"]),
+            forbids=shared + tuple(item.get("forbids", ())),
+        )
+        for item in entry.get("exercise", ())
+    )
+    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises)

@@ -1,0 +1,43 @@
+"""What graded tests draw from: sizes that never coincide, tensors at a healthy scale, words, texts, padded batches.
+
+Hypothesis draws sizes and one seed; the numbers themselves come from torch, so an example is cheap and shrinks by its sizes.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from grader.comparing import sizes
+from hypothesis import strategies as st
+from torch import Tensor
+
+seeds = st.integers(0, 9999)
+
+
+@st.composite
+def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[int, int]) -> SimpleNamespace:
+    """A size for each name, no two alike, within least..most (or a range of its own): `distinct("B", "T", V=(9, 13))`."""
+    taken: list[int] = []
+    for name in names + tuple(name for name in ranges if name not in names):
+        low, high = ranges.get(name, (least, most))
+        taken.append(draw(st.sampled_from([size for size in range(low, high + 1) if size not in taken])))
+    chosen = SimpleNamespace(**dict(zip(names + tuple(name for name in ranges if name not in names), taken)))
+    sizes(**vars(chosen))
+    return chosen
+
+
+def tensor(seed: int, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Normal numbers of standard deviation `scale`; the same seed and shape always give the same."""
+    generator = torch.Generator().manual_seed(seed * 7919 + sum((i + 1) * n for i, n in enumerate(shape)))
+    return (torch.randn(*shape, generator=generator, dtype=torch.float64) * scale).to(dtype)
+
+
+def token_ids(seed: int, *shape: int, vocab: int, least: int = 0) -> Tensor:
+    """Token ids in least..vocab-1."""
+    generator = torch.Generator().manual_seed(seed * 7907 + sum((i + 1) * n for i, n in enumerate(shape)))
+    return torch.randint(least, vocab, shape, generator=generator)
+
+
+words = st.text(alphabet="abcdeéñü", min_size=1, max_size=4)
+texts = st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=12)
