@@ -1,0 +1,184 @@
+"""The text of a chapter: reading it as Python would, and finding one exercise's definition in it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.files import write_whole
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class SourceProblem(ValueError):
+    """A chapter that cannot be read or understood; the message is one sentence naming file and line."""
+
+    def __init__(self, message: str, *, file: str = "", line: int | None = None):
+        super().__init__(message)
+        self.file = file
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One definition in a module: its decorators and the comment lines directly above it belong to it."""
+
+    name: str
+    start: int  # the first line, counted from 1
+    end: int  # the last line
+    text: str  # those lines, line ends included
+    line: int  # the line of `def` or `class`
+
+
+def read_source(path: Path) -> str:
+    """The text of a Python file, without its byte order mark and with its own line ends. SourceProblem where that fails."""
+    return decode_source(read_bytes(path), path.name)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's bytes; SourceProblem where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SourceProblem(f"there is no file {path.name} in {path.parent}", file=path.name) from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise SourceProblem(f"{path.name} cannot be read: {reason}", file=path.name) from None
+
+
+def decode_source(data: bytes, file: str = "the file") -> str:
+    """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines."""
+    encoding = _encoding(data, file)
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{file}, line {line}: byte {data[error.start]:#04x} is not valid {error.encoding.upper()}; save the file as UTF-8"
+        raise SourceProblem(message, file=file, line=line) from None
+
+
+def write_source(path: Path, text: str) -> None:
+    """Write `text` whole, in the encoding (and with the byte order mark) the file at `path` already has. OSError where it fails."""
+    data = path.read_bytes() if path.exists() else b""
+    try:
+        encoded = text.encode(_encoding(data, path.name))
+    except (SourceProblem, UnicodeEncodeError):
+        encoded = text.encode("utf-8")
+    write_whole(path, encoded)
+
+
+def parse(text: str, file: str = "the file") -> ast.Module:
+    """The module's syntax tree; SourceProblem, in plain words, where the text is not Python."""
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise SourceProblem(f"{file}, line {line}: there is a null byte in it; save the file as plain text", file=file, line=line)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, filename=file)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        raise SourceProblem(f"{file}, line {line}: {_plain(error)}", file=file, line=line) from None
+    except (RecursionError, MemoryError):
+        raise SourceProblem(f"{file} is nested too deeply for Python to read", file=file) from None
+
+
+def definition(text: str, name: str, file: str = "the file") -> Segment:
+    """The definition of `name` at the top level of `text` (the last, where there are several). SourceProblem where there is none."""
+    found = find_definition(text, name, file)
+    if found is None:
+        raise SourceProblem(f"{file} does not define {name}", file=file)
+    return found
+
+
+def find_definition(text: str, name: str, file: str = "the file") -> Segment | None:
+    """Like `definition`, and None where there is none."""
+    tree = parse(text, file)
+    lines = split_lines(text)
+    found, previous = None, 0
+    for node in tree.body:
+        if name in bound_names(node):
+            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+            start = first
+            while start - 1 > previous and lines[start - 2].startswith("#"):
+                start -= 1
+            found = Segment(name, start, node.end_lineno, "".join(lines[start - 1 : node.end_lineno]), node.lineno)
+        previous = node.end_lineno
+    return found
+
+
+def definitions(text: str, file: str = "the file") -> dict[str, int]:
+    """The functions and classes at the top level, each with its line."""
+    return {node.name: node.lineno for node in parse(text, file).body if isinstance(node, Definition)}
+
+
+def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
+    """`text` with the definition of `name` exchanged for `new`."""
+    segment = definition(text, name, file)
+    lines = split_lines(text)
+    ending = newline_of(text)
+    before, after = "".join(lines[: segment.start - 1]), "".join(lines[segment.end :])
+    return before + _with_ending(new, ending).rstrip("\r\n") + ending + after
+
+
+def append_definition(text: str, new: str) -> str:
+    """`text` with `new` after everything else: what it defines takes the place of what stood before."""
+    ending = newline_of(text)
+    body = text.rstrip("\r\n \t")
+    gap = ending * 3 if body else ""
+    return body + gap + _with_ending(new, ending).strip("\r\n") + ending
+
+
+def bound_names(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module's top level defines or assigns (imports do not count)."""
+    if isinstance(node, Definition):
+        return {node.name}
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets = [node.target]
+    else:
+        return set()
+    return {leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)}
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines as Python counts them, line ends kept (str.splitlines also breaks at form feeds and the like)."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text)
+
+
+def newline_of(text: str) -> str:
+    """The line end that `text` uses."""
+    found = re.search(r"\r\n|\r|\n", text)
+    return found.group() if found else "\n"
+
+
+def _with_ending(text: str, ending: str) -> str:
+    return re.sub(r"\r\n|\r|\n", lambda _: ending, text)
+
+
+def _encoding(data: bytes, file: str) -> str:
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        if data.startswith(BOM_UTF8) or "unknown encoding" in str(error):
+            message = f"{file}, line 1: {error.msg or 'unknown encoding'}; save the file as UTF-8 and drop the coding line"
+        else:
+            message = f"{file} is not UTF-8 and declares no other encoding; save the file as UTF-8"
+        raise SourceProblem(message, file=file, line=1) from None
+
+
+def _plain(error: SyntaxError) -> str:
+    reason = (error.msg or "invalid syntax").rstrip(".")
+    if isinstance(error, TabError):
+        return "tabs and spaces are mixed in the indentation; use four spaces"
+    if isinstance(error, IndentationError):
+        return f"the indentation does not fit ({reason})"
+    shown = (error.text or "").strip()
+    return f"this is not Python ({reason})" + (f": {shown[:60]}" if shown else "")
