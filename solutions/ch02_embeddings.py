@@ -1,0 +1,119 @@
+"""Chapter 2: numbers become vectors, and vectors know where they stand.
+
+B batch, T positions, D = d_model. Batch first, always: ids are (B, T), vectors (B, T, D).
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class TokenEmbedding(nn.Module):
+    """A table with one row per token: ids (B, T) -> vectors (B, T, D).
+
+    The table is the parameter `weight`, (vocab_size, d_model); it starts random, so that no two tokens begin alike.
+    With scale=True every vector is multiplied by sqrt(d_model).
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, scale: bool = False):
+        super().__init__()
+        # TODO 1: make the parameter `weight`, (vocab_size, d_model), of small random numbers
+        # TODO 2: keep the factor forward will need: sqrt(d_model) with scale=True, else 1
+        ### BEGIN SOLUTION
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))
+        self.factor = math.sqrt(d_model) if scale else 1.0
+        ### END SOLUTION
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up each id's row: (B, T) -> (B, T, D)."""
+        # TODO 3: pick row ids[b, t] of `weight` for every b and t
+        # TODO 4: multiply by the factor
+        ### BEGIN SOLUTION
+        rows = self.weight[ids]  # (B, T, D)
+        return rows * self.factor
+        ### END SOLUTION
+
+
+class LearnedPositions(nn.Module):
+    """A table with one trained row per position, added to the vectors that stand there.
+
+    The table is the parameter `weight`, (max_len, d_model).
+    """
+
+    def __init__(self, max_len: int, d_model: int):
+        super().__init__()
+        # TODO 1: make the parameter `weight`, (max_len, d_model), of small random numbers
+        ### BEGIN SOLUTION
+        self.weight = nn.Parameter(torch.randn(max_len, d_model) * 0.02)
+        ### END SOLUTION
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add row start + t to position t of every sequence: (B, T, D) -> (B, T, D), in x's dtype.
+
+        Raises ValueError, naming max_len, when the last position, start + T - 1, is not in the table.
+        """
+        # TODO 2: raise ValueError when start + T is more than max_len
+        # TODO 3: take rows start up to start + T, in x's dtype
+        # TODO 4: add them to a new tensor, the same rows for every sequence of the batch
+        ### BEGIN SOLUTION
+        max_len = self.weight.size(0)
+        end = start + x.size(1)
+        if end > max_len:
+            raise ValueError(f"positions {start} to {end - 1} are asked for, but max_len is {max_len}")
+        rows = self.weight[start:end].to(x.dtype)  # (T, D)
+        return x + rows  # (B, T, D)
+        ### END SOLUTION
+
+
+def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
+    """A fixed table of waves, one row per position: float32, (max_len, d_model).
+
+    For the columns 2i and 2i + 1 of row p the angle is p * 10000^(-2i / d_model): column 2i holds its sine, column 2i + 1
+    its cosine. With odd d_model the last column is a sine without its cosine.
+    """
+    # TODO 1: the positions 0 ... max_len - 1 as a column, (max_len, 1)
+    # TODO 2: the frequencies 10000^(-2i / d_model), one for each even column 2i
+    # TODO 3: all the angles, by broadcasting: one row per position, one column per frequency
+    # TODO 4: sines into the even columns, cosines into the odd ones (one fewer when d_model is odd)
+    ### BEGIN SOLUTION
+    position = torch.arange(max_len, dtype=torch.float32).unsqueeze(1)  # (max_len, 1)
+    even = torch.arange(0, d_model, 2, dtype=torch.float32)  # 0, 2, 4, ...: the columns 2i
+    frequency = 10000.0 ** (-even / d_model)  # (ceil(D / 2),)
+    angle = position * frequency  # (max_len, ceil(D / 2))
+    table = torch.empty(max_len, d_model, dtype=torch.float32)
+    table[:, 0::2] = torch.sin(angle)
+    table[:, 1::2] = torch.cos(angle[:, : d_model // 2])
+    return table
+    ### END SOLUTION
+
+
+class SinusoidalPositions(nn.Module):
+    """The table of waves as a layer: nothing to train, nothing to save, and it moves with the model.
+
+    It has no parameter. The table is a buffer outside the state dict, for it can always be computed again.
+    """
+
+    def __init__(self, max_len: int, d_model: int):
+        super().__init__()
+        # TODO 1: register sinusoidal_positions(max_len, d_model) as a buffer that is not in the state dict
+        ### BEGIN SOLUTION
+        self.register_buffer("table", sinusoidal_positions(max_len, d_model), persistent=False)
+        ### END SOLUTION
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add row start + t of the table to position t of every sequence: (B, T, D) -> (B, T, D), in x's dtype.
+
+        Raises ValueError, naming max_len, when the last position, start + T - 1, is not in the table.
+        """
+        # TODO 2: raise ValueError when start + T is more than max_len
+        # TODO 3: take rows start up to start + T, in x's dtype
+        # TODO 4: add them to a new tensor, the same rows for every sequence of the batch
+        ### BEGIN SOLUTION
+        max_len = self.table.size(0)
+        end = start + x.size(1)
+        if end > max_len:
+            raise ValueError(f"positions {start} to {end - 1} are asked for, but max_len is {max_len}")
+        rows = self.table[start:end].to(x.dtype)  # (T, D)
+        return x + rows  # (B, T, D)
+        ### END SOLUTION
