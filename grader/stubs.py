@@ -1,0 +1,183 @@
+"""Solutions become stubs: what the learner starts from, made from the reference and never by hand."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.files import problem, write_whole
+from grader.source import SourceProblem, parse, read_source, split_lines, write_source
+from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+
+BEGIN = "### BEGIN SOLUTION"
+END = "### END SOLUTION"
+LOCK = ".stubs.toml"
+
+YOUR_TURN = """\
+Your turn: put your own code in place of each `raise NotImplementedError`, from the top down. The TODO steps say what to
+do, the lesson {name}.md says why, and `headway check` says how far you are.
+"""
+
+LOCK_HEADER = """\
+# Made by `headway stubs`: the fingerprint (sha256) of every stub as it was made. A chapter whose fingerprint is another
+# has been worked on, and is never overwritten.
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one chapter's stub: "written", "unchanged", "kept" (somebody worked on it) or "failed"."""
+
+    chapter: str
+    state: str
+    sentence: str
+
+
+def stub_text(solution: str, name: str) -> str:
+    """The stub of the chapter `name`: solution blocks become `raise NotImplementedError`, a block at the margin goes."""
+    file = f"{name}.py"
+    lines, out, opened = split_lines(solution), [], 0
+    for number, line in enumerate(lines, start=1):
+        mark = line.strip()
+        if mark == BEGIN:
+            if opened:
+                raise SourceProblem(f"{file}, line {number}: {BEGIN} inside the block that begins in line {opened}", file=file, line=number)
+            opened = number
+            indent = line[: len(line) - len(line.lstrip())]
+            if indent:
+                out.append(f"{indent}raise NotImplementedError\n")
+        elif mark == END:
+            if not opened:
+                raise SourceProblem(f"{file}, line {number}: {END} without {BEGIN} above it", file=file, line=number)
+            opened = 0
+        elif not opened:
+            out.append(line)
+    if opened:
+        raise SourceProblem(f"{file}, line {opened}: {BEGIN} without {END} below it", file=file, line=opened)
+    text = re.sub(r"\n{4,}", "\n\n\n", re.sub(r"\r\n?", "\n", "".join(out)))
+    tree = parse(text, f"the stub of {file}")
+    _refuse_loose_raises(tree, file)
+    return _with_docstring(text, tree, name).rstrip("\n") + "\n"
+
+
+def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
+    """The stub of a chapter, made from its solution; SourceProblem where there is none."""
+    return stub_text(read_source(solutions / f"{module}.py"), module)
+
+
+def fingerprint(text: str) -> str:
+    """sha256 of a stub, the same whatever line ends a checkout gave it."""
+    return hashlib.sha256(re.sub(r"\r\n?", "\n", text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[Outcome]:
+    """Write the stubs that nobody has worked on, and the lock; one outcome a chapter."""
+    locked, outcomes = read_lock(exercises), []
+    made = dict(locked)
+    for module in _modules(modules):
+        if not (solutions / f"{module}.py").exists():
+            continue
+        try:
+            text = reference_stub(module, solutions)
+            outcome = _write_one(exercises / f"{module}.py", module, text, locked.get(module))
+        except SourceProblem as error:
+            outcome = Outcome(module, "failed", str(error))
+        except OSError as error:
+            outcome = Outcome(module, "failed", problem(error, f"write {exercises.name}/{module}.py"))
+        else:
+            made[module] = fingerprint(text)
+        outcomes.append(outcome)
+    if made != locked:
+        try:
+            write_whole(exercises / LOCK, LOCK_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
+        except OSError as error:
+            outcomes.append(Outcome(LOCK, "failed", problem(error, f"write {exercises.name}/{LOCK}")))
+    return outcomes
+
+
+def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
+    """What is out of step between solutions, stubs and lock: one sentence each, none where all is well."""
+    problems = []
+    locked = read_lock(exercises)
+    for module in _modules(modules):
+        if not (solutions / f"{module}.py").exists():
+            continue
+        shown = f"{exercises.name}/{module}.py"
+        try:
+            wanted = fingerprint(reference_stub(module, solutions))
+            if not (exercises / f"{module}.py").exists():
+                problems.append(f"{shown} is missing; `headway stubs` makes it")
+                continue
+            present = fingerprint(read_source(exercises / f"{module}.py"))
+        except SourceProblem as error:
+            problems.append(str(error))
+            continue
+        if present == wanted and locked.get(module) == wanted:
+            continue
+        if present in (wanted, locked.get(module)):
+            problems.append(f"{shown} is behind its solution; run `headway stubs`")
+        else:
+            problems.append(f"{shown} has been worked on, so it is not the stub; `headway reset {module[:4]}` brings the stub back")
+    return problems
+
+
+def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
+    """The fingerprint of each stub when it was made; an unreadable lock counts as empty, and then nothing is overwritten."""
+    try:
+        data = tomllib.loads((exercises / LOCK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {name: value for name, value in data.items() if isinstance(value, str)}
+
+
+def is_untouched(module: str, exercises: Path = EXERCISES) -> bool:
+    """Whether a chapter is still the stub it began as."""
+    try:
+        return fingerprint(read_source(exercises / f"{module}.py")) == read_lock(exercises).get(module)
+    except SourceProblem:
+        return False
+
+
+def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcome:
+    shown = f"{path.parent.name}/{path.name}"
+    if path.exists():
+        try:
+            present = fingerprint(read_source(path))
+        except SourceProblem:
+            present = ""
+        if present == fingerprint(text):
+            return Outcome(module, "unchanged", f"{shown} is the stub already")
+        if present != locked:
+            return Outcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
+        write_source(path, text)
+    else:
+        write_whole(path, text)
+    return Outcome(module, "written", f"{shown} written")
+
+
+def _modules(modules: Iterable[str] | None) -> list[str]:
+    return list(modules) if modules is not None else [chapter.name for chapter in load_syllabus().chapters]
+
+
+def _refuse_loose_raises(tree: ast.Module, file: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
+            message = f"{file}: a solution block in class {node.name} stands outside its methods; each method needs its own"
+            raise SourceProblem(message, file=file)
+
+
+def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
+    turn = YOUR_TURN.format(name=name)
+    if ast.get_docstring(tree) is None:
+        return f'"""{name}\n\n{turn}"""\n\n{text}'
+    lines = split_lines(text)
+    end = tree.body[0].end_lineno
+    head = "".join(lines[:end]).rstrip()
+    if not head.endswith('"""'):
+        raise SourceProblem(f'{name}.py, line {end}: close the module\'s docstring with """ on a line of its own', file=f"{name}.py", line=end)
+    return head.removesuffix('"""').rstrip() + f'\n\n{turn}"""\n' + "".join(lines[end:])
