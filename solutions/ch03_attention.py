@@ -1,7 +1,7 @@
 """Chapter 3: who listens to whom.
 
-Every position asks a question (its query), shows a label (its key) and has something to say (its value). A query is held against every
-key; the better they match, the more of that key's value flows into the answer.
+Every position asks a question (its query), shows a label (its key) and has something to say (its value). A query is held
+against every key; the better they match, the more of that key's value flows into the answer.
 
     B batch    T positions    D = d_model    H = n_heads    d_head = D / H
     a mask is boolean, and True means "may attend"
@@ -18,10 +18,10 @@ from torch import Tensor, nn
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice sums to 1.
 
-    Shape and dtype are those of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0; a slice of nothing
-    but -inf gets zeros, not NaN, and its gradient is finite too.
+    Shape and dtype are those of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0; a slice
+    of nothing but -inf gets zeros, not NaN, and its gradient is finite too.
     """
-    # TODO 1: subtract each slice's largest entry, which changes no weight; a slice of nothing but -inf has none to subtract: use 0
+    # TODO 1: subtract each slice's largest entry, which changes no weight (0 where a slice is nothing but -inf)
     # TODO 2: exponentiate; the largest number is now e^0 = 1
     # TODO 3: divide by the sum along `dim`; where the sum is 0, divide by 1
     ### BEGIN SOLUTION
@@ -36,12 +36,12 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
     """Who may look at whom when nobody may see the future: a bool tensor (q_len, k_len), True where a query may attend.
 
-    Without `k_len` there are as many keys as queries. With more keys than queries, the queries are the last positions: query i stands at
-    position k_len - q_len + i and sees the keys up to and including that one.
+    Without `k_len` there are as many keys as queries. With more keys than queries, the queries are the last positions:
+    query i stands at position k_len - q_len + i and sees the keys up to and including that one.
     """
     # TODO 1: where no k_len is given, it is q_len
     # TODO 2: start from everything allowed, (q_len, k_len)
-    # TODO 3: keep the lower triangle, its diagonal moved right by the number of keys that came before the first query
+    # TODO 3: keep the lower triangle, its diagonal moved right by the number of keys before the first query
     ### BEGIN SOLUTION
     k_len = q_len if k_len is None else k_len
     everything = torch.ones(q_len, k_len, dtype=torch.bool)
@@ -52,7 +52,7 @@ def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """Which keys are real tokens: ids (B, T) -> bool (B, 1, 1, T), True where the id is not `pad_id`.
 
-    The two axes of size 1 stand where scores (B, H, T, T) have heads and queries: the mask says the same to all of them.
+    The two axes of size 1 stand where scores (B, H, T, T) have heads and queries: the mask is the same for all of them.
     """
     # TODO 1: compare every id with pad_id, (B, T)
     # TODO 2: put in the axes for heads and queries, (B, 1, 1, T)
@@ -69,8 +69,9 @@ def scaled_dot_product_attention(
 
     q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), weights (..., Tq, Tk).
 
-    `bias` (floats) is added to the scaled scores; after it, keys where `mask` is False get no weight at all. Both broadcast to
-    (..., Tq, Tk). A query that may attend to nothing, all its keys masked or biased to -inf, gets zeros: never NaN.
+    `bias` (floats) is added to the scaled scores; then keys where `mask` is False are left out and get no weight at all. Both
+    broadcast to (..., Tq, Tk). A query that may attend to nothing, all its keys masked or biased to -inf, gets zeros, never
+    NaN.
     """
     # TODO 1: score every query against every key, (..., Tq, Tk)
     # TODO 2: divide by the square root of d, the width of one query
@@ -122,13 +123,13 @@ def merge_heads(x: Tensor) -> Tensor:
 class SelfAttentionHead(nn.Module):
     """One head of self-attention, the smallest thing that attends: (B, T, d_model) -> (B, T, d_head).
 
-    Every position may look at every other one. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its rows make the queries first,
-    then the keys, then the values.
+    Every position may look at every other one. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its rows make the
+    queries first, then the keys, then the values.
     """
 
     def __init__(self, d_model: int, d_head: int):
         super().__init__()
-        # TODO 1: one linear map without bias, from d_model to queries, keys and values together, called qkv
+        # TODO 1: make qkv, one linear map without bias from d_model to queries, keys and values together
         ### BEGIN SOLUTION
         self.qkv = nn.Linear(d_model, 3 * d_head, bias=False)
         ### END SOLUTION
@@ -170,8 +171,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend from `x` (B, Tq, D) to `context` (B, Tk, D), or to `x` itself: (B, Tq, D).
 
-        Queries come from `x`, keys *and* values from `context`. `mask` broadcasts to (B, H, Tq, Tk). Dropout acts on the weights. With
-        `return_weights` the result is (output, weights), the weights (B, H, Tq, Tk) as they were used, after dropout.
+        Queries come from `x`, keys *and* values from `context`. `mask` broadcasts to (B, H, Tq, Tk). Dropout acts on the
+        weights. With `return_weights` the result is (output, weights), the weights (B, H, Tq, Tk) as used, after dropout.
         """
         # TODO 3: where no context is given, x attends to itself
         # TODO 4: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
@@ -193,9 +194,10 @@ class MultiHeadAttention(nn.Module):
 class FusedSelfAttention(nn.Module):
     """Causal self-attention as GPT-2 keeps it, one matrix for queries, keys and values: (B, T, D) -> (B, T, D).
 
-    Parameters: the linear maps `c_attn`, D -> 3D (queries first, then keys, then values), and `c_proj`, D -> D, with a bias unless
-    `bias=False`. Also kept: `n_heads`, `dropout` (an nn.Dropout, on the weights), and `mask`, the causal mask (max_len, max_len), a buffer
-    that is not in the state dict. Raises ValueError when n_heads does not divide d_model, and for an input longer than max_len.
+    Parameters: the linear maps `c_attn`, D -> 3D (queries first, then keys, then values), and `c_proj`, D -> D, with a bias
+    unless `bias=False`. Also kept: `n_heads`, `dropout` (an nn.Dropout, on the weights), and `mask`, the causal mask
+    (max_len, max_len), a buffer that is not in the state dict. Raises ValueError when n_heads does not divide d_model, and
+    for an input longer than max_len.
     """
 
     def __init__(self, d_model: int, n_heads: int, max_len: int, bias: bool = True, dropout: float = 0.0):
@@ -223,7 +225,8 @@ class FusedSelfAttention(nn.Module):
         T, max_len = x.size(1), self.mask.size(0)
         if T > max_len:
             raise ValueError(f"{T} positions do not fit into max_len = {max_len}")
-        q, k, v = (split_heads(part, self.n_heads) for part in self.c_attn(x).chunk(3, dim=-1))  # each (B, H, T, d_head)
+        parts = self.c_attn(x).chunk(3, dim=-1)  # three of (B, T, D)
+        q, k, v = (split_heads(part, self.n_heads) for part in parts)  # each (B, H, T, d_head)
         _, weights = scaled_dot_product_attention(q, k, v, self.mask[:T, :T])
         weights = self.dropout(weights)  # (B, H, T, T)
         return self.c_proj(merge_heads(weights @ v))  # (B, H, T, d_head) -> (B, T, D)
@@ -233,8 +236,8 @@ class FusedSelfAttention(nn.Module):
 def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
     """The same attention in GPT-2's layout: `fuse_qkv(attention, max_len)(x)` equals `attention(x, mask=causal_mask(T))`.
 
-    The numbers are copies: training one afterwards does not change the other. Bias or none, dropout, train or eval mode, dtype and device
-    carry over.
+    The numbers are copies: training one afterwards does not change the other. Bias or none, dropout, train or eval mode, dtype
+    and device carry over.
     """
     # TODO 1: make a FusedSelfAttention of the same sizes, with a bias where `attention` has one, and the same dropout
     # TODO 2: bring it to the dtype, device and mode of `attention`
@@ -259,7 +262,8 @@ def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
 def split_qkv(fused: FusedSelfAttention) -> MultiHeadAttention:
     """The way back: `split_qkv(fuse_qkv(a, max_len))` equals `a` tensor for tensor.
 
-    `split_qkv(fused)(x, mask=causal_mask(T))` equals `fused(x)`. The numbers are copies. Bias or none, dropout, train or eval mode, dtype and device carry over.
+    `split_qkv(fused)(x, mask=causal_mask(T))` equals `fused(x)`. The numbers are copies. Bias or none, dropout, train or eval
+    mode, dtype and device carry over.
     """
     # TODO 1: make a MultiHeadAttention of the same sizes, with a bias where `fused` has one, and the same dropout
     # TODO 2: bring it to the dtype, device and mode of `fused`
