@@ -1,0 +1,60 @@
+"""`explain`: which relations are asked about, and in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .arithmetic import computed, flat
+from .masks import counted, mask
+from .order import from_inputs, moved, shifted
+from .pair import Pair
+from .places import close_by, not_finite, not_zero, sums, where
+from .shapes import explain_shape, explain_type
+
+
+def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] = ()) -> list[str]:
+    """What a wrong tensor has to do with the right one, in at most two sentences, the most telling first.
+
+    `tol` is relative to the largest finite value of `expected`. A relation is told only when it holds within it, when the right
+    answer itself does not have it, and when more than one value speaks for it; else the list is empty.
+    """
+    with torch.no_grad():
+        return _sentences(got, expected, tol, inputs)[:2]
+
+
+def _sentences(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor]) -> list[str]:
+    if got.shape != expected.shape:
+        return explain_shape(got, expected, tol)
+    if got.numel() == 0:
+        return [] if got.dtype == expected.dtype else explain_type(got, expected, tol, ())[:1]
+    pair = Pair.of(got, expected, tol)
+    if got.dtype != expected.dtype:
+        told = explain_type(got, expected, tol, inputs)
+        comparable = got.dtype != torch.bool and expected.dtype != torch.bool
+        return told if len(told) > 1 or not comparable else told + _values(pair, inputs)
+    return _values(pair, inputs)
+
+
+def _values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
+    """Values of one shape: one relation that explains them all, or up to two that explain some."""
+    if not bool(pair.wrong.any()):
+        return []
+    if pair.logical:
+        return mask(pair) or _one(moved(pair) or shifted(pair) or counted(pair) or where(pair))
+    strange = not_finite(pair)
+    if strange:
+        return strange
+    near = close_by(pair)
+    if near:
+        return [near, *_one(where(pair))]
+    whole = flat(pair) or from_inputs(pair, inputs) or computed(pair, inputs) or moved(pair) or shifted(pair)
+    if whole:
+        return [whole]
+    return [sentence for sentence in (sums(pair), not_zero(pair), where(pair)) if sentence]
+
+
+def _one(sentence: str) -> list[str]:
+    return [sentence] if sentence else []

@@ -1,0 +1,102 @@
+"""A wrong tensor beside the right one, and the question every relation asks: is this it, and is that more than chance?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+CHANCE = 6  # bits of surprise that whole numbers must bring, since they agree by chance more often than others do
+CLEARLY = 10  # a relation must move values by this many times the tolerance to count as one
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two tensors of one shape, widened to float64 or complex128, and the largest difference that still counts as equal."""
+
+    got: Tensor
+    expected: Tensor
+    allowed: float
+    logical: bool = False  # both are boolean
+
+    @classmethod
+    def of(cls, got: Tensor, expected: Tensor, tol: float) -> Pair:
+        """`tol` is relative to the largest finite value expected; whole numbers and booleans must agree exactly."""
+        exact = not (got.dtype.is_floating_point or got.dtype.is_complex or expected.dtype.is_floating_point or expected.dtype.is_complex)
+        logical = got.dtype == expected.dtype == torch.bool
+        wide = torch.complex128 if got.dtype.is_complex or expected.dtype.is_complex else torch.float64
+        got, expected = got.detach().to(wide), expected.detach().to(wide)
+        size = expected.abs()
+        size = size[size.isfinite()]
+        scale = float(size.max()) if size.numel() else 0.0
+        allowed = 0.0 if exact else tol * (scale if scale > 0 else 1.0)
+        return cls(got, expected, allowed, logical)
+
+    @cached_property
+    def finite(self) -> bool:
+        return bool(self.got.isfinite().all() and self.expected.isfinite().all())
+
+    @cached_property
+    def real(self) -> bool:
+        return not self.got.is_complex()
+
+    @cached_property
+    def whole(self) -> bool:
+        """Only whole numbers on both sides: agreement of single values may be chance."""
+        return self.real and all(bool((t == t.round()).all()) for t in (self.got, self.expected))
+
+    @cached_property
+    def wrong(self) -> Tensor:
+        return ~self.near(self.got, self.expected)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.got.shape)
+
+    def near(self, a: Tensor, b: Tensor, allowed: float | None = None) -> Tensor:
+        """Where a and b agree; equal infinities and two NaNs agree."""
+        same = (a - b).abs() <= (self.allowed if allowed is None else allowed)
+        return same if self.finite else same | (a == b) | (a.isnan() & b.isnan())
+
+    def alike(self, a: Tensor, b: Tensor) -> bool:
+        return bool(self.near(a, b).all())
+
+    def is_told_by(self, candidate: Tensor) -> bool:
+        """The wrong tensor equals the candidate, and the candidate is clearly not the right answer too."""
+        if not self.alike(self.got, candidate):
+            return False
+        moved = ~self.near(candidate, self.expected, CLEARLY * self.allowed)
+        return self.enough(self.got[moved])
+
+    def enough(self, values: Tensor) -> bool:
+        """Do these values, all of them accounted for, say more than chance would?"""
+        count, kinds = values.numel(), self.kinds(values)
+        if kinds < 2:
+            return False
+        return _surprise(values) >= CHANCE if self.whole else count >= 2
+
+    def kinds(self, values: Tensor) -> int:
+        """How many different values there are, up to the tolerance."""
+        if not self.real:
+            values = values.real + math.pi * values.imag
+        values = values[values.isfinite()].sort().values
+        if not values.numel():
+            return 0
+        return 1 + int((values.diff() > CLEARLY * self.allowed).sum())
+
+    def telling(self, where: Tensor) -> bool:
+        """Is the agreement at these places worth a word? Zeros, ones and infinities agree in most wrong answers too."""
+        values = self.expected[where]
+        if self.whole:
+            return self.kinds(values) >= 2 and _surprise(values) >= 2 * CHANCE
+        plain = (values == 0) | (values.abs() == 1) | ~values.isfinite()
+        return self.enough(values[~plain])
+
+
+def _surprise(values: Tensor) -> float:
+    """In bits, how unlikely it is that so many draws from these values all come out the same twice."""
+    counts = values.unique(return_counts=True)[1].to(torch.float64)
+    return -values.numel() * math.log2(float(((counts / counts.sum()) ** 2).sum()))
