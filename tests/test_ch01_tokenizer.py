@@ -1,0 +1,394 @@
+"""Chapter 1, graded: words, pairs, merges, byte-pair encoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.comparing import holds, refuses, same
+from grader.marks import exercise
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import texts, words
+
+cased_words = st.builds(lambda word, upper: word.upper() if upper else word, words, st.booleans())
+gaps = st.sampled_from([" ", "  ", "\t", "\n", " \n"])
+lines = st.lists(st.tuples(cased_words, gaps), min_size=2, max_size=6).map(lambda parts: "".join(w + g for w, g in parts))
+corpora = st.lists(lines, min_size=2, max_size=4)
+vocabs = st.lists(words, min_size=3, max_size=7, unique=True).map(lambda found: sorted(found, key=lambda w: (w[::-1], w)))
+id_lists = st.lists(st.integers(0, 3), min_size=4, max_size=16)
+LEARNED = "the merges, in the order learned"
+prose = st.lists(st.sampled_from(["a", "aa", "aaa", "ab", "ba", "bab", " ", "é", "ñe", "😀", "A"]), min_size=8, max_size=24).map("".join)
+
+
+def as_list(ids: Any) -> Any:
+    """Ids as a list, when they came as a tuple or a tensor; anything else as it is."""
+    if isinstance(ids, tuple) or hasattr(ids, "tolist"):
+        return list(ids) if isinstance(ids, tuple) else ids.tolist()
+    return ids
+
+
+def same_counts(got: Any, expected: dict, what: str = "the counts") -> None:
+    """Equal counts, whatever the order in which the pairs were met."""
+    ordered = dict(sorted(got.items(), key=repr)) if isinstance(got, dict) else got
+    same(ordered, dict(sorted(expected.items(), key=repr)), what)
+
+
+# --- build_vocab
+
+
+@exercise("build_vocab", weight=2)
+@given(corpus=corpora)
+def test_the_vocabulary_is_every_distinct_word_once_in_order(learner, reference, corpus):
+    """build_vocab returns the distinct lower-cased words of all texts as a sorted list."""
+    same(learner.build_vocab(corpus), reference.build_vocab(corpus), "the vocabulary")
+
+
+@exercise("build_vocab")
+def test_upper_and_lower_case_are_one_word(learner):
+    """Words that differ only in case are one word, written with lower-case letters."""
+    same(learner.build_vocab(["Zoo ant", "ANT zoo Ärger", "ärger Straße"]), ["ant", "straße", "zoo", "ärger"], "the vocabulary")
+
+
+@exercise("build_vocab")
+def test_any_white_space_parts_words(learner):
+    """Words are parted by any white space, however much of it, and nothing else: punctuation stays with its word."""
+    corpus = ["  one two\tthree\nfour ", "don't stop, five  two."]
+    same(learner.build_vocab(corpus), ["don't", "five", "four", "one", "stop,", "three", "two", "two."], "the vocabulary")
+
+
+@exercise("build_vocab")
+def test_the_order_is_that_of_sorted(learner):
+    """The words stand in the order of Python's sorted: digits before letters, accented letters last."""
+    corpus = ["pear 9 fig pear banana", "éclair apple 10 pear", "apple fig eclair"]
+    same(learner.build_vocab(corpus), ["10", "9", "apple", "banana", "eclair", "fig", "pear", "éclair"], "the vocabulary")
+
+
+@exercise("build_vocab")
+def test_every_text_counts_and_texts_do_not_run_together(learner):
+    """Every text gives its words, empty ones none, and a word ends where its text ends."""
+    same(learner.build_vocab(["red", "", "blue", "   ", "green red"]), ["blue", "green", "red"], "the vocabulary")
+    same(learner.build_vocab(["blue"]), ["blue"], "the vocabulary of one text")
+
+
+def call_with_generator(function, texts):
+    return function(text for text in texts)
+
+
+@exercise("build_vocab", weight=2)
+@given(corpus=corpora)
+def test_a_generator_is_a_corpus_too(learner, reference, corpus):
+    """The corpus may be any iterable of strings, also a generator, which can be walked through only once."""
+    got = learner.bring(call_with_generator)(learner.build_vocab, corpus)
+    same(got, reference.build_vocab(corpus), "the vocabulary of a generator")
+
+
+# --- WordTokenizer
+
+
+@exercise("WordTokenizer", weight=2)
+@given(vocab=vocabs, data=st.data())
+def test_an_id_is_a_position_in_the_vocabulary(learner, vocab, data):
+    """The id of a word is its position in vocab, counted from 0, in whatever order vocab stands."""
+    ids = data.draw(st.lists(st.integers(0, len(vocab) - 1), min_size=3, max_size=8))
+    tokenizer = learner.WordTokenizer(vocab)
+    same(as_list(tokenizer.encode(" ".join(vocab[i] for i in ids))), ids, "the ids")
+
+
+@exercise("WordTokenizer", weight=2)
+@given(vocab=vocabs, data=st.data())
+def test_decoding_gives_the_words_with_one_space_between(learner, vocab, data):
+    """decode joins the words of the ids, repeated ones too, with one space between them."""
+    ids = data.draw(st.lists(st.integers(0, len(vocab) - 1), min_size=3, max_size=8))
+    tokenizer = learner.WordTokenizer(vocab)
+    same(tokenizer.decode(ids), " ".join(vocab[i] for i in ids), "the text")
+
+
+@exercise("WordTokenizer")
+def test_encoding_lower_cases_and_splits_at_any_white_space(learner):
+    """encode lower-cases the text and splits it at any white space, and only there."""
+    tokenizer = learner.WordTokenizer(["mat.", "cat", "straße", "the", "mat"])
+    same(as_list(tokenizer.encode(" The CAT\tthe\n\nMat.  mat cat Straße ")), [3, 1, 3, 0, 4, 1, 2], "the ids")
+
+
+@exercise("WordTokenizer")
+def test_the_vocabulary_size_counts_the_entries(learner):
+    """vocab_size is the number of entries of vocab, with unk or without; ids stay below it."""
+    plain = learner.WordTokenizer(["dog", "ant", "cat", "bee"])
+    same(plain.vocab_size, 4, "vocab_size")
+    same(as_list(plain.encode("bee dog")), [3, 0], "the ids")
+    same(learner.WordTokenizer(["dog", "ant", "<unk>", "cat", "bee"], unk="<unk>").vocab_size, 5, "vocab_size with unk")
+
+
+@exercise("WordTokenizer", weight=2)
+def test_an_unknown_word_is_named(learner):
+    """Without unk, a word that is not in vocab raises a KeyError that names it, lower-cased."""
+    tokenizer = learner.WordTokenizer(["sat", "the", "cat"])
+    same(as_list(tokenizer.encode("the cat sat")), [1, 2, 0], "the ids of known words")
+    refuses(lambda: tokenizer.encode("the Zebra sat"), naming=("zebra",), errors=(KeyError,))
+    refuses(lambda: tokenizer.encode("Okapi"), naming=("okapi",), errors=(KeyError,))
+
+
+@exercise("WordTokenizer", weight=2)
+@given(vocab=vocabs, data=st.data())
+def test_an_unknown_word_becomes_unk(learner, vocab, data):
+    """With unk, each word that is not in vocab gets the id of that entry, wherever it stands; known words keep theirs."""
+    place = data.draw(st.integers(1, len(vocab) - 1))
+    vocab = vocab[:place] + ["<unk>"] + vocab[place:]
+    tokenizer = learner.WordTokenizer(vocab, unk="<unk>")
+    last = len(vocab) - 1
+    same(as_list(tokenizer.encode(f"{vocab[last]} zebra {vocab[0]} Okapi <unk>")), [last, place, 0, place, place], "the ids")
+    same(tokenizer.decode([0, place, last]), f"{vocab[0]} <unk> {vocab[last]}", "the text")
+
+
+@exercise("WordTokenizer")
+def test_any_entry_can_be_unk(learner):
+    """unk is the entry that was named, whatever its name is, and one that vocab does not have is a ValueError."""
+    tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
+    same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
+    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"))
+    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="<unk>").encode("star comet sun"))
+
+
+@exercise("WordTokenizer")
+@given(vocab=vocabs, data=st.data())
+def test_decoding_undoes_encoding(learner, vocab, data):
+    """decode(encode(text)) is the text with lower-case letters and single spaces; no text has no ids."""
+    chosen = data.draw(st.lists(st.sampled_from(vocab), min_size=2, max_size=6))
+    tokenizer = learner.WordTokenizer(vocab)
+    same(tokenizer.decode(tokenizer.encode("\t".join(chosen).upper() + "\n")), " ".join(chosen), "the text")
+    same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
+    same(tokenizer.decode([]), "", "the text of no ids")
+
+
+# --- count_pairs
+
+
+@exercise("count_pairs", weight=3)
+@given(ids=id_lists)
+def test_every_pair_of_neighbours_is_counted(learner, reference, ids):
+    """count_pairs counts every pair of neighbours: a dict from (left, right) to how often it occurs."""
+    same_counts(learner.count_pairs(ids), reference.count_pairs(ids))
+
+
+@exercise("count_pairs", weight=2)
+@given(length=st.integers(3, 9), i=st.integers(0, 300))
+def test_overlapping_pairs_count(learner, length, i):
+    """In a run of one id every pair counts, also those that share an id: n of them make n - 1 pairs."""
+    same_counts(learner.count_pairs([i] * length), {(i, i): length - 1}, "the counts of a run")
+
+
+@exercise("count_pairs")
+def test_a_pair_has_a_left_and_a_right(learner):
+    """(1, 2) and (2, 1) are two pairs, and only neighbours make one: not the ends, not every other id."""
+    same_counts(learner.count_pairs([1, 2, 1, 2, 3]), {(1, 2): 2, (2, 1): 1, (2, 3): 1})
+    same_counts(learner.count_pairs([5, 7, 6]), {(5, 7): 1, (7, 6): 1})
+
+
+@exercise("count_pairs")
+def test_short_lists_have_few_pairs(learner):
+    """Two ids make one pair; one id, or none, makes no pair."""
+    same_counts(learner.count_pairs([300, 12]), {(300, 12): 1}, "the counts of two ids")
+    same_counts(learner.count_pairs([4]), {}, "the counts of one id")
+    same_counts(learner.count_pairs([]), {}, "the counts of no ids")
+
+
+# --- merge_pair
+
+
+@exercise("merge_pair", weight=3)
+@given(ids=id_lists, at=st.integers(0, 2), new_id=st.integers(256, 300))
+def test_every_occurrence_is_merged(learner, reference, ids, at, new_id):
+    """merge_pair writes new_id for every occurrence of the pair, and leaves every other id where it is."""
+    pair = (ids[at], ids[at + 1])
+    same(as_list(learner.merge_pair(ids, pair, new_id)), reference.merge_pair(ids, pair, new_id), "the merged ids")
+
+
+@exercise("merge_pair", weight=2)
+@given(length=st.integers(3, 9), i=st.integers(0, 99))
+def test_merges_go_left_to_right_and_never_overlap(learner, length, i):
+    """A run is merged two by two from the left; where its length is odd the last id stays."""
+    expected = [300] * (length // 2) + [i] * (length % 2)
+    same(as_list(learner.merge_pair([i] * length, (i, i), 300)), expected, "the merged run")
+
+
+@exercise("merge_pair")
+def test_both_ends_are_merged_and_kept(learner):
+    """A pair at the beginning or the end is merged like any other, and a last id without a partner stays."""
+    same(as_list(learner.merge_pair([1, 2, 5, 1, 2], (1, 2), 9)), [9, 5, 9], "pairs at both ends")
+    same(as_list(learner.merge_pair([1, 2, 1], (1, 2), 9)), [9, 1], "half a pair at the end")
+    same(as_list(learner.merge_pair([3, 1, 2, 7], (1, 2), 9)), [3, 9, 7], "ids at both ends")
+
+
+@exercise("merge_pair")
+def test_only_this_pair_is_merged(learner):
+    """Only the two ids side by side, in this order, are the pair."""
+    same(as_list(learner.merge_pair([2, 1, 3, 1, 2, 2, 1], (1, 2), 9)), [2, 1, 3, 9, 2, 1], "the merged ids")
+    same(as_list(learner.merge_pair([11, 2, 1, 22, 1, 2], (1, 2), 256)), [11, 2, 1, 22, 256], "the merged ids")
+    same(as_list(learner.merge_pair([5, 1, 4, 2, 1, 2], (1, 2), 9)), [5, 1, 4, 2, 9], "the merged ids")
+
+
+@exercise("merge_pair")
+def test_merging_is_done_once(learner):
+    """One pass: a new id takes part in no further pair, and ids without the pair stay as they are, also very few."""
+    same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that held the new id before")
+    same(as_list(learner.merge_pair([6, 7, 8], (7, 6), 9)), [6, 7, 8], "ids without the pair")
+    same(as_list(learner.merge_pair([6], (6, 6), 9)), [6], "one id")
+    same(as_list(learner.merge_pair([], (6, 6), 9)), [], "no ids")
+
+
+# --- train_bpe
+
+
+@exercise("train_bpe", weight=3)
+@given(text=prose, merges=st.integers(3, 9))
+def test_merges_are_learned_one_after_another(learner, reference, text, merges):
+    """Each merge takes the pair that is most frequent after the merges before it, from the UTF-8 bytes on."""
+    text = text + "bab ab"
+    same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
+
+
+@exercise("train_bpe", weight=2)
+def test_counts_are_taken_anew_after_each_merge(learner):
+    """After a merge the pairs are counted again: some are gone, and new ones hold the new id."""
+    expected = {(97, 98): 256, (256, 99): 257, (257, 257): 258}
+    same(learner.train_bpe("abcabcabcabc", 259), expected, "the merges of 'abcabcabcabc', in the order learned")
+
+
+@exercise("train_bpe", weight=2)
+def test_ties_go_to_the_smallest_pair(learner):
+    """Of equally frequent pairs the smallest is merged first: the smaller left id, then the smaller right id."""
+    same(learner.train_bpe("zyzyxw-xw", 257), {(120, 119): 256}, "the first merge of 'zyzyxw-xw'")
+    same(learner.train_bpe("ab1zy2ab3zy", 257), {(97, 98): 256}, "the first merge of 'ab1zy2ab3zy'")
+    same(learner.train_bpe("ad1ac2ab3ad4ac5ab", 257), {(97, 98): 256}, "the first merge of 'ad1ac2ab3ad4ac5ab'")
+    expected = {(97, 97): 256, (98, 99): 257, (256, 100): 258}
+    same(learner.train_bpe("aad1bc2aad3bc4aa", 259), expected, "the merges of 'aad1bc2aad3bc4aa', in the order learned")
+
+
+@exercise("train_bpe")
+@given(letter=st.sampled_from("aq 7"), length=st.integers(7, 15))
+def test_a_run_of_one_letter_is_halved_again_and_again(learner, reference, letter, length):
+    """In a run of one letter the overlapping pairs count, and are merged without overlapping."""
+    text = letter * length + "xyxyx-y-"
+    same(learner.train_bpe(text, 260), reference.train_bpe(text, 260), LEARNED)
+
+
+@exercise("train_bpe", weight=2)
+def test_it_begins_with_the_bytes_of_utf8(learner):
+    """The first ids are UTF-8 bytes: a letter such as é is two of them, an emoji four."""
+    same(learner.train_bpe("éé 😀😀", 259), {(152, 128): 256, (159, 256): 257, (195, 169): 258}, "the merges of 'éé 😀😀'")
+    same(learner.train_bpe("ññ\u0101n\u0303", 260), {(195, 177): 256}, "the merges of 'ññān\u0303'")
+
+
+@exercise("train_bpe")
+def test_nothing_is_cleaned_away(learner):
+    """The text is taken as it is: case, spaces and line ends belong to it, and a merge may reach across them."""
+    same(learner.train_bpe("a b a b a b", 258), {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
+    same(learner.train_bpe("Aa\n\nAa\n\n", 257), {(10, 10): 256}, "the first merge of two lines")
+
+
+@exercise("train_bpe", weight=2)
+def test_it_stops_when_no_pair_occurs_twice(learner):
+    """A pair that occurs once is not worth an id: training stops early, and twice is enough."""
+    same(learner.train_bpe("xyzxy", 300), {(120, 121): 256}, "the merges of 'xyzxy'")
+    same(learner.train_bpe("abab", 300), {(97, 98): 256}, "the merges of 'abab'")
+    same(learner.train_bpe("aaaa", 300), {(97, 97): 256}, "the merges of 'aaaa'")
+    for text in ("abcd", "a", ""):
+        same(learner.train_bpe(text, 300), {}, f"the merges of {text!r}")
+
+
+@exercise("train_bpe")
+def test_the_vocabulary_size_counts_the_bytes_too(learner, reference):
+    """vocab_size is the 256 bytes and the merges: 256 learns none, and less than 256 is a ValueError."""
+    text = "how much wood would a woodchuck chuck if a woodchuck could chuck wood"
+    for merges in (1, 4, 0):
+        same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
+    refuses(lambda: learner.train_bpe(text, 255), naming=(255,))
+    refuses(lambda: learner.train_bpe(text, 0))
+
+
+# --- BPETokenizer
+
+
+@exercise("BPETokenizer", weight=3)
+@given(text=prose, more=prose)
+def test_encoding_applies_the_learned_merges(learner, reference, text, more):
+    """encode gives the ids that the learned merges give, applied in the order learned, on texts seen and unseen."""
+    merges = reference.train_bpe(text + "bab ab", 262)
+    tokenizer, ours = learner.BPETokenizer(merges), reference.BPETokenizer(merges)
+    for each in (text, more + "ab", "Zoë:" + more):
+        same(as_list(tokenizer.encode(each)), ours.encode(each), f"the ids of {each!r}")
+
+
+@exercise("BPETokenizer", weight=3)
+def test_the_earliest_learned_merge_goes_first(learner):
+    """Of the merges that could be applied, the earliest learned is, wherever it stands and however short its token."""
+    first = learner.BPETokenizer({(98, 99): 256, (97, 98): 257})
+    same(as_list(first.encode("abc")), [97, 256], "the ids of 'abc' with merges bc, ab")
+    same(as_list(first.encode("ababc")), [257, 97, 256], "the ids of 'ababc' with merges bc, ab")
+    longer = learner.BPETokenizer({(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259})
+    same(as_list(longer.encode("abcd")), [256, 257], "the ids of 'abcd' with merges ab, cd, b+cd, ab+c")
+    same(as_list(longer.encode("bcdabc")), [258, 259], "the ids of 'bcdabc' with merges ab, cd, b+cd, ab+c")
+    rare = learner.BPETokenizer({(99, 100): 256, (98, 99): 257})
+    same(as_list(rare.encode("bcbcbcd")), [257, 257, 98, 256], "the ids of 'bcbcbcd' with merges cd, bc")
+
+
+@exercise("BPETokenizer", weight=2)
+def test_merges_go_on_until_none_is_left(learner):
+    """Merges are applied again and again, to merged ids too, everywhere in the text and from the left."""
+    tokenizer = learner.BPETokenizer({(97, 97): 256, (256, 256): 257, (257, 98): 258})
+    same(as_list(tokenizer.encode("aaaaaaab")), [257, 256, 97, 98], "the ids of 'aaaaaaab' with merges aa, aaaa, aaaab")
+    same(as_list(tokenizer.encode("aaaab")), [258], "the ids of 'aaaab' with the same tokenizer")
+    same(as_list(tokenizer.encode("aaaab aaaab")), [258, 32, 258], "the ids of 'aaaab aaaab' with the same tokenizer")
+
+
+@exercise("BPETokenizer", weight=2)
+@given(text=prose, vocab_size=st.integers(257, 266))
+def test_the_training_text_becomes_what_training_ended_with(learner, reference, text, vocab_size):
+    """Encoding the training text replays the training: its ids are those that training ended with."""
+    text = "bab ab" + text
+    merges, ids = reference.train_bpe(text, vocab_size), list(text.encode())
+    for pair, new_id in merges.items():
+        ids = reference.merge_pair(ids, pair, new_id)
+    same(as_list(learner.BPETokenizer(merges).encode(text)), ids, "the ids of the training text")
+
+
+@exercise("BPETokenizer", weight=2)
+@given(seen=prose, text=texts)
+def test_no_text_is_lost(learner, reference, seen, text):
+    """decode(encode(text)) is the text, whatever its characters; ids stay below vocab_size and are no more than its bytes."""
+    merges = reference.train_bpe(seen + "bab ab", 262)
+    tokenizer = learner.BPETokenizer(merges)
+    same(tokenizer.vocab_size, 256 + len(merges), "vocab_size")
+    for each in ("Bab" + text + "aé😀 ", "\ufeffe\u0301\r\nÅ  bab\n", " \tab"):
+        ids = as_list(tokenizer.encode(each))
+        same(tokenizer.decode(ids), each, "the text after encoding and decoding")
+        holds(all(0 <= i < 256 + len(merges) for i in ids), f"ids should be below vocab_size {256 + len(merges)}, and are {ids}")
+        holds(len(ids) < len(each.encode()), f"the merges should shorten {each!r}: {len(each.encode())} bytes became {len(ids)} ids")
+
+
+@exercise("BPETokenizer")
+def test_short_texts_have_ids_too(learner):
+    """A text of one byte is one id, an empty text none, and no ids are an empty text."""
+    tokenizer = learner.BPETokenizer({(97, 98): 256})
+    same(as_list(tokenizer.encode("ab")), [256], "the ids of 'ab'")
+    same(as_list(tokenizer.encode("a")), [97], "the ids of 'a'")
+    same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
+    same(tokenizer.decode([]), "", "the text of no ids")
+    same(as_list(learner.BPETokenizer({}).encode("aé")), [97, 195, 169], "the ids of 'aé' without merges")
+
+
+@exercise("BPETokenizer", weight=2)
+def test_ids_are_decoded_together(learner):
+    """The bytes of all ids are joined before they are read as UTF-8, since a character may be spread over several ids."""
+    tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257, (97, 195): 258})
+    same(tokenizer.decode([257, 128, 98]), "😀b", "the text of an emoji in two ids")
+    same(tokenizer.decode([258, 169, 240, 256, 128]), "aé😀", "the text of ids that end within a character")
+
+
+@exercise("BPETokenizer")
+def test_bytes_that_are_no_utf8_are_replaced(learner):
+    """Bytes that are no UTF-8 become U+FFFD, the replacement character, and everything around them is kept."""
+    tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257})
+    same(tokenizer.decode([97, 257]), "a\ufffd", "the text of half an emoji")
+    same(tokenizer.decode([98, 128, 97, 195]), "b\ufffda\ufffd", "the text of stray bytes")
+    same(tokenizer.decode([195, 40]), "\ufffd(", "the text of a broken é")
