@@ -64,12 +64,13 @@ def decode_source(data: bytes, file: str = "the file") -> str:
 
 
 def write_source(path: Path, text: str) -> None:
-    """Write `text` whole, in the encoding (and with the byte order mark) the file at `path` already has. OSError where it fails."""
-    data = path.read_bytes() if path.exists() else b""
+    """Write `text` whole, in the encoding (and with the byte order mark) of the file that is there. OSError where it fails."""
+    encoding = _encoding(path.read_bytes(), path.name) if path.exists() else "utf-8"
     try:
-        encoded = text.encode(_encoding(data, path.name))
-    except (SourceProblem, UnicodeEncodeError):
-        encoded = text.encode("utf-8")
+        encoded = text.encode(encoding)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise SourceProblem(f"{path.name} declares the encoding {encoding}, which has no {character!r}; save it as UTF-8", file=path.name) from None
     write_whole(path, encoded)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.files import problem, write_whole
-from grader.source import SourceProblem, parse, read_source, split_lines, write_source
+from grader.source import SourceProblem, parse, read_source, split_lines
 from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
 
 BEGIN = "### BEGIN SOLUTION"
@@ -135,12 +135,20 @@ def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
     return {name: value for name, value in data.items() if isinstance(value, str)}
 
 
-def is_untouched(module: str, exercises: Path = EXERCISES) -> bool:
-    """Whether a chapter is still the stub it began as."""
-    try:
-        return fingerprint(read_source(exercises / f"{module}.py")) == read_lock(exercises).get(module)
-    except SourceProblem:
-        return False
+def worked_on(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
+    """Those chapters that are there and are no longer the stub they began as."""
+    locked, found = read_lock(exercises), []
+    for module in modules:
+        path = exercises / f"{module}.py"
+        if module not in locked or not path.exists():
+            continue
+        try:
+            touched = fingerprint(read_source(path)) != locked[module]
+        except SourceProblem:
+            touched = True
+        if touched:
+            found.append(module)
+    return found
 
 
 def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcome:
@@ -154,9 +162,7 @@ def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcom
             return Outcome(module, "unchanged", f"{shown} is the stub already")
         if present != locked:
             return Outcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
-        write_source(path, text)
-    else:
-        write_whole(path, text)
+    write_whole(path, text)
     return Outcome(module, "written", f"{shown} written")
 
 

@@ -1,0 +1,161 @@
+"""The `headway` command: it parses, calls and prints; grader/commands does the work."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from grader.syllabus import UnknownName, load_syllabus
+
+app = typer.Typer(
+    name="headway",
+    help="Build a transformer by hand, one tested piece at a time. `headway` alone says where you are and what is next.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _names(incomplete: str) -> list[str]:
+    return _exercises(incomplete) + _chapters(incomplete)
+
+
+def _exercises(incomplete: str) -> list[str]:
+    try:
+        return [exercise.name for exercise in load_syllabus().exercises if exercise.name.lower().startswith(incomplete.lower())]
+    except Exception:
+        return []
+
+
+def _chapters(incomplete: str) -> list[str]:
+    try:
+        chapters = [chapter for chapter in load_syllabus().chapters if chapter.exercises]
+    except Exception:
+        return []
+    return [chapter.id for chapter in chapters if chapter.name.lower().startswith(incomplete.lower())]
+
+
+AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names, show_default=False)]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names)]
+ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises)]
+MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises, show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def _status(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        from grader.commands.status import status
+
+        raise typer.Exit(status())
+
+
+@app.command()
+def check(name: AnyName = None) -> None:
+    """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet."""
+    from grader.commands.check import check
+
+    raise typer.Exit(check(name))
+
+
+@app.command("next")
+def next_command() -> None:
+    """Say the one next thing to do."""
+    from grader.commands.status import show_next
+
+    raise typer.Exit(show_next())
+
+
+@app.command("list")
+def list_command() -> None:
+    """List every exercise, with its points."""
+    from grader.commands.status import list_all
+
+    raise typer.Exit(list_all())
+
+
+@app.command()
+def hint(
+    name: MaybeExercise = None,
+    level: Annotated[int | None, typer.Option(min=1, max=3, help="1 a question, 2 the idea, 3 nearly the line.")] = None,
+) -> None:
+    """Show the next hint; each says more than the one before."""
+    from grader.commands.hint import hint
+
+    raise typer.Exit(hint(name, level))
+
+
+@app.command()
+def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Look before you have passed.")] = False) -> None:
+    """Show how your code and the reference differ."""
+    from grader.commands.diff import diff
+
+    raise typer.Exit(diff(name, peek))
+
+
+@app.command()
+def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Bring back what the last reset put aside.")] = False) -> None:
+    """Put the stub back; your version is kept."""
+    from grader.commands.reset import reset, undo_reset
+
+    raise typer.Exit(undo_reset(name) if undo else reset(name))
+
+
+@app.command("open")
+def open_command(name: AnyName = None) -> None:
+    """Open an exercise in your editor, at its line."""
+    from grader.commands.editor import open_in_editor
+
+    raise typer.Exit(open_in_editor(name))
+
+
+@app.command()
+def doctor() -> None:
+    """Check that everything is installed, and that tests reach the right code."""
+    from grader.commands.doctor import doctor
+
+    raise typer.Exit(doctor())
+
+
+@app.command()
+def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; fail where stubs and solutions are out of step.")] = False) -> None:
+    """Make the stubs from the solutions (for maintainers)."""
+    from grader.commands.maintain import check_stubs_command, write_stubs_command
+
+    raise typer.Exit(check_stubs_command() if check else write_stubs_command())
+
+
+@app.command("dev-check")
+def dev_check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=_names, show_default=False)] = None,
+    full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
+) -> None:
+    """Check the course itself: every known mistake caught and named (for maintainers)."""
+    from grader.commands.maintain import dev_check
+
+    raise typer.Exit(dev_check(names or [], full))
+
+
+def main() -> None:
+    """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
+    from grader.commands.page import complain, quietly_encode
+    from grader.source import SourceProblem
+
+    quietly_encode()
+    try:
+        app()
+    except UnknownName as error:
+        complain(str(error))
+        sys.exit(2)
+    except SourceProblem as error:
+        complain(str(error))
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{(error.strerror or str(error)).lower()}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Yours beside the reference, once you have your own."""
+
+from __future__ import annotations
+
+import difflib
+
+from rich.text import Text
+
+from grader.commands.page import page
+from grader.course import passed, place_of, read_course
+from grader.progress import load
+from grader.source import SourceProblem, definition, read_source
+from grader.stubs import BEGIN, END
+from grader.syllabus import EXERCISES, SOLUTIONS, Exercise
+
+
+def diff(name: str, peek: bool) -> int:
+    """Print a unified diff from the learner's definition to the reference's."""
+    exercise = read_course().exercise(name)
+    console = page()
+    if not peek and not passed(exercise, load()):
+        console.print(f"{name} has not passed yet, and your own way through it is worth more than ours. `headway hint {name}` helps;")
+        console.print(f"`headway diff {name} --peek` shows the reference all the same.")
+        return 1
+    place = place_of(exercise)
+    if place.problem:
+        raise SourceProblem(place.problem)
+    mine, ours = _mine(exercise), _reference(exercise)
+    if mine == ours:
+        console.print(f"Your {name} and the reference are the same, line for line.")
+        return 0
+    for line in difflib.unified_diff(mine, ours, f"yours      {place}", "reference", n=3, lineterm=""):
+        if not line.startswith("@@"):
+            console.print(Text(line, style=_style(line)), soft_wrap=True)
+    return 0
+
+
+def _mine(exercise: Exercise) -> list[str]:
+    file = f"{exercise.module}.py"
+    return definition(read_source(EXERCISES / file), exercise.name, file).text.splitlines()
+
+
+def _reference(exercise: Exercise) -> list[str]:
+    file = f"{exercise.module}.py"
+    text = definition(read_source(SOLUTIONS / file), exercise.name, f"the reference's {file}").text
+    return [line for line in text.splitlines() if line.strip() not in (BEGIN, END)]
+
+
+def _style(line: str) -> str:
+    if line.startswith(("---", "+++")):
+        return "bold"
+    return {"-": "red", "+": "green"}.get(line[:1], "")

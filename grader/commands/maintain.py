@@ -1,0 +1,48 @@
+"""For those who write the course: stubs and the quality gate."""
+
+from __future__ import annotations
+
+from grader.commands.page import complain, page
+from grader.course import read_course
+from grader.stubs import check_stubs, write_stubs
+
+
+def write_stubs_command() -> int:
+    """Write the stubs nobody has worked on; 1 where one could not be made."""
+    read_course()
+    outcomes = write_stubs()
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            complain(outcome.sentence)
+        else:
+            page().print(outcome.sentence, soft_wrap=True)
+    if not outcomes:
+        page().print("No chapter has a solution yet.")
+    return int(any(outcome.state == "failed" for outcome in outcomes))
+
+
+def check_stubs_command() -> int:
+    """Say what is out of step; 1 where anything is."""
+    read_course()
+    problems = check_stubs()
+    for problem in problems:
+        complain(problem)
+    if not problems:
+        page().print("Stubs and solutions are in step.")
+    return int(bool(problems))
+
+
+def dev_check(names: list[str], full: bool) -> int:
+    """Run the quality gate on some exercises or chapters, or on all."""
+    course = read_course()
+    for name in names:
+        course.find(name)
+    try:
+        from grader import devcheck
+    except ModuleNotFoundError as error:
+        if error.name != "grader.devcheck":
+            raise
+        complain("dev-check is not part of this copy of the kit")
+        return 1
+    result = devcheck.run(names, full=full)
+    return int(not result) if isinstance(result, bool) else int(result or 0)

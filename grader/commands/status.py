@@ -1,0 +1,86 @@
+"""The status page, the next step, and the list of all exercises."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.commands.page import bar, command_line, page
+from grader.course import Step, current_chapter, done, earned, next_step, passed, read_course, shown
+from grader.progress import Score, load, number
+from grader.syllabus import EXERCISES, Chapter
+
+
+def status() -> int:
+    """Where you are in the twelve chapters, and the one next thing to do."""
+    course, scores = read_course(), load()
+    here, console = current_chapter(scores), page()
+    mine, all_points = sum(earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
+    heading = Text("Headway", style="bold") + Text(": a transformer, built by hand", style="not bold")
+    total = f"{number(mine)} of {number(all_points)} points"
+    console.print(heading + Text(total.rjust(max(console.width - len(heading) - 1, len(total) + 2))))
+    console.print()
+    for chapter in course.chapters:
+        console.print(_chapter_line(chapter, scores, chapter is here), no_wrap=True, overflow="ellipsis")
+    console.print()
+    if not scores and here is not None:
+        console.print("Nothing is done yet. Each exercise is a few lines; begin with the first.\n")
+    _print_step(console, next_step(scores))
+    return 0
+
+
+def show_next() -> int:
+    """The one next thing to do."""
+    read_course()
+    _print_step(page(), next_step())
+    return 0
+
+
+def list_all() -> int:
+    """Every exercise by chapter, with its points."""
+    scores, console = load(), page()
+    step = next_step(scores)
+    for chapter in read_course().chapters:
+        heading = Text(f"{chapter.id} {chapter.title}", style="bold") + Text(f": {chapter.about}", style="not bold")
+        if not chapter.exercises:
+            heading = Text(f"{heading.plain} (not written yet)", style="dim")
+        console.print(heading, no_wrap=True, overflow="ellipsis")
+        for exercise in chapter.exercises:
+            score = scores.get(exercise.name, Score(0.0, exercise.points))
+            mark = "x" if score.passed else ">" if step and exercise is step.exercise else " "
+            line = Text(f" {mark} ", style="green" if score.passed else "bold") + Text(f"{score!s:>9}  ", style="dim") + Text(exercise.name)
+            console.print(line, no_wrap=True, overflow="ellipsis")
+    console.print("\nx is passed, > is next. `headway check NAME` tests one, `headway hint NAME` helps.")
+    return 0
+
+
+def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool) -> Text:
+    line = Text(f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<24} ", style="bold" if here else "")
+    if not chapter.exercises:
+        return line + Text("not written yet", style="dim")
+    points = earned(chapter, scores)
+    line += bar(1.0 if done(chapter, scores) else points / chapter.points) + Text(f" {number(points):>6}/{number(chapter.points)}", style="not bold")
+    passes = sum(passed(exercise, scores) for exercise in chapter.exercises)
+    return line + Text(f"  {passes} of {len(chapter.exercises)} passed", style="dim") if passes or here else line
+
+
+def _print_step(console: Console, step: Step | None) -> None:
+    if step is None:
+        if not any(chapter.exercises for chapter in read_course().chapters):
+            console.print("The course has no exercises yet.")
+        else:
+            console.print("Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
+        return
+    exercise = step.exercise
+    console.print(Text("Next: ") + Text(exercise.name, style="bold") + Text(f" ({number(exercise.points)} points), {step.place}"), soft_wrap=True)
+    console.print(exercise.promise)
+    if step.place.problem:
+        console.print(Text(step.place.problem, style="red"), soft_wrap=True)
+    lesson = EXERCISES / f"{step.chapter.name}.md"
+    if step.place.file.exists():
+        start = f"The lesson is {shown(lesson)}. Write" if lesson.exists() else "Write"
+        console.print(f"{start} the code, then test it with")
+    console.print()
+    console.print(command_line(step.command))
+    console.print()
+
