@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-
 from grader.syllabus import UnknownName, load_syllabus
 
 app = typer.Typer(

@@ -19,8 +19,8 @@ END = "### END SOLUTION"
 LOCK = ".stubs.toml"
 
 YOUR_TURN = """\
-Your turn: put your own code in place of each `raise NotImplementedError`, from the top down. The TODO steps say what to
-do, the lesson {name}.md says why, and `headway check` says how far you are.
+Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
+the lesson {name}.md says why, and `headway check` says how far you are.
 """
 
 LOCK_HEADER = """\

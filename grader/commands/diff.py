@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 
-from rich.text import Text
-
 from grader.commands.page import page
 from grader.course import passed, place_of, read_course
 from grader.progress import load
 from grader.source import SourceProblem, definition, read_source
 from grader.stubs import BEGIN, END
 from grader.syllabus import EXERCISES, SOLUTIONS, Exercise
+from rich.text import Text
 
 
 def diff(name: str, peek: bool) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from grader.commands.page import complain, page
 from grader.course import next_step, read_course
 from grader.progress import hint_levels, keep_hint_level
+from rich.text import Text
 
 
 def hint(name: str | None, level: int | None) -> int:

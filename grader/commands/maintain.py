@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.commands.page import complain, page
+from grader.commands.page import complain, page, say
 from grader.course import read_course
 from grader.stubs import check_stubs, write_stubs
 
@@ -15,7 +15,7 @@ def write_stubs_command() -> int:
         if outcome.state == "failed":
             complain(outcome.sentence)
         else:
-            page().print(outcome.sentence, soft_wrap=True)
+            say(page(), outcome.sentence)
     if not outcomes:
         page().print("No chapter has a solution yet.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
@@ -38,11 +38,11 @@ def dev_check(names: list[str], full: bool) -> int:
     for name in names:
         course.find(name)
     try:
-        from grader import devcheck
+        from grader.devcheck import run
     except ModuleNotFoundError as error:
         if error.name != "grader.devcheck":
             raise
         complain("dev-check is not part of this copy of the kit")
         return 1
-    result = devcheck.run(names, full=full)
+    result = run(names, full=full)
     return int(not result) if isinstance(result, bool) else int(result or 0)

@@ -22,7 +22,13 @@ def page(stderr: bool = False) -> Console:
 
 def complain(sentence: str) -> None:
     """One sentence on standard error."""
-    page(stderr=True).print(f"headway: {sentence}", soft_wrap=True)
+    console = page(stderr=True)
+    say(console, f"headway: {sentence}", soft_wrap=not console.is_terminal)
+
+
+def say(console: Console, sentence: str | Text, soft_wrap: bool = False) -> None:
+    """Print sentences, wrapped between words: a path longer than the page stays whole."""
+    console.print(sentence, overflow="ignore", soft_wrap=soft_wrap)
 
 
 def command_line(command: str) -> Text:

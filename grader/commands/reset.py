@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.commands.page import page
+from grader.commands.page import page, say
 from grader.course import read_course, shown
 from grader.files import write_whole
 from grader.source import (
@@ -39,7 +39,7 @@ def reset(name: str) -> int:
     elif kept == "":
         page().print(f"{shown(file)} was missing, and is the stub again.")
     else:
-        page().print(f"{_called(found)} is the stub again. Yours is kept in {kept}; `headway reset {name} --undo` brings it back.", soft_wrap=True)
+        say(page(), f"{_called(found)} is the stub again. Yours is kept in {kept}; `headway reset {name} --undo` brings it back.")
     return 0
 
 
@@ -59,7 +59,7 @@ def undo_reset(name: str) -> int:
         stub = definition(reference_stub(file.stem), found.name, f"the stub of {file.name}").text
         aside = _reset_exercise(found, file, read_source(newest), unless=stub)
     newest.unlink()
-    console.print(f"{_called(found)} is what you had before." + (f" What was there since is kept in {aside}." if aside else ""), soft_wrap=True)
+    say(console, f"{_called(found)} is what you had before." + (f" What was there since is kept in {aside}." if aside else ""))
     return 0
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
-
-from grader.commands.page import bar, command_line, page
+from grader.commands.page import bar, command_line, page, say
 from grader.course import Step, current_chapter, done, earned, next_step, passed, read_course, shown
 from grader.progress import Score, load, number
 from grader.syllabus import EXERCISES, Chapter
+from rich.console import Console
+from rich.text import Text
 
 
 def status() -> int:
@@ -72,10 +71,10 @@ def _print_step(console: Console, step: Step | None) -> None:
             console.print("Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
         return
     exercise = step.exercise
-    console.print(Text("Next: ") + Text(exercise.name, style="bold") + Text(f" ({number(exercise.points)} points), {step.place}"), soft_wrap=True)
+    say(console, Text("Next: ") + Text(exercise.name, style="bold") + Text(f" ({number(exercise.points)} points), {step.place}"))
     console.print(exercise.promise)
     if step.place.problem:
-        console.print(Text(step.place.problem, style="red"), soft_wrap=True)
+        say(console, Text(step.place.problem, style="red"))
     lesson = EXERCISES / f"{step.chapter.name}.md"
     if step.place.file.exists():
         start = f"The lesson is {shown(lesson)}. Write" if lesson.exists() else "Write"

@@ -1,0 +1,35 @@
+# make learn   install Headway in .venv and show where you are
+# make test    install the developer's extras too, and check everything the kit promises
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+endif
+
+.PHONY: learn test
+
+learn: .venv/.learn
+	@$(BIN)/headway
+
+test: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/headway stubs --check
+	$(BIN)/python -m pytest --target solutions --door local
+	$(BIN)/python -m pytest --target solutions --door worker
+	$(BIN)/headway dev-check
+	$(BIN)/python -m pytest grader/tests
+
+.venv/.learn: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }
+	@echo "Installing into .venv. The first time takes some minutes: torch is large."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) torch
+	@$(PIP) -e .
+	@touch $@
+
+.venv/.dev: .venv/.learn
+	@$(PIP) -e ".[dev]"
+	@touch $@
