@@ -18,13 +18,14 @@ seeds = st.integers(0, 9999)
 @st.composite
 def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[int, int]) -> SimpleNamespace:
     """A size for each name, no two alike, within least..most (or a range of its own): `distinct("B", "T", V=(9, 13))`."""
-    taken: list[int] = []
-    for name in names + tuple(name for name in ranges if name not in names):
+    free = [name for name in names if name not in ranges]
+    most = max(most, least + len(free) + len(ranges))
+    chosen: dict[str, int] = {}
+    for name in [*ranges, *free]:
         low, high = ranges.get(name, (least, most))
-        taken.append(draw(st.sampled_from([size for size in range(low, high + 1) if size not in taken])))
-    chosen = SimpleNamespace(**dict(zip(names + tuple(name for name in ranges if name not in names), taken)))
-    sizes(**vars(chosen))
-    return chosen
+        chosen[name] = draw(st.sampled_from([size for size in range(low, high + 1) if size not in chosen.values()]))
+    sizes(**{name: chosen[name] for name in dict.fromkeys([*names, *ranges])})
+    return SimpleNamespace(**chosen)
 
 
 def tensor(seed: int, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:

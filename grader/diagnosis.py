@@ -1,0 +1,143 @@
+"""Known mistakes, and whether the learner has made one of them.
+
+Tests are deterministic and see an implementation only through the door, so a mistake can be recognised by its answers: what the tests
+asked of the learner's code is asked again of each mistaken reference. The one that answers alike everywhere is named; anything
+less is silent, for a false diagnosis is worse than none.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from .door.errors import ChapterBroken, OutOfTime
+from .door.local import Local
+from .door.near import Asked
+from .door.values import unpack
+from .engine import Record
+from .graft import ChapterSource
+from .results import Diagnosis
+from .source import SourceProblem, definition, replace_definition
+from .syllabus import TESTS, Exercise, load_syllabus
+from .target import graft_for, reference_of, resolve
+
+
+class StaleEdit(ValueError):
+    """A catalogued edit no longer fits the solution; the message says which."""
+
+
+@dataclass(frozen=True)
+class Misconception:
+    id: str
+    exercise: str
+    replace: str
+    with_: str
+    says: str
+    hint: str
+
+
+@cache
+def misconceptions(module: str) -> tuple[Misconception, ...]:
+    """The catalogue of one chapter, empty where there is none."""
+    path = TESTS / "misconceptions" / f"{module}.toml"
+    if not path.is_file():
+        return ()
+    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("misconception", [])
+    return tuple(Misconception(e["id"], e["exercise"], e["replace"], e["with"], e["says"], e["hint"]) for e in entries)
+
+
+def mistaken(module: str, mistake: Misconception) -> str:
+    """The reference's chapter with this one mistake in it."""
+    text = reference_of(module).text
+    segment = definition(text, mistake.exercise)
+    count = segment.text.count(mistake.replace)
+    if count != 1:
+        raise StaleEdit(f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once")
+    return replace_definition(text, mistake.exercise, segment.text.replace(mistake.replace, mistake.with_))
+
+
+def diagnose(exercise: Exercise, records: list[Record]) -> Diagnosis | None:
+    """The known mistake that gives the learner's answers in every test, or None."""
+    failing = [record for record in records if not record.passed and record.log]
+    passing = [record for record in records if record.passed]
+    if not failing:
+        return None
+    found = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name and _fits(mistake, exercise, failing)]
+    if not found:
+        return None
+    reference = replayer(exercise, reference_of(exercise.module).text)
+    try:
+        telling = [record for record in passing if _alike(reference, record, exercise, strict=False)]
+    finally:
+        reference.close()
+    found = [mistake for mistake in found if _fits(mistake, exercise, telling, strict=False)]
+    return Diagnosis(found[0].id, found[0].says, found[0].hint) if len(found) == 1 else None
+
+
+def _fits(mistake: Misconception, exercise: Exercise, records: list[Record], strict: bool = True) -> bool:
+    try:
+        far = replayer(exercise, mistaken(exercise.module, mistake))
+    except (StaleEdit, SourceProblem):
+        return False  # `headway dev-check` tells the maintainer
+    try:
+        return all(_alike(far, record, exercise, strict) for record in records)
+    finally:
+        far.close()
+
+
+def replayer(exercise: Exercise, text: str) -> Local:
+    """An implementation of ours to ask the same: the reference with this text for the exercise's chapter."""
+    chapter = load_syllabus().chapter(exercise.chapter)
+    neighbours = graft_for(resolve("solutions"), chapter, whole=True)[1:]
+    return Local([ChapterSource(chapter.name, text, f"known mistake/{chapter.name}.py"), *neighbours], chapter.name, 2.0, 10.0)
+
+
+def _alike(far: Local, record: Record, exercise: Exercise, strict: bool = True) -> bool:
+    """Does `far` answer this record as the learner did? Leniently, errors need only be of one type."""
+    try:
+        far.exchange("begin", [record.seed, list(exercise.forbids)], [])
+        far.exchange("load", [], [])
+        far.exchange("begin", [record.seed, list(exercise.forbids)], [])
+        return all(_answers_alike(far, asked, strict) for asked in record.log)
+    except (OutOfTime, ChapterBroken):
+        return False
+
+
+def _answers_alike(far: Local, asked: Asked, strict: bool) -> bool:
+    reply, out = far.exchange(asked.op, asked.tree, asked.buffers)
+    if reply.keys() != asked.reply.keys():
+        return False
+    if "error" in reply:
+        mine, theirs = reply["error"], asked.reply["error"]
+        parts = ("kind", "type", "message") if strict else ("kind", "type")
+        return all(mine[part] == theirs[part] for part in parts)
+    return equal(_plain(reply["value"], out), _plain(asked.reply["value"], asked.out))
+
+
+def _plain(tree: Any, buffers: list[bytes]) -> Any:
+    return unpack(tree, buffers, lambda handle: ("handle", handle[0]))
+
+
+def equal(a: Any, b: Any) -> bool:
+    """The same value up to rounding."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+            return False
+        if a.device.type == "meta" or not a.is_floating_point():
+            return a.device.type == "meta" or bool(torch.equal(a, b))
+        tol = 1e-2 if a.dtype in (torch.bfloat16, torch.float16) else 1e-4
+        return bool(torch.allclose(a.double(), b.double(), rtol=tol, atol=tol * 0.1, equal_nan=True))
+    if isinstance(a, float):
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    return a == b

@@ -1,0 +1,66 @@
+"""What a test can meet at the door instead of an answer.
+
+`LearnerError` and its kin are ordinary exceptions: a law may expect them, hypothesis may shrink them. The others end the test at once.
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of the learner's own file."""
+
+    file: str
+    line: int
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}" + (f":  {self.code}" if self.code else "")
+
+
+class LearnerError(Exception):
+    """The learner's code raised; `type_name` and `message` are its own, `where` the last line of theirs on the way."""
+
+    def __init__(self, type_name: str, message: str, where: Where | None = None) -> None:
+        super().__init__(message)
+        self.type_name, self.message, self.where = type_name, message, where
+
+
+class RuleBroken(LearnerError):
+    """The code ran, and did what no call may: change an argument, leave a thread running, return what cannot cross."""
+
+
+class Todo(BaseException):
+    """The stub's NotImplementedError: nothing is written yet."""
+
+
+class OutOfTime(BaseException):
+    """A call did not end in time."""
+
+
+class FarSideDied(BaseException):
+    """The process on the far side is gone, or talks nonsense; the message says how it ended."""
+
+
+class ChapterBroken(BaseException):
+    """The chapter does not import. `where` is the line; `timed_out` when it never finished."""
+
+    def __init__(self, message: str, where: Where | None = None, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.where, self.timed_out = message, where, timed_out
+
+
+_MIRRORED = ("ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AssertionError", "RuntimeError", "AttributeError",
+             "ZeroDivisionError", "ArithmeticError", "OverflowError", "RecursionError")  # fmt: skip
+
+
+@cache
+def mirrored(type_name: str) -> type[LearnerError]:
+    """LearnerError as a subclass of the builtin of that name too, so that `pytest.raises(ValueError)` reads as usual."""
+    if type_name not in _MIRRORED:
+        return LearnerError
+    return type(type_name, (LearnerError, getattr(builtins, type_name)), {"__str__": Exception.__str__})

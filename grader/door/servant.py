@@ -1,0 +1,248 @@
+"""The far side of the door: holds an implementation and does what a test asks of it, the same in process and in a worker."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import math
+import random
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from ..graft import ChapterSource, Graft
+from . import shortcuts
+from .errors import OutOfTime
+from .gradients import gradients
+from .values import CannotCross, pack, unpack
+
+Reply = tuple[dict, list[bytes]]
+_ABSENT = object()
+
+
+class _Refused(Exception):
+    """A rule of the door was broken; the message is for the learner."""
+
+
+class Servant:
+    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner") -> None:
+        self.graft = Graft(sources, label)
+        self.chapter = chapter
+        self.filename = self.graft.sources[chapter].filename
+        for source in sources:  # tracebacks and inspect find the text even where the file cannot be read
+            linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.forbidden: tuple[str, ...] = ()
+        self.shortcuts: set[str] = set()
+
+    def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        """Do one thing; whatever happens is an answer, except a time limit that fires in between."""
+        try:
+            arguments = unpack(tree, buffers, self.find)
+            if op == "call":
+                result = self.call(*arguments, original=(tree, buffers))
+            else:
+                result = getattr(self, f"do_{op}")(*arguments)
+            body, out = pack(result, self.keep)
+            return {"value": body}, out
+        except CannotCross as problem:
+            return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
+        except _Refused as problem:
+            return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
+        except (OutOfTime, KeyboardInterrupt):
+            raise
+        except BaseException as problem:
+            return {"error": self.describe(problem)}, []
+
+    # ---- what can be asked
+
+    def do_begin(self, seed: int, forbidden: list[str]) -> None:
+        """A new example: nothing of the last one remains, and chance begins at the same place."""
+        self.objects.clear()
+        self.numbers.clear()
+        self.forbidden = tuple(forbidden)
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        torch.manual_seed(seed)
+        random.seed(seed)
+
+    def do_shortcuts(self) -> list[str]:
+        """What was called on the way that is the answer itself, since this was last asked."""
+        found, self.shortcuts = sorted(self.shortcuts), set()
+        return found
+
+    def do_load(self) -> None:
+        """Import the chapter, and see that it leaves no thread behind."""
+        before = set(sys._current_frames())
+        self.graft.module(self.chapter)
+        self._no_thread_left(before, "importing the chapter")
+
+    def do_get(self, name: str) -> Any:
+        for chapter in sorted(self.graft.sources, key=lambda chapter: (chapter != self.chapter, chapter)):
+            found = getattr(self.graft.module(chapter), name, _ABSENT)
+            if found is not _ABSENT and not isinstance(found, ModuleType):
+                return found
+        raise _Refused(f"{self.chapter}.py defines no `{name}`; it must stand at the top level under exactly this name")
+
+    def do_attribute(self, owner: Any, name: str) -> Any:
+        with self._watching():
+            return getattr(owner, name)
+
+    def do_set_attribute(self, owner: Any, name: str, value: Any) -> None:
+        setattr(owner, name, value)
+
+    def do_item(self, owner: Any, index: Any) -> Any:
+        return owner[index]
+
+    def do_set_item(self, owner: Any, index: Any, value: Any) -> None:
+        owner[index] = value
+
+    def do_len(self, owner: Any) -> int:
+        return len(owner)
+
+    def do_contains(self, owner: Any, item: Any) -> bool:
+        return bool(item in owner)
+
+    def do_list(self, owner: Any) -> list:
+        return list(owner)
+
+    def do_parameters(self, module: Any) -> dict[str, torch.Tensor]:
+        return dict(_module(module).named_parameters())
+
+    def do_state(self, module: Any) -> dict[str, torch.Tensor]:
+        return dict(_module(module).state_dict())
+
+    def do_buffers(self, module: Any) -> dict[str, torch.Tensor]:
+        return dict(_module(module).named_buffers())
+
+    def do_fill(self, module: Any, values: dict[str, torch.Tensor]) -> None:
+        """Copy values into parameters by name."""
+        own = dict(_module(module).named_parameters())
+        kind = type(module).__name__
+        for name, value in values.items():
+            if name not in own:
+                raise _Refused(f"{kind} has no parameter called `{name}`; it has {', '.join(own) or 'none'}")
+            if own[name].shape != value.shape:
+                raise _Refused(f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}")
+        with torch.no_grad():
+            for name, value in values.items():
+                own[name].copy_(value)
+
+    def do_bring(self, name: str, source: str) -> Any:
+        """Define a test's small helper on this side."""
+        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
+        exec(compile(source, "<brought by the test>", "exec"), space)
+        return space[name]
+
+    def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
+        before = set(sys._current_frames())
+        with self._watching():
+            result = gradients(target, inputs, options, cotangent)
+        self._no_thread_left(before, "the call")
+        return result
+
+    def call(self, target: Callable, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> Any:
+        if not callable(target):
+            raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
+        before = set(sys._current_frames())
+        with self._watching():
+            result = target(*args, **options)
+        self._no_thread_left(before, "the call")
+        again = pack([target, args, options], self.keep)
+        if again[1] != original[1] or repr(again[0]) != repr(original[0]):
+            raise _Refused(f"the call changed its argument{_changed(self, args, options, original)}; work on a copy and leave the caller's value alone")
+        return result
+
+    # ---- handles
+
+    def keep(self, value: Any) -> list:
+        """The handle of an object: a number, its class, and whether it can be called."""
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = len(self.objects)
+            self.objects.append(value)
+            self.numbers[id(value)] = number
+        name = getattr(value, "__name__", None) if isinstance(value, type) or callable(value) else None
+        label = name if isinstance(name, str) else type(value).__name__
+        return [number, str(label)[:80]]
+
+    def find(self, handle: list) -> Any:
+        return self.objects[handle[0]]
+
+    # ---- keeping watch
+
+    def _watching(self):
+        return shortcuts.watching(self.forbidden, self.filename, self.shortcuts)
+
+    def _no_thread_left(self, before: set[int], what: str) -> None:
+        deadline = time.monotonic() + 0.2
+        while len(sys._current_frames()) > len(before) and set(sys._current_frames()) - before:
+            if time.monotonic() > deadline:
+                names = [thread.name for thread in threading.enumerate() if thread.ident not in before]
+                raise _Refused(f"{what} left a thread running ({', '.join(names) or 'unnamed'}); join every thread before returning")
+            time.sleep(0.005)
+
+    def describe(self, problem: BaseException) -> dict:
+        """An exception as plain words: its type, its message, the learner's own line nearest to it."""
+        kind = "raised"
+        if isinstance(problem, NotImplementedError):
+            kind = "todo"
+        where, message = None, _message(problem)
+        if isinstance(problem, SyntaxError) and problem.filename:
+            where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            message = problem.msg
+        else:
+            for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
+                if frame.filename == self.filename:
+                    where = [_base(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+        if isinstance(problem, SystemExit):
+            message = f"it ended the program ({message or 'sys.exit()'})"
+        return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
+
+    def close(self) -> None:
+        self.objects.clear()
+        self.numbers.clear()
+        self.graft.close()
+        importlib.invalidate_caches()
+
+
+def _module(value: Any) -> torch.nn.Module:
+    if not isinstance(value, torch.nn.Module):
+        raise _Refused(f"an object of type {type(value).__name__} stands where an nn.Module belongs")
+    return value
+
+
+def _message(problem: BaseException) -> str:
+    try:
+        text = problem.args[0] if isinstance(problem, KeyError) and problem.args else str(problem)
+        return str(text)[:600]
+    except BaseException:
+        return "(its message cannot be read)"
+
+
+def _base(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[2]
+
+
+def _changed(servant: Servant, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> str:
+    """Which argument it was, if that can be told: " number 2" or " `mask`"."""
+    _, (_, before_args, before_options) = None, unpack(original[0], original[1], servant.find)
+
+    def form(value: Any) -> tuple:
+        tree, buffers = pack(value, servant.keep)
+        return repr(tree), buffers
+
+    for position, (now, then) in enumerate(zip(args, before_args)):
+        if form(now) != form(then):
+            return f" number {position + 1}" if len(args) > 1 else ""
+    for name, then in before_options.items():
+        if form(options.get(name)) != form(then):
+            return f" `{name}`"
+    return ""

@@ -1,0 +1,173 @@
+"""The door to a separate process: the same questions over a socket, with a deadline kept by SIGKILL.
+
+A worker that dies, stalls or answers garbage costs the test that met it, and the next test gets a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+from ..graft import ChapterSource
+from .errors import ChapterBroken, FarSideDied, OutOfTime
+from .wire import Garbage, TooLate, receive, send
+
+_START_SECONDS = 120.0
+
+
+class Nursery:
+    """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
+
+    def __init__(self, fork: bool | None = None) -> None:
+        self.fork = sys.platform.startswith("linux") if fork is None else fork
+        self.zygote: subprocess.Popen | None = None
+        self.control: socket.socket | None = None
+
+    def start(self) -> tuple[socket.socket, Any]:
+        """A socket to a new worker, and what `status` wants to know it by."""
+        return self._forked() if self.fork else self._spawned()
+
+    def status(self, who: Any) -> int:
+        """End that worker, if it has not ended, and tell its exit code (negative: the signal)."""
+        if isinstance(who, subprocess.Popen):
+            try:
+                return who.wait(0.2)
+            except subprocess.TimeoutExpired:
+                who.kill()
+                return who.wait()
+        return self._command(f"status {who}")
+
+    def _forked(self) -> tuple[socket.socket, int]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            return ours, self._command("fork", theirs.fileno())
+
+    def _command(self, words: str, *descriptors: int) -> int:
+        if self.control is None:
+            self._start_zygote()
+        try:
+            socket.send_fds(self.control, [words.encode()], list(descriptors))
+            return json.loads(self._line())
+        except (OSError, ValueError, EOFError):
+            self.close()
+            raise FarSideDied("the parent process of the workers is gone; run again") from None
+
+    def _start_zygote(self) -> None:
+        self.control, theirs = socket.socketpair()
+        self.control.settimeout(_START_SECONDS)
+        with theirs:
+            self.zygote = subprocess.Popen(
+                [sys.executable, "-m", "grader.door.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        self._line()
+
+    def _line(self) -> bytes:
+        data = b""
+        while not data.endswith(b"\n"):
+            piece = self.control.recv(4096)
+            if not piece:
+                raise EOFError
+            data += piece
+        return data
+
+    def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
+        token = secrets.token_hex(16)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(_START_SECONDS)
+            command = [sys.executable, "-m", "grader.door.worker_process", str(listener.getsockname()[1])]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+            process.stdin.write(token + "\n")
+            process.stdin.close()
+            while True:
+                sock, _ = listener.accept()
+                if secrets.compare_digest(sock.recv(32, socket.MSG_WAITALL), token.encode()):
+                    return sock, process
+                sock.close()
+
+    def close(self) -> None:
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+        if self.zygote is not None:
+            try:
+                self.zygote.wait(5)
+            except subprocess.TimeoutExpired:
+                self.zygote.kill()
+                self.zygote.wait()
+            self.zygote = None
+
+
+class Worker:
+    """The far side of one chapter in a process of its own, started again whenever it is lost."""
+
+    def __init__(self, nursery: Nursery, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float) -> None:
+        self.nursery, self.sources, self.chapter = nursery, sources, chapter
+        self.seconds, self.import_seconds = seconds, import_seconds
+        self.sock: socket.socket | None = None
+        self.who: Any = None
+        self.loaded = False
+
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        if self.sock is None:
+            if op not in ("begin", "load"):
+                raise FarSideDied("the process that ran your code is gone")
+            self._start()
+            if self.loaded:  # a new worker in the place of a lost one
+                self._exchange("load", [], [], self.import_seconds)
+        answer = self._exchange(op, tree, buffers, self.import_seconds if op == "load" else self.seconds)
+        self.loaded = self.loaded or op == "load"
+        return answer
+
+    def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
+        try:
+            self.sock.settimeout(limit)
+            send(self.sock, [op, tree], buffers)
+            reply, out = receive(self.sock, time.monotonic() + limit)
+            if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
+                raise Garbage("the answer has no value and no error")
+            return reply, out
+        except (TooLate, TimeoutError):
+            self._lose()
+            if op == "load":
+                raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
+            raise OutOfTime(f"the call did not end within {limit:g} s") from None
+        except Garbage as problem:
+            self._lose()
+            raise FarSideDied(f"the process that ran your code answered nonsense ({problem})") from None
+        except (EOFError, OSError):
+            ending = _in_words(self._lose())
+            if op == "load":
+                raise ChapterBroken(f"importing it ended the process: {ending}") from None
+            raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
+
+    def _start(self) -> None:
+        self.sock, self.who = self.nursery.start()
+        send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [])
+
+    def _lose(self) -> int:
+        """Hang up, and see to it that the process is gone."""
+        self.sock.close()
+        self.sock = None
+        return self.nursery.status(self.who)
+
+    def close(self) -> None:
+        if self.sock is not None:
+            self._lose()
+
+
+def _in_words(status: int) -> str:
+    if status >= 0:
+        return f"it exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    known = {"SIGSEGV": "a crash inside native code (segmentation fault)", "SIGKILL": "it was killed (SIGKILL), perhaps for want of memory"}
+    return known.get(name, f"it was ended by {name}")

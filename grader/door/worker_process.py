@@ -1,0 +1,45 @@
+"""What runs inside a worker: a servant that answers frames until the judge hangs up.
+
+Started by the zygote (a fork), or alone where forking is not safe: `python -m grader.door.worker_process PORT`, with a one-time token on its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch  # noqa: E402
+
+from ..graft import ChapterSource  # noqa: E402
+from .servant import Servant  # noqa: E402
+from .wire import receive, send  # noqa: E402
+
+
+def serve(sock: socket.socket) -> None:
+    """First frame: the sources and the chapter. Then one answer a question."""
+    torch.set_num_threads(1)
+    try:
+        (sources, chapter), _ = receive(sock)
+        servant = Servant([ChapterSource(*source) for source in sources], chapter)
+        while True:
+            (op, tree), buffers = receive(sock)
+            send(sock, *servant.answer(op, tree, buffers))
+    except (EOFError, ConnectionError):
+        return
+
+
+def main() -> None:
+    token = sys.stdin.readline().strip()
+    sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    sock.sendall(token.encode())
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    serve(sock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
+
+Run as `python -m grader.door.zygote FD`. Over that socket come the commands "fork" (with the worker's own socket as a file
+descriptor) and "status PID"; when it closes, every worker still alive is killed and the zygote ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+from .worker_process import serve  # noqa: E402
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    workers: set[int] = set()
+    control.sendall(b"ready\n")
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+        if not data:
+            break
+        command, *arguments = data.decode().split()
+        if command == "fork":
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                _become_worker(descriptors[0])
+            os.close(descriptors[0])
+            workers.add(pid)
+            answer: object = pid
+        else:
+            answer = _ended(int(arguments[0]))
+            workers.discard(int(arguments[0]))
+        control.sendall(json.dumps(answer).encode() + b"\n")
+    for pid in workers:
+        _kill(pid)
+
+
+def _become_worker(descriptor: int) -> None:
+    """In the child: a group of its own, nothing on standard streams, then serve until the judge hangs up."""
+    status = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        serve(socket.socket(fileno=descriptor))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _ended(pid: int) -> int:
+    """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9)."""
+    finished, status = os.waitpid(pid, os.WNOHANG)
+    if not finished:
+        return _kill(pid)
+    _kill_group(pid)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _kill(pid: int) -> int:
+    _kill_group(pid)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0
+
+
+def _kill_group(pid: int) -> None:
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+if __name__ == "__main__":
+    main()

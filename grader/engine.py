@@ -1,0 +1,155 @@
+"""Puts an implementation behind the door and leads it through tests, example by example.
+
+Knows nothing of pytest: the plugin calls it, and so does whatever runs tests another way.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from dataclasses import dataclass, field
+
+import torch
+
+from . import comparing
+from .door.errors import ChapterBroken, OutOfTime, Todo
+from .door.local import Local
+from .door.near import Asked, Call, Door, Implementation
+from .door.worker import Nursery, Worker
+from .syllabus import Chapter, Exercise, load_syllabus
+from .target import Target, graft_for, resolve
+
+CALL_SECONDS = 5.0
+IMPORT_SECONDS = 30.0
+TEST_SECONDS = 20.0
+TIMEOUTS_AN_EXERCISE = 2
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one test asked in its last example: enough to ask a known mistake the same."""
+
+    test: str
+    passed: bool
+    seed: int
+    log: list[Asked]
+
+
+@dataclass
+class Engine:
+    target: Target
+    door_kind: str = "local"
+    whole: bool = False
+    seed: int = 0
+    nursery: Nursery = field(default_factory=Nursery)
+    call_seconds: float = CALL_SECONDS
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._doors: dict[str, Door] = {}
+        self._references: dict[str, Door] = {}
+        self._broken: dict[str, ChapterBroken] = {}
+        self._timeouts: dict[str, int] = {}
+        self._exercise: Exercise | None = None
+        self._test = ""
+        self._began = 0.0
+        self.example_seed = 0
+
+    # ---- the two sides a test sees
+
+    def learner(self, chapter: str) -> Implementation:
+        return Implementation(_Late(self, chapter))
+
+    def reference(self, chapter: str) -> Implementation:
+        return Implementation(self._reference(load_syllabus().chapter(chapter)))
+
+    def door(self, chapter: str) -> Door:
+        """The door to the target's chapter; ChapterBroken, the same each time, where it does not import."""
+        if chapter in self._broken:
+            raise self._broken[chapter]
+        if chapter not in self._doors:
+            found = load_syllabus().chapter(chapter)
+            if not self.target.has(found.name):
+                raise Todo
+            try:
+                sources = graft_for(self.target, found, self.whole)
+            except ChapterBroken as problem:
+                self._broken[chapter] = problem
+                raise
+            if self.door_kind == "worker":
+                far = Worker(self.nursery, sources, found.name, self.call_seconds, IMPORT_SECONDS)
+            else:
+                far = Local(sources, found.name, self.call_seconds, IMPORT_SECONDS)
+            self._doors[chapter] = Door(far)
+        return self._doors[chapter]
+
+    def _reference(self, chapter: Chapter) -> Door:
+        if chapter.id not in self._references:
+            sources = graft_for(resolve("solutions"), chapter, whole=True)
+            self._references[chapter.id] = Door(Local(sources, chapter.name, 0, 0, trusted=True))
+        return self._references[chapter.id]
+
+    # ---- a test, and an example of it
+
+    def begin_test(self, exercise: Exercise, test: str) -> None:
+        self._exercise, self._test, self._began = exercise, test, time.monotonic()
+        comparing.new_test()
+
+    def begin_example(self) -> None:
+        """Everything as new: handles void, chance at its beginning, the log empty."""
+        exercise = self._exercise
+        if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+            raise OutOfTime("not run: other tests of this exercise ran out of time before it")
+        if time.monotonic() - self._began > TEST_SECONDS:
+            raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
+        comparing.new_example()
+        self.example_seed = zlib.crc32(f"{self.seed} {self._test}".encode())
+        reference = self._reference(load_syllabus().chapter(exercise.chapter))
+        reference.begin(self.example_seed)
+        door = self.door(exercise.chapter)
+        try:
+            door.begin(self.example_seed, exercise.forbids)
+        except ChapterBroken as problem:
+            self._broken[exercise.chapter] = problem
+            raise
+        torch.manual_seed(self.example_seed)
+        random.seed(self.example_seed)
+
+    def end_test(self, passed: bool, timed_out: bool = False) -> list[str]:
+        """Keep what the last example asked; the forbidden names that were called while it ran."""
+        exercise = self._exercise
+        if timed_out:
+            self._timeouts[exercise.name] = self._timeouts.get(exercise.name, 0) + 1
+        door = self._doors.get(exercise.chapter)
+        if door is None or exercise.chapter in self._broken:
+            return []
+        self.records.setdefault(exercise.name, []).append(Record(self._test, passed, self.example_seed, list(door.log)))
+        if not exercise.forbids:
+            return []
+        try:
+            return [str(name) for name in door.ask("shortcuts")]
+        except BaseException as problem:
+            if isinstance(problem, KeyboardInterrupt):
+                raise
+            return []  # the far side is gone, and what it saw with it; the source check remains
+
+    def last_call(self) -> Call | None:
+        """The learner's last call in the running example, for the words of a failure."""
+        door = self._doors.get(self._exercise.chapter)
+        return door.last_call if door else None
+
+    def close(self) -> None:
+        for door in [*self._doors.values(), *self._references.values()]:
+            door.far.close()
+        self._doors, self._references = {}, {}
+
+
+class _Late:
+    """A door looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
+
+    def __init__(self, engine: Engine, chapter: str) -> None:
+        self._engine, self._chapter = engine, chapter
+
+    def ask(self, *arguments, **options):
+        return self._engine.door(self._chapter).ask(*arguments, **options)

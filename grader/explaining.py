@@ -1,0 +1,103 @@
+"""A failed test in words: what was promised, the smallest counterexample, got beside expected, and what relates them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from .comparing import Example, Mismatch
+from .door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken
+from .door.near import Call
+from .numbers import first_difference, show
+from .relations import explain
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Everything a learner is told about one failed test, ready to be laid out."""
+
+    promise: str
+    sizes: str = ""  # "B=2 T=3"
+    called: list[str] = field(default_factory=list)
+    message: str = ""  # one sentence
+    got: str = ""
+    expected: str = ""
+    difference: str = ""
+    explanation: str = ""
+    where: str = ""  # "ch03_attention.py, line 12:  code"
+    printed: str = ""
+
+
+def failure(problem: BaseException, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
+    """The words for whatever ended the test."""
+    sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
+    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
+    if isinstance(problem, Mismatch) or example.mismatches:
+        mismatches = example.mismatches or [problem]
+        return _mismatch(mismatches, call, common)
+    if isinstance(problem, RuleBroken):
+        return Failure(message=_sentence(f"{_name(call)}: {problem.message}"), where=str(problem.where or ""), **common)
+    if isinstance(problem, LearnerError):
+        return Failure(message=_sentence(f"{_name(call)} raised {problem.type_name}: {problem.message}"), where=str(problem.where or ""), **common)
+    if isinstance(problem, OutOfTime | FarSideDied):
+        return Failure(message=_sentence(str(problem)), **common)
+    if isinstance(problem, ChapterBroken):
+        return Failure(promise=promise, message=_sentence(problem.message), where=str(problem.where or ""))
+    if "Flaky" in type(problem).__name__:
+        return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
+    if isinstance(problem, AssertionError) and str(problem):
+        return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
+    returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
+    return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})"), **common)
+
+
+def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
+    first = mismatches[0]
+    message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
+    got = expected = difference = ""
+    if first.compared:
+        got, expected = show(first.got), show(first.expected)
+    explanation: list[str] = []
+    if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
+        inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
+        explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
+        if first.got.shape == first.expected.shape and first.got.numel() > 1:
+            difference = first_difference(first.got, first.expected, first.tol)
+    return Failure(
+        message=_sentence(message), got=got, expected=expected, difference=difference, explanation=" ".join(explanation), **common
+    )
+
+
+def _name(call: Call | None) -> str:
+    return call.what if call else "the chapter"
+
+
+def _called(call: Call | None) -> list[str]:
+    """`softmax(x, dim=0)` as lines: the call, then each tensor argument whole when it is small."""
+    if call is None:
+        return []
+    parts, below = [], []
+    for position, value in enumerate(call.args):
+        parts.append(_argument(f"argument {position + 1}", value, below))
+    for name, value in call.options.items():
+        parts.append(f"{name}=" + _argument(name, value, below))
+    return [f"{call.what}({', '.join(parts)})", *below]
+
+
+def _argument(name: str, value: Any, below: list[str]) -> str:
+    if isinstance(value, Tensor):
+        if 0 < value.numel() <= 24:
+            below.append(f"{name} = {show(value)}")
+        return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
+    text = show(value)
+    return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
+
+
+def _sentence(text: str) -> str:
+    text = re.sub(r"\s+", " ", text).strip()
+    first = text.split(" ")[0].rstrip(":")
+    start = text[:1] if "_" in first or "." in first else text[:1].upper()
+    return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")

@@ -1,0 +1,111 @@
+"""A graded run as it goes: collects what each test said, and concludes exercises, shortcuts, diagnoses and progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from _pytest.outcomes import Failed
+
+from . import comparing, progress
+from .diagnosis import diagnose
+from .door.errors import ChapterBroken, FarSideDied, OutOfTime, Todo
+from .engine import Engine
+from .explaining import Failure, failure
+from .forbids import forbidden_calls, reference_imports
+from .results import ExerciseResult, RunResult, TestResult
+from .syllabus import Exercise, load_syllabus
+
+
+def outcome_of(problem: BaseException | None, failed: bool) -> str:
+    """What a test is called, by what ended it. pytest-check fails a test without an exception."""
+    match problem:
+        case None:
+            return "failed" if failed else "passed"
+        case Todo():
+            return "todo"
+        case OutOfTime():
+            return "timeout"
+        case ChapterBroken():
+            return "timeout" if problem.timed_out else "error"
+        case FarSideDied():
+            return "error"
+        case Failed() if str(problem).startswith("Timeout"):
+            return "timeout"
+    return "failed"
+
+
+@dataclass
+class GradedRun:
+    engine: Engine
+    chapters: set[str]  # asked for; empty means all
+    names: set[str]
+    only_graded: bool = False
+    weights: dict[str, dict[str, float]] = field(default_factory=dict)
+    results: dict[str, ExerciseResult] = field(default_factory=dict)
+    shortcuts: dict[str, set[str]] = field(default_factory=dict)
+    broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
+    notes: list[str] = field(default_factory=list)  # sentences for the end of the run
+    news: list[Exercise] = field(default_factory=list)  # passed now, and not before
+
+    def expect(self, exercise: Exercise, test: str, weight: float) -> None:
+        self.weights.setdefault(exercise.name, {})[test] = weight
+
+    def finished(
+        self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
+    ) -> TestResult:
+        """One test has ended."""
+        found = self.engine.end_test(outcome == "passed", timed_out=outcome == "timeout")
+        self.shortcuts.setdefault(exercise.name, set()).update(found)
+        result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
+        if outcome == "todo":
+            result.message = "nothing is written yet"
+        elif outcome != "passed":
+            words = failure(problem, promise, self.engine.last_call(), comparing.current, printed)
+            result.message, result.explanation, result.details = words.message, words.explanation, words
+            if isinstance(problem, ChapterBroken):
+                self.broken[exercise.module] = words
+        self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
+        return result
+
+    def message_of(self, test: str) -> str:
+        return next((t.message for result in self.results.values() for t in result.tests if t.name == test), "")
+
+    def conclude(self) -> None:
+        """All tests have run: look for shortcuts, name known mistakes, keep progress."""
+        order = [exercise.name for exercise in load_syllabus().exercises]
+        self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
+        for result in self.results.values():
+            tested = {test.name for test in result.tests}
+            for name, weight in self.weights[result.exercise.name].items():
+                if name not in tested:
+                    result.partial = True
+                    result.missing_weight += weight
+            self._look_for_shortcuts(result)
+            if any(test.outcome == "failed" for test in result.tests):
+                result.diagnosis = diagnose(result.exercise, self.engine.records.get(result.exercise.name, []))
+        self._keep_progress()
+
+    def _look_for_shortcuts(self, result: ExerciseResult) -> None:
+        exercise = result.exercise
+        if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
+            return
+        text = self.engine.target.source(exercise.module).text
+        result.forbidden = [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
+        if not result.forbidden:
+            result.forbidden = [f"it called `{name}` while it ran, which is the answer itself" for name in sorted(self.shortcuts[exercise.name])]
+
+    def _keep_progress(self) -> None:
+        if not self.engine.target.is_own_folder or self.engine.whole:
+            return
+        whole = [result for result in self.results.values() if not result.partial]
+        before = progress.load()
+        self.news = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
+        trouble = progress.record({r.exercise.name: r.earned for r in whole})
+        if trouble:
+            self.notes.append(trouble)
+
+    def result(self) -> RunResult:
+        target = self.engine.target
+        label = str(target.folder.resolve()) if target.folder else target.label
+        return RunResult(label, self.engine.seed, self.engine.door_kind, list(self.results.values()))
+

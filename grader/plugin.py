@@ -1,0 +1,214 @@
+"""Headway inside pytest: whose code is tested, what a stub is, what a failure says, what it is all worth.
+
+Only tests that carry `@exercise` are touched; the kit's own tests run as pytest runs any test.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+from . import terminal  # noqa: E402
+from .engine import Engine  # noqa: E402
+from .graded import GradedRun, outcome_of  # noqa: E402
+from .results import write_results  # noqa: E402
+from .syllabus import UnknownName, load_syllabus  # noqa: E402
+from .target import NoTarget, resolve  # noqa: E402
+
+RUN = pytest.StashKey[GradedRun]()
+EXAMPLES = 8
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("headway", "Headway: whose code to grade, and how")
+    group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
+    group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
+    group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
+    group.addoption("--door", choices=("local", "worker"), default="local", help="run the code in this process, or in one of its own")
+    group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
+    group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
+    group.addoption("--results", metavar="FILE", help="write the results as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "exercise(name, weight): the exercise a graded test belongs to, and its weight there")
+    hypothesis.settings.register_profile(
+        "headway",
+        derandomize=True, database=None, deadline=None, print_blob=False, max_examples=EXAMPLES, report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink),
+    )  # fmt: skip
+    hypothesis.settings.load_profile("headway")
+    option = config.option
+    try:
+        target = resolve(option.target)
+        for name in option.exercise or ():
+            load_syllabus().exercise(name)
+        chapters = [load_syllabus().chapter(name).id for name in option.chapter or ()]
+    except (NoTarget, UnknownName) as problem:
+        raise pytest.UsageError(str(problem)) from None
+    if option.results and not Path(option.results).resolve().parent.is_dir():
+        raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
+    engine = Engine(target, option.door, option.whole, option.seed)
+    config.stash[RUN] = GradedRun(engine, set(chapters), set(option.exercise or ()))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    return terminal.header(config.stash[RUN]) if _concerns_graded(config) else None
+
+
+def _concerns_graded(config: pytest.Config) -> bool:
+    kit = Path(__file__).parent
+    return any(kit not in (Path(config.invocation_params.dir) / arg.partition("::")[0]).resolve().parents for arg in config.args)
+
+
+# ---- which tests
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    run = config.stash[RUN]
+    kept, left = [], []
+    for item in items:
+        mark = item.get_closest_marker("exercise")
+        if mark is None:
+            (left if run.chapters or run.names else kept).append(item)
+            continue
+        exercise = load_syllabus().exercise(mark.args[0])
+        if (run.chapters and exercise.chapter not in run.chapters) or (run.names and exercise.name not in run.names):
+            left.append(item)
+            continue
+        run.expect(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
+        _prepare(item, run)
+        kept.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A session of graded tests only is told in our words; one with the kit's own tests keeps pytest's tracebacks."""
+    run = session.config.stash[RUN]
+    run.only_graded = bool(session.items) and all(item.get_closest_marker("exercise") for item in session.items)
+    if run.only_graded:
+        session.config.option.tbstyle = "no"
+
+
+def _prepare(item: pytest.Item, run: GradedRun) -> None:
+    """Begin every example at the door, and give hypothesis the run's seed."""
+
+    def each_example(function):
+        @functools.wraps(function)
+        def example(*args, **kwargs):
+            run.engine.begin_example()
+            return function(*args, **kwargs)
+
+        return example
+
+    handle = getattr(item.obj, "hypothesis", None)
+    if handle is None:
+        item.obj = each_example(item.obj)
+        return
+    if not hasattr(handle.inner_test, "__wrapped__"):
+        handle.inner_test = each_example(handle.inner_test)
+    hypothesis.seed(zlib.crc32(f"{run.engine.seed} {item.name}".encode()))(item.obj)
+
+
+@pytest.fixture
+def learner(request: pytest.FixtureRequest):
+    """The implementation being graded, behind the door."""
+    run = request.config.stash[RUN]
+    return run.engine.learner(_exercise_of(request.node).chapter)
+
+
+@pytest.fixture
+def reference(request: pytest.FixtureRequest):
+    """Our implementation of the same chapter, behind a door of its own."""
+    run = request.config.stash[RUN]
+    return run.engine.reference(_exercise_of(request.node).chapter)
+
+
+def _exercise_of(item: pytest.Item):
+    mark = item.get_closest_marker("exercise")
+    if mark is None:
+        raise pytest.UsageError(f"{item.nodeid} asks for an implementation and belongs to no exercise; mark it with @exercise(NAME)")
+    return load_syllabus().exercise(mark.args[0])
+
+
+# ---- running one
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    if item.get_closest_marker("exercise"):
+        item.config.stash[RUN].engine.begin_test(_exercise_of(item), item.name)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    problem = call.excinfo.value if call.excinfo else None
+    report = yield
+    if not item.get_closest_marker("exercise") or (call.when != "call" and report.passed):
+        return report
+    run = item.config.stash[RUN]
+    outcome = outcome_of(problem, failed=report.failed)
+    printed = report.capstdout if outcome != "passed" else ""
+    promise = " ".join((item.obj.__doc__ or item.name).split())
+    run.finished(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
+    report.headway = outcome
+    report.sections = []
+    report.outcome = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
+    report.longrepr = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else run.message_of(item.name)
+    return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
+    outcome = getattr(report, "headway", None)
+    words = {
+        "todo": ("todo", "t", ("TODO", {"yellow": True})),
+        "timeout": ("failed", "T", ("TIMEOUT", {"red": True})),
+        "error": ("error", "E", ("ERROR", {"red": True})),
+    }
+    return words.get(outcome)
+
+
+# ---- the end
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    run = session.config.stash[RUN]
+    run.conclude()
+    option = session.config.option
+    if option.results and not option.collectonly:
+        try:
+            write_results(Path(option.results), run.result())
+        except OSError as problem:
+            run.notes.append(f"--results: {option.results} was not written: {problem.strerror or problem}")
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    run = config.stash[RUN]
+    if run.results and not config.option.collectonly:
+        terminal.summary(terminalreporter, run)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        run.engine.close()
+        run.engine.nursery.close()

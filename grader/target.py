@@ -1,0 +1,76 @@
+"""Whose code is being tested: a folder with some of the chapters, the reference, or texts held in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .door.errors import ChapterBroken, Where
+from .graft import ChapterSource
+from .source import SourceProblem, read_source
+from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
+
+
+class NoTarget(ValueError):
+    """The target cannot be graded; the message is one sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    label: str  # what the header and the results call it
+    folder: Path | None = None
+    texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
+
+    def has(self, module: str) -> bool:
+        return module in self.texts or (self.folder is not None and (self.folder / f"{module}.py").is_file())
+
+    def source(self, module: str) -> ChapterSource:
+        """The chapter's text; ChapterBroken where it cannot be read."""
+        if module in self.texts:
+            return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
+        path = self.folder / f"{module}.py"
+        try:
+            return ChapterSource(module, read_source(path), str(path))
+        except SourceProblem as problem:
+            raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
+
+    @property
+    def is_own_folder(self) -> bool:
+        """Is this the learner's folder of this kit, where progress is kept?"""
+        return self.folder is not None and self.folder.resolve() == EXERCISES.resolve()
+
+
+def resolve(word: str | None) -> Target:
+    """`--target`: nothing (the exercises), the word `solutions`, or a folder that holds at least one chapter."""
+    if word is None:
+        return Target("exercises", EXERCISES)
+    if word == "solutions":
+        return Target("solutions", SOLUTIONS)
+    folder = Path(word).expanduser()
+    if folder.is_file():
+        raise NoTarget(f"--target takes a folder, and {word} is a file; give the folder it is in")
+    if not folder.is_dir():
+        raise NoTarget(f"--target: there is no folder {word}")
+    target = Target(str(folder), folder)
+    if not any(target.has(chapter.name) for chapter in load_syllabus().chapters):
+        raise NoTarget(f"--target: {word} holds none of the chapters; files are called like ch01_tokenizer.py")
+    return target
+
+
+def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
+    """The target's chapter with its earlier neighbours: the reference's, or with `whole` the target's own."""
+    sources = [target.source(chapter.name)]
+    for earlier in load_syllabus().chapters:
+        if earlier.number >= chapter.number:
+            continue
+        if whole:
+            if target.has(earlier.name):
+                sources.append(target.source(earlier.name))
+        elif reference_of(earlier.name) is not None:
+            sources.append(reference_of(earlier.name))
+    return sources
+
+
+def reference_of(module: str) -> ChapterSource | None:
+    path = SOLUTIONS / f"{module}.py"
+    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else None

@@ -1,0 +1,208 @@
+"""What a graded run prints: whose code it is, what is wrong in words, points by exercise, and the next step."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from . import progress
+from .door.errors import ChapterBroken
+from .explaining import Failure
+from .results import ExerciseResult, TestResult
+from .source import SourceProblem, find_definition
+from .syllabus import Exercise, load_syllabus
+
+if TYPE_CHECKING:
+    import pytest
+
+    from .graded import GradedRun
+
+WIDTH = 80
+SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line
+COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}
+
+
+def header(run: GradedRun) -> list[str]:
+    """Whose code this is."""
+    engine = run.engine
+    whose = {True: "your exercises", False: "the code"}[engine.target.is_own_folder]
+    if engine.target.label == "solutions":
+        whose = "the reference"
+    how = [f"door {engine.door_kind}", f"seed {engine.seed}"] + (["earlier chapters from the same folder (--whole)"] if engine.whole else [])
+    return [f"headway: testing {whose} in {engine.target.folder}", f"         {', '.join(how)}"]
+
+
+def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
+    """Everything below the row of dots."""
+    page = _Page(reporter)
+    verbose = reporter.config.get_verbosity() > 0
+    for module, words in run.broken.items():
+        page.title(f"{module}.py does not import")
+        page.failure(words)
+        page.line("Its tests wait until it does; the other chapters were run.")
+    telling = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or _failures(r))]
+    for number, result in enumerate(telling):
+        if number < SHOWN_WHOLE or verbose:
+            _exercise(page, result, verbose)
+        elif number == SHOWN_WHOLE:
+            page.title("and also")
+        if number >= SHOWN_WHOLE and not verbose:
+            first = _failures(result)[0] if _failures(result) else None
+            page.wrapped(f"{result.exercise.name}: {first.message if first else result.forbidden[0]}", indent=2)
+    _points(page, run)
+    for exercise in run.news[:3]:
+        page.blank()
+        page.wrapped(f"{exercise.name} works. {exercise.why}", green=True)
+        page.wrapped(exercise.unlocks)
+    for note in run.notes:
+        page.blank()
+        page.wrapped(f"Note: {note}", yellow=True)
+    page.blank()
+    for line in _next_step(run):
+        page.line(line)
+    page.blank()
+
+
+def _exercise(page: _Page, result: ExerciseResult, verbose: bool) -> None:
+    page.title(result.exercise.name)
+    for sentence in result.forbidden:
+        page.wrapped(f"No points for this exercise: {sentence}.", red=True)
+    failures = _failures(result)
+    if result.diagnosis:
+        page.wrapped(result.diagnosis.says, red=True)
+        page.wrapped(result.diagnosis.hint)
+        page.blank()
+    for number, test in enumerate(failures):
+        if number == 0 or verbose:
+            page.line(f"{test.outcome.upper()}  {test.name.partition('[')[0]}", red=True)
+            page.failure(test.details)
+        else:
+            page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
+    page.blank()
+    page.line(f"For a hint: headway hint {result.exercise.name}")
+
+
+def _failures(result: ExerciseResult) -> list[TestResult]:
+    return [test for test in result.tests if test.outcome not in ("passed", "todo")]
+
+
+def _points(page: _Page, run: GradedRun) -> None:
+    page.title("points")
+    results = list(run.results.values())
+    for chapter in load_syllabus().chapters:
+        mine = [result for result in results if result.exercise.chapter == chapter.id]
+        if not mine:
+            continue
+        earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
+        page.columns(f"{chapter.id} {chapter.title}", f"{progress.number(earned)}/{progress.number(points)}", "", bold=True)
+        if all(result.outcome == "todo" and not result.earned for result in mine):
+            page.line(f"  all {len(mine)} exercises are still to do", yellow=True)
+            continue
+        for result in mine:
+            score = f"{progress.number(result.earned)}/{progress.number(result.exercise.points)}"
+            page.columns(f"  {result.exercise.name}", score, _word(result), **COLOURS[result.outcome])
+    if len({result.exercise.chapter for result in results}) > 1:
+        whole = run.result()
+        page.columns("together", f"{progress.number(whole.earned)}/{progress.number(whole.points)}", "", bold=True)
+    if all(result.outcome == "todo" and not result.earned for result in results):
+        page.blank()
+        page.line("Nothing is done yet, and nothing is wrong: every stub is still a stub.")
+
+
+def _word(result: ExerciseResult) -> str:
+    if result.forbidden and result.outcome == "failed":
+        return "no points: a shortcut"
+    counts = [f"{n} of {len(result.tests)} {word}" for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
+    return ", ".join(counts) or "passed"
+
+
+def _next_step(run: GradedRun) -> list[str]:
+    """The first exercise that is not passed: where it is, and the command that checks it."""
+    target = run.engine.target
+    record = progress.load() if target.is_own_folder else {}
+    for exercise in load_syllabus().exercises:
+        result = run.results.get(exercise.name)
+        if result is None and (not target.is_own_folder or run.names or run.chapters) and exercise.name not in record:
+            continue
+        passed = result.outcome == "passed" if result else record.get(exercise.name) is not None and record[exercise.name].passed
+        if passed:
+            continue
+        if result and result.exercise.module in run.broken:
+            words = run.broken[exercise.module]
+            return [f"Next: repair {words.where.split(':  ')[0] or exercise.module + '.py'}"]
+        verb = "write" if result is None or result.outcome == "todo" else "mend"
+        command = f"      headway check {exercise.name}" if target.is_own_folder else f"      pytest --target {target.label} --exercise {exercise.name}"
+        return [f"Next: {verb} {exercise.name} in {_place(run, exercise)}", command]
+    if target.is_own_folder and not (run.names or run.chapters):
+        return ["Everything is done. Try it as one program: pytest --whole"]
+    if all(result.outcome == "passed" for result in run.results.values()):
+        return ["All of it passes." + (" `headway next` tells what comes after." if target.is_own_folder else "")]
+    return []
+
+
+def _place(run: GradedRun, exercise: Exercise) -> str:
+    target = run.engine.target
+    name = f"{exercise.module}.py" if target.folder is None else f"{target.folder.name}/{exercise.module}.py"
+    try:
+        segment = find_definition(target.source(exercise.module).text, exercise.name)
+    except (SourceProblem, ChapterBroken):
+        return name
+    return f"{name}, line {segment.line}" if segment else name
+
+
+class _Page:
+    """pytest's terminal, 80 columns of it; pytest decides on colour (a terminal, NO_COLOR)."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+        self.width = min(WIDTH, reporter._tw.fullwidth)
+
+    def title(self, text: str) -> None:
+        self.reporter.write_line("")
+        self.reporter.write_line(f"── {text} ".ljust(self.width, "─"), bold=True)
+
+    def line(self, text: str, **markup: bool) -> None:
+        self.reporter.write_line(text, **markup)
+
+    def blank(self) -> None:
+        self.reporter.write_line("")
+
+    def wrapped(self, text: str, indent: int = 0, **markup: bool) -> None:
+        pad = " " * indent
+        for line in textwrap.wrap(text, self.width - 1, initial_indent=pad, subsequent_indent=pad, break_long_words=True):
+            self.reporter.write_line(line, **markup)
+
+    def labelled(self, label: str, text: str, **markup: bool) -> None:
+        """A label, and text beside it: wrapped when it is prose, kept as it is when it has lines of its own."""
+        head = f"  {label:<10}"
+        lines = text.split("\n")
+        if len(lines) == 1:
+            lines = textwrap.wrap(text, self.width - len(head) - 1) or [""]
+        for number, line in enumerate(lines):
+            self.reporter.write_line((head if number == 0 else " " * len(head)) + line, **markup)
+
+    def columns(self, left: str, middle: str, right: str, **markup: bool) -> None:
+        self.reporter.write_line(f"{left:<36}{middle:>10}   {right}".rstrip(), **markup)
+
+    def failure(self, words: Failure) -> None:
+        self.labelled("promised", words.promise) if words.promise else None
+        if words.sizes:
+            self.labelled("sizes", words.sizes)
+        for number, line in enumerate(words.called):
+            self.labelled("called" if number == 0 else "", line)
+        if words.message:
+            self.labelled("problem", words.message, red=True)
+        if words.where:
+            self.labelled("at", words.where)
+        if words.got:
+            self.labelled("got", words.got)
+        if words.expected:
+            self.labelled("expected", words.expected)
+        if words.difference:
+            self.labelled("differs", words.difference)
+        if words.explanation:
+            self.labelled("that is", words.explanation, bold=True)
+        if words.printed.strip():
+            lines = words.printed.strip().splitlines()
+            cut = ["…"] if len(lines) > 6 else []
+            self.labelled("printed", "\n".join([*cut, *(line[:100] for line in lines[-6:])]))
