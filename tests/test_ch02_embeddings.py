@@ -58,23 +58,29 @@ def test_scale_multiplies_by_the_root_of_d_model(learner, n, seed):
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_the_only_parameter_is_weight(learner, n, seed):
     """The table is a parameter `weight` of shape (vocab_size, d_model), and nothing else is trained or saved."""
-    ids = ids_of(seed, n)
-    for scale, factor in ((False, 1.0), (True, math.sqrt(n.D))):
-        module = learner.TokenEmbedding(n.V, n.D, scale)
-        same(sorted(parameters(module)), ["weight"], "the list of parameters")
-        same(sorted(state(module)), ["weight"], "the list of names in the state dict")
-        weight = shaped(parameters(module)["weight"], (n.V, n.D), "`weight`", torch.float32)
-        close(module(ids), weight[ids] * factor, f"the vectors of a new module with scale={scale}")
+    ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
+    module = filled(learner.TokenEmbedding(n.V, n.D), weight)
+    close(module(ids), weight[ids], "the vectors")
+    same(sorted(parameters(module)), ["weight"], "the list of parameters")
+    same(sorted(state(module)), ["weight"], "the list of names in the state dict")
+
+
+def beginnings(module, ids):
+    """The shape of a new module's vectors for these ids, whether they are finite, and whether no two are alike."""
+    vectors = module(ids)
+    apart = (vectors[0, :, None] - vectors[0]).abs().amax(-1) + torch.eye(ids.size(1))
+    return list(vectors.shape), bool(vectors.isfinite().all()), bool((apart > 1e-6).all())
 
 
 @exercise("TokenEmbedding")
 @given(n=distinct("D", V=(8, 12)))
 def test_no_two_tokens_begin_alike(learner, n):
     """In a new module the vectors are finite, and every token has another one."""
-    vectors = shaped(learner.TokenEmbedding(n.V, n.D)(torch.arange(n.V)[None]), (1, n.V, n.D), "the vectors")[0]
-    holds(vectors.isfinite().all(), "a new table holds numbers that are not finite")
-    apart = torch.cdist(vectors, vectors) + torch.eye(n.V)
-    holds(apart.min() > 1e-6, "two tokens begin with the same vector; they would also learn alike, so start from random numbers")
+    module = learner.TokenEmbedding(n.V, n.D)
+    shape, finite, different = learner.bring(beginnings)(module, torch.arange(n.V)[None])
+    same(shape, [1, n.V, n.D], "the shape of the vectors")
+    holds(finite, "a new table holds numbers that are not finite")
+    holds(different, "two tokens begin with the same vector; start from random numbers, so that each can be told from the others")
 
 
 @exercise("TokenEmbedding", weight=2)
@@ -205,12 +211,11 @@ def test_only_added_rows_learn(learner, n, seed):
 @given(n=table_sizes, seed=seeds)
 def test_the_only_parameter_of_positions_is_weight(learner, n, seed):
     """The table is a parameter `weight` of shape (max_len, d_model), and nothing else is trained or saved."""
-    x = tensor(seed, n.B, n.T, n.D)
-    module = learner.LearnedPositions(max_len=n.max_len, d_model=n.D)
+    x, weight = tensor(seed, n.B, n.T, n.D), tensor(seed + 1, n.max_len, n.D)
+    module = filled(learner.LearnedPositions(max_len=n.max_len, d_model=n.D), weight)
+    close(module(x), x + weight[: n.T], "x with its positions")
     same(sorted(parameters(module)), ["weight"], "the list of parameters")
     same(sorted(state(module)), ["weight"], "the list of names in the state dict")
-    weight = shaped(parameters(module)["weight"], (n.max_len, n.D), "`weight`", torch.float32)
-    close(module(x), x + weight[: n.T], "x with the positions of a new module")
 
 
 @exercise("LearnedPositions")
@@ -355,7 +360,9 @@ def test_there_is_nothing_to_train_and_nothing_to_save(learner, n, seed):
     """The layer has no parameter, and its table is not in the state dict."""
     x = tensor(seed, n.B, n.T, n.D)
     module = learner.SinusoidalPositions(n.max_len, n.D)
-    close(module(x), x + waves(n.T, n.D).float(), "x with its positions")
+    found = gradients(module, x)
+    close(found.output, x + waves(n.T, n.D).float(), "x with its positions")
+    same(sorted(found.parameters), [], "the list of parameters that ask for a gradient")
     same(sorted(parameters(module)), [], "the list of parameters")
     same(sorted(state(module)), [], "the list of names in the state dict")
 
