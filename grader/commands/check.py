@@ -1,0 +1,65 @@
+"""Runs the graded tests of what was asked, in this process."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from grader.commands.page import complain, page
+from grader.course import next_step, passed, read_course
+from grader.progress import load
+from grader.syllabus import ROOT, TESTS, Chapter, Exercise
+from rich.text import Text
+
+PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def check(name: str | None) -> int:
+    """Test an exercise, a chapter, or the next exercise: 0 when all of it passes, 1 when not yet, 2 when it could not be tested."""
+    course = read_course()
+    if name is None:
+        step = next_step()
+        if step is None:
+            page().print("Everything has been passed. `pytest` tests all of it again.")
+            return PASSED
+        found = step.exercise
+    else:
+        found = course.find(name)
+    exercises = found.exercises if isinstance(found, Chapter) else (found,)
+    suite = TESTS / f"test_{found.name if isinstance(found, Chapter) else found.module}.py"
+    if not exercises or not suite.exists():
+        complain(f"there are no tests for {found.name} yet")
+        return UNUSABLE
+    known = {exercise.name for exercise in exercises if passed(exercise, load())}
+    outcomes, status = run_tests(suite, found)
+    if status in (INTERRUPTED, UNUSABLE):
+        return status
+    missing = [exercise.name for exercise in exercises if exercise.name not in outcomes]
+    if missing:
+        complain(f"no test ran for {', '.join(missing)}")
+    if isinstance(found, Exercise) and found.name in known and outcomes.get(found.name) == "passed":
+        page().print(Text(f"{found.name} still works. {found.why}", style="green"))
+        page().print(found.unlocks)
+    return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
+
+
+def run_tests(suite: Path, found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """Each exercise's outcome, and pytest's exit status in our terms."""
+    import pytest
+
+    chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        results = Path(folder) / "results.json"
+        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "--results", str(results)]
+        status = pytest.main([*arguments, *chosen, str(suite)])
+        try:
+            data = json.loads(results.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            data = {"exercises": []}
+    outcomes = {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}
+    if status == pytest.ExitCode.INTERRUPTED:
+        return outcomes, INTERRUPTED if outcomes else UNUSABLE
+    if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+        return outcomes, UNUSABLE
+    return outcomes, NOT_YET if status else PASSED

@@ -1,0 +1,145 @@
+"""Is everything in place? What the doctor finds is one line each, and what is wrong says how to mend it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from grader.commands.page import page
+from grader.course import read_course, shown
+from grader.source import SourceProblem, parse, read_source
+from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from rich.text import Text
+
+NEEDED = ("torch", "numpy", "pytest", "pytest-check", "pytest-timeout", "hypothesis", "rich", "typer", "watchfiles")
+
+
+@dataclass(frozen=True)
+class Finding:
+    state: str  # "ok", "note" or "wrong"
+    sentence: str
+
+
+def doctor() -> int:
+    """Print what is found; 1 where something is wrong."""
+    console, wrong = page(), 0
+    for finding in examine():
+        wrong += finding.state == "wrong"
+        mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
+        lines = Text(finding.sentence).wrap(console, console.width - 8, overflow="ignore")
+        for number, line in enumerate(lines):
+            line.rstrip()
+            console.print(Text(f" {mark if number == 0 else '     '}  ", style=style) + line, soft_wrap=True)
+    console.print()
+    console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
+    return int(wrong > 0)
+
+
+def examine() -> Iterator[Finding]:
+    """Everything there is to look at, the quick things first."""
+    yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
+    yield from _packages()
+    yield _whose_headway()
+    yield from _chapters()
+    torch = _torch()
+    yield torch
+    if torch.state != "wrong":
+        yield from (_through_the_door(door) for door in ("local", "worker"))
+
+
+def _packages() -> Iterator[Finding]:
+    tested, other = _constraints(), []
+    for name in NEEDED:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding("wrong", f"{name} is not installed; run `make learn`, or `pip install -c constraints.txt -e .`")
+            continue
+        if name in tested and version.partition("+")[0] != tested[name]:
+            other.append(f"{name} {version} (tested with {tested[name]})")
+    if other:
+        yield Finding("note", f"other versions than those Headway is tested with: {', '.join(other)}")
+    else:
+        yield Finding("ok", "the packages are those Headway is tested with (constraints.txt)")
+
+
+def _constraints() -> dict[str, str]:
+    try:
+        text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, flags=re.MULTILINE))
+
+
+def _whose_headway() -> Finding:
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents):
+        if (folder / "grader" / "cli.py").exists() and (folder / "exercises").is_dir() and folder != ROOT:
+            return Finding("wrong", f"you are in {folder}, but this headway tests {ROOT}; run `make learn` here, and use its .venv")
+    return Finding("ok", f"this headway tests {EXERCISES}")
+
+
+def _chapters() -> Iterator[Finding]:
+    if not os.access(EXERCISES, os.W_OK):
+        yield Finding("note", f"{shown(EXERCISES)} cannot be written, so progress is not kept")
+    read = 0
+    for chapter in read_course().chapters:
+        file = EXERCISES / f"{chapter.name}.py"
+        if not chapter.exercises or not (SOLUTIONS / file.name).exists():
+            continue
+        try:
+            parse(read_source(file), shown(file))
+            read += 1
+        except SourceProblem as error:
+            yield Finding("wrong", str(error) if file.exists() else f"{shown(file)} is missing; `headway reset {chapter.id}` brings the stub")
+    yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {shown(EXERCISES)} can be read")
+
+
+def _torch() -> Finding:
+    code = "import torch; print(torch.__version__, torch.get_num_threads(), torch.ones(2, 2).sum().item())"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("wrong", f"torch cannot be tried: {error}")
+    words = done.stdout.split()
+    if done.returncode or len(words) != 3 or words[2] != "4.0":
+        last = (done.stderr.strip().splitlines() or ["it gave no answer"])[-1]
+        return Finding("wrong", f"torch does not work: {last}")
+    return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by itself; tests run on one")
+
+
+def _through_the_door(door: str) -> Finding:
+    """Give the tests code of our own making, and see whether it is that code they meet."""
+    suite = next((path for path in sorted(TESTS.glob("test_ch*.py")) if (SOLUTIONS / path.name.removeprefix("test_")).exists()), None)
+    if suite is None:
+        return Finding("note", f"{shown(TESTS)} has no graded suite yet")
+    module, secret = suite.stem.removeprefix("test_"), f"doctor {secrets.token_hex(4)}"
+    exercise = read_course().chapter(module).exercises[0].name
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        (Path(folder) / f"{module}.py").write_text(f"def {exercise}(*args, **kwargs):\n    raise RuntimeError({secret!r})\n", encoding="utf-8")
+        results = Path(folder) / "results.json"
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, "--door", door]
+        try:
+            done = subprocess.run(
+                [*command, "--results", str(results), str(suite)], cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Finding("wrong", f"the tests do not run: {error}")
+        try:
+            tests = json.loads(results.read_text(encoding="utf-8"))["exercises"][0]["tests"]
+        except (OSError, ValueError, LookupError):
+            last = ([line for line in (done.stderr + done.stdout).splitlines() if line.strip()] or ["no output"])[-1]
+            return Finding("wrong", f"the tests do not run through the {door} door: {last.strip()}")
+    if all(secret in test["message"] for test in tests):
+        return Finding("ok", f"tests reach the code they are pointed at, through the {door} door")
+    return Finding("wrong", f"through the {door} door, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may mend it")
