@@ -9,6 +9,8 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from .relations.pair import differing
+
 WIDTH = 76
 LIMIT = 64  # tensors with more values than this are described, not shown
 LINES = 20  # containers stop after about so many lines
@@ -26,7 +28,7 @@ def show(value: object, limit: int = LIMIT) -> str:
 def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
     """Where two tensors first differ, what stands there, how many values differ and by how much; "" when none does.
 
-    `tol` is relative to the largest finite value expected. Of tensors of different shapes, the shapes are told.
+    `tol` is relative to the values expected. Of tensors of different shapes, the shapes are told.
     """
     if got.shape != expected.shape:
         return f"the shapes differ: got {_shape(got)}, expected {_shape(expected)}"
@@ -36,10 +38,7 @@ def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
         wide = torch.complex128 if got.is_complex() or expected.is_complex() else torch.float64
         a, b = got.detach().to(wide), expected.detach().to(wide)
         apart = (a - b).abs()
-        finite = b.abs()[b.isfinite()]
-        scale = float(finite.max()) if finite.numel() else 0.0
-        exact = not any(t.is_floating_point() or t.is_complex() for t in (got, expected))
-        wrong = ~((apart <= (0.0 if exact else tol * (scale or 1.0))) | (a == b) | (a.isnan() & b.isnan()))
+        wrong = differing(a, b, tol if got.dtype == expected.dtype else max(tol, 1e-5))
         count = int(wrong.sum())
         if not count:
             return ""

@@ -9,8 +9,19 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-CHANCE = 6  # bits of surprise that whole numbers must bring, since they agree by chance more often than others do
+CHANCE = 8  # bits of surprise that whole numbers must bring, since they agree by chance more often than others do
 CLEARLY = 10  # a relation must move values by this many times the tolerance to count as one
+
+
+def differing(got: Tensor, expected: Tensor, tol: float) -> Tensor:
+    """Where two tensors (float64 or complex128) of one shape differ by more than `tol` times the size of what is expected."""
+    size = expected.abs()
+    finite = size[size.isfinite()]
+    scale = max(float(finite.max()) if finite.numel() else 0.0, 1e-2)
+    near = (got - expected).abs() <= tol * (scale + size)
+    if finite.numel() == size.numel():
+        return ~near
+    return ~((near & expected.isfinite()) | (got == expected) | (got.isnan() & expected.isnan()))
 
 
 @dataclass(frozen=True)
@@ -20,11 +31,12 @@ class Pair:
     got: Tensor
     expected: Tensor
     allowed: float
+    wrong: Tensor  # where the two differ
     logical: bool = False  # both are boolean
 
     @classmethod
     def of(cls, got: Tensor, expected: Tensor, tol: float) -> Pair:
-        """`tol` is relative to the largest finite value expected; whole numbers and booleans must agree exactly."""
+        """`tol` is relative to the values expected; whole numbers and booleans must agree exactly."""
         exact = not (got.dtype.is_floating_point or got.dtype.is_complex or expected.dtype.is_floating_point or expected.dtype.is_complex)
         logical = got.dtype == expected.dtype == torch.bool
         wide = torch.complex128 if got.dtype.is_complex or expected.dtype.is_complex else torch.float64
@@ -33,7 +45,7 @@ class Pair:
         size = size[size.isfinite()]
         scale = float(size.max()) if size.numel() else 0.0
         allowed = 0.0 if exact else tol * (scale if scale > 0 else 1.0)
-        return cls(got, expected, allowed, logical)
+        return cls(got, expected, allowed, differing(got, expected, 0.0 if exact else tol), logical)
 
     @cached_property
     def finite(self) -> bool:
@@ -49,8 +61,11 @@ class Pair:
         return self.real and all(bool((t == t.round()).all()) for t in (self.got, self.expected))
 
     @cached_property
-    def wrong(self) -> Tensor:
-        return ~self.near(self.got, self.expected)
+    def bits(self) -> float:
+        """How much one agreeing value says at this tolerance: 16 bits where 1e-5 counts as equal, 4 where 3e-2 does."""
+        size = self.expected[self.expected.isfinite()].abs()
+        scale = float(size.max()) if size.numel() else 0.0
+        return math.log2(max(scale / (2 * self.allowed), 1.0)) if self.allowed else 52.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,10 +88,9 @@ class Pair:
 
     def enough(self, values: Tensor) -> bool:
         """Do these values, all of them accounted for, say more than chance would?"""
-        count, kinds = values.numel(), self.kinds(values)
-        if kinds < 2:
+        if self.kinds(values) < 2:
             return False
-        return _surprise(values) >= CHANCE if self.whole else count >= 2
+        return _surprise(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
 
     def kinds(self, values: Tensor) -> int:
         """How many different values there are, up to the tolerance."""
@@ -91,8 +105,8 @@ class Pair:
         """Is the agreement at these places worth a word? Zeros, ones and infinities agree in most wrong answers too."""
         values = self.expected[where]
         if self.whole:
-            return self.kinds(values) >= 2 and _surprise(values) >= 2 * CHANCE
-        plain = (values == 0) | (values.abs() == 1) | ~values.isfinite()
+            return self.kinds(values) >= 2 and _surprise(values) >= 1.5 * CHANCE
+        plain = (values == 0) | ((values.abs() - 1).abs() < 2e-3) | ~values.isfinite()
         return self.enough(values[~plain])
 
 

@@ -34,7 +34,8 @@ def _not_infinite(pair: Pair) -> list[str]:
     count, total = int(missing.sum()), int(pair.expected.isinf().sum())
     if not count:
         return []
-    said = "+inf" if not bool((pair.expected[missing] < 0).any()) else "-inf" if not bool((pair.expected[missing] > 0).any()) else "infinite"
+    signs = set(pair.expected[missing].real.sign().tolist())
+    said = {1.0: "+inf", -1.0: "-inf"}[signs.pop()] if len(signs) == 1 and pair.real else "infinite"
     which = "The one value" if total == 1 else f"All {total} values" if count == total else f"{count} of the {total} values"
     told = [f"{which} that should be {said} {'is' if count == 1 else 'are'} not, the first at {missing.nonzero()[0].tolist()}."]
     if bool(missing.eq(pair.wrong).all()) and pair.telling(~missing):
@@ -66,11 +67,8 @@ def _whole_slices(pair: Pair, bad: Tensor) -> str:
 def sums(pair: Pair) -> str:
     """Rows that should sum to one, and what they sum to."""
     right, got = pair.expected, pair.got
-    if not (pair.real and pair.finite) or right.ndim == 0 or bool((right < 0).any()) or right.numel() < 3:
-        return ""
-    slack = max(3 * pair.allowed, 1e-5)
-    axes = [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _ones(right.sum(axis), slack)]
-    if len(axes) != 1 or slack > 0.03:
+    slack, axes = _weight_axes(pair)
+    if len(axes) != 1 or right.numel() < 3:
         return ""
     axis = axes[0]
     full = right.sum(axis) > 0.5
@@ -92,6 +90,14 @@ def sums(pair: Pair) -> str:
     return f"{should}; here the sums run from {number(low)} to {number(high)}{' and are wrong' + some if some else ''}."
 
 
+def _weight_axes(pair: Pair) -> tuple[float, list[int]]:
+    """Along which axes the right values are weights: none negative, every line summing to one (or zero)."""
+    slack, right = max(3 * pair.allowed, 1e-5), pair.expected
+    if not (pair.real and pair.finite) or pair.whole or slack > 0.03 or bool((right < 0).any()):
+        return slack, []
+    return slack, [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _ones(right.sum(axis), slack)]
+
+
 def _ones(totals: Tensor, slack: float) -> bool:
     one = (totals - 1).abs() <= slack
     return bool((one | (totals == 0)).all() and one.any())
@@ -105,7 +111,7 @@ def not_zero(pair: Pair) -> str:
         return ""
     leaks = zero & (pair.got.abs() > CLEARLY * pair.allowed)
     leaking = int(leaks.sum())
-    if leaking < 2:
+    if leaking < 2 or (leaking < count and not _weight_axes(pair)[1]):
         return ""
     which = f"All {count} values" if leaking == count else f"{leaking} of the {count} values"
     return f"{which} that should be zero are not, the first at {leaks.nonzero()[0].tolist()}."

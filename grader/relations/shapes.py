@@ -112,12 +112,12 @@ def _axis_gone(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], 
         return []
     for axis in gone:
         how = _reduced(got.squeeze(axis) if kept else got, expected, axis, tol)
-        if how and kept:
+        if how and kept and "index" not in how:
             return [f"Axis {axis} has size 1: this is the right result {how} it (size {wants[axis]})."]
-        if how:
+        if how and not kept:
             return [f"Axis {axis} of {shape_text(wants)} (size {wants[axis]}) is gone: this is the right result {how} it."]
     if kept:
-        return [f"Axis {gone[0]} has size 1, where it should have size {wants[gone[0]]}."]
+        return []
     if len(gone) > 1:
         return [f"One axis of {shape_text(wants)} is missing: the result has shape {shape_text(has)}."]
     return [f"The {ordinal(gone[0])} axis of {shape_text(wants)} (axis {gone[0]}, size {wants[gone[0]]}) is missing."]

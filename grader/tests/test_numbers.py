@@ -1,0 +1,128 @@
+"""Whatever the value, its text is narrow, short, tame and soon there."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from grader.numbers import WIDTH, first_difference, show
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=20,
+)
+dtypes = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64])
+
+
+@st.composite
+def tensors(draw) -> Tensor:
+    shape = draw(st.lists(st.integers(0, 6), max_size=5))
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(draw(st.integers(0, 99)))) * 10 ** draw(st.floats(-20, 20))
+    tensor = tensor.clamp(-100, 100).to(draw(dtypes)) if draw(st.booleans()) else tensor
+    if tensor.numel() and tensor.is_floating_point():
+        tensor.view(-1)[0] = draw(st.floats(width=16))
+    return tensor
+
+
+@settings(max_examples=300)
+@given(st.one_of(plain, tensors(), st.lists(plain | tensors(), max_size=4), st.dictionaries(st.text(), tensors() | plain, max_size=4)))
+def test_any_value_is_narrow_and_tame(value):
+    text = show(value)
+    lines = text.split("\n")
+    assert text and len(lines) < 60
+    for line in lines:
+        assert len(line) <= WIDTH
+        assert line.isprintable()
+
+
+def test_small_tensors_whole_and_aligned():
+    assert show(torch.tensor([[0.25, -1.5], [10.0, 3.14159]])) == "[[ 0.25, -1.50],\n [10.00,  3.14]]"
+    assert show(torch.arange(8).view(2, 2, 2)) == "[[[0, 1],\n  [2, 3]],\n [[4, 5],\n  [6, 7]]]"
+    assert show(torch.tensor([[0.0, -torch.inf], [torch.nan, 1]])) == "[[   0, -inf],\n [ nan,    1]]"
+    assert show(torch.ones(2, 2, dtype=torch.bool).tril()) == "[[ True, False],\n [ True,  True]]"
+    assert show(torch.tensor(3.14159)) == "3.142"
+    assert show(torch.zeros(0, 3)) == "an empty tensor (0, 3) float32"
+
+
+def test_large_tensors_in_numbers_about_them():
+    x = torch.zeros(10, 20)
+    x[0, 0], x[0, 1], x[3, 3] = torch.nan, torch.inf, 198
+    assert show(x) == "tensor (10, 20) float32: mean 1, std 14.04, min 0, max 198, 1 NaN, 1\ninfinite"
+    assert show(torch.ones(20, 20, dtype=torch.bool).tril()) == "tensor (20, 20) bool: 210 of 400 True"
+    assert show(torch.arange(12), limit=4).startswith("tensor (12,) int64: mean 5.5")
+
+
+def test_strings_are_escaped():
+    assert show("a\x1b[31mb\nc") == r"'a\x1b[31mb\nc'"
+    assert show("\u202eab\u2028") == r"'\u202eab\u2028'"
+    assert show("naïve 猫") == "'naïve 猫'"
+
+    class Handle:
+        def __repr__(self) -> str:
+            return "\x1b]0;title\x07Linear(\n  3)"
+
+    assert show(Handle()) == r"\x1b]0;title\x07Linear(\n  3)"
+
+
+def test_containers():
+    text = show({"output": torch.tensor([1.0, 2.0]), "weights": torch.zeros(30, 30), "n": 3})
+    assert text.startswith("dict of 3:\n  'output': [1, 2]\n  'weights': tensor (30, 30) float32: mean 0")
+    assert show((torch.tensor([1.0, 2.0]), None)) == "tuple of 2:\n  [0]: [1, 2]\n  [1]: None"
+    assert show([1, 2.5, "x", (3,), {}]) == "[1, 2.5, 'x', (3,), {}]"
+    assert show({(97, 98): 256}) == "{(97, 98): 256}"
+    assert show(list(range(1000))).endswith("...\n(1000 in all)]")
+    assert "and 2 more" in show([torch.zeros(5, 5) for _ in range(6)])
+
+
+def test_odd_objects():
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    class Sly(torch.Tensor):
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    assert show(Broken()) == "<Broken whose repr raises RuntimeError>"
+    assert show(torch.ones(2).as_subclass(Sly)) == "[1, 1]"
+    assert "cannot be shown" in show(torch.ones(2, device="meta"))
+    loop: list = []
+    loop.append(loop)
+    assert len(show(loop)) < 400
+    assert show(10**1000) == "an integer of 3322 bits"
+
+
+def test_never_slow():
+    start = time.perf_counter()
+    for value in ("x" * 10**7, b"x" * 10**7, list(range(10**6)), {i: i for i in range(10**5)}, torch.zeros(1000, 1000), [torch.ones(3)] * 10**5):
+        show(value)
+    assert time.perf_counter() - start < 1
+
+
+def test_first_difference():
+    x = torch.zeros(3, 4, 5)
+    x[:] = torch.arange(60.0).view(3, 4, 5) / 100
+    y = x.clone()
+    y[1, 0, 2:] += 0.42
+    assert first_difference(y, x, 1e-5) == "first differs at [1, 0, 2]: got 0.64, expected 0.22; 3 of 60 values differ,\nby at most 0.42"
+    assert first_difference(x, x.clone(), 1e-5) == ""
+    y = x.clone()
+    y[2, 3, 4] = 0.6
+    assert first_difference(y, x, 1e-5) == "first differs at [2, 3, 4]: got 0.6, expected 0.59; 1 of 60 values differs,\nby 0.01"
+    y[2, 3, 4] = 0.59003
+    assert "got 0.59003, expected 0.59;" in first_difference(y, x, 1e-5)
+    assert first_difference(torch.tensor([1, 2]), torch.tensor([1, 3]), 0.0) == "first differs at [1]: got 2, expected 3; 1 of 2 values differs, by 1"
+    assert "True, expected False; 1 of 2" in first_difference(torch.tensor([True, True]), torch.tensor([True, False]), 0.0)
+    assert first_difference(torch.tensor(torch.nan), torch.tensor(1.0), 1e-5) == "differs: got nan, expected 1"
+    assert first_difference(x[0], x, 1e-5) == "the shapes differ: got (4, 5), expected (3, 4, 5)"
+    assert first_difference(x.double() + 1e-9, x, 0.0) == ""
+
+
+@given(tensors(), tensors())
+def test_first_difference_of_anything(a, b):
+    text = first_difference(a, b, 1e-5)
+    assert all(len(line) <= WIDTH for line in text.split("\n"))

@@ -1,0 +1,406 @@
+"""Every relation is told where it holds, and nothing is told where none does."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import permutations
+
+import pytest
+import torch
+from grader.relations import explain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+TOL = 1e-5
+LOWER = torch.ones(5, 5, dtype=torch.bool).tril()
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def said(got: Tensor, expected: Tensor, *inputs: Tensor, tol: float = TOL) -> str:
+    sentences = explain(got, expected, tol, inputs)
+    assert len(sentences) <= 2
+    for sentence in sentences:
+        assert sentence[0].isupper() or sentence[0].isdigit()
+        assert sentence.endswith(".")
+    return " ".join(sentences)
+
+
+shapes = st.lists(st.integers(2, 5), min_size=2, max_size=4).map(tuple).filter(lambda shape: math.prod(shape) >= 6)
+seeds = st.integers(0, 999)
+
+
+@given(n=st.integers(3, 6), batch=st.integers(1, 3), seed=seeds)
+def test_transposed(n, batch, seed):
+    x = normal(n, n, seed=seed)
+    assert said(x.T, x) == "It is transposed: rows and columns are swapped."
+    stack = normal(batch, n, n, seed=seed)
+    if batch != n:
+        assert said(stack.mT, stack) == "Axes 1 and 2 are swapped."
+
+
+def test_symmetric_matrices_are_not_called_transposed():
+    x = normal(4, 4)
+    symmetric = x + x.T
+    assert "swap" not in said(symmetric.T + normal(4, 4, seed=1), symmetric)
+    assert said(symmetric.T * 3, symmetric) == "Every value is 3 times too large."
+
+
+@given(shape=shapes, axis=st.integers(0, 3), seed=seeds)
+def test_reversed(shape, axis, seed):
+    axis %= len(shape)
+    x = normal(*shape, seed=seed)
+    text = said(x.flip(axis), x)
+    assert f"axis {axis}" in text
+    assert ("reverse order" if shape[axis] > 2 else "swapped") in text
+
+
+@given(shape=shapes, axis=st.integers(0, 3), late=st.booleans(), seed=seeds)
+def test_rolled_and_shifted_by_one(shape, axis, late, seed):
+    axis %= len(shape)
+    if shape[axis] < 3:
+        shape = shape[:axis] + (4,) + shape[axis + 1 :]
+    x = normal(*shape, seed=seed)
+    rolled = x.roll(1 if late else -1, axis)
+    way = f"along axis {axis}", "one place too " + ("late" if late else "early")
+    text = said(rolled, x).lower()
+    assert all(part in text for part in way) and "come round" in text
+    rolled.select(axis, 0 if late else -1).zero_()
+    text = said(rolled, x).lower()
+    assert all(part in text for part in way)
+    assert f"the {'first' if late else 'last'} is zeros" in text
+    rolled.select(axis, 0 if late else -1).copy_(normal(*shape, seed=seed + 5000).select(axis, 0))
+    text = said(rolled, x).lower()
+    assert all(part in text for part in way) and "zeros" not in text
+
+
+def test_shifted_targets():
+    ids = torch.tensor([5, 9, 2, 8, 1, 7])
+    assert "one place too late" in said(ids[:-1], ids[1:])
+
+
+def test_view_in_place_of_transpose():
+    z = normal(2, 4, 12)
+    heads = z.view(2, 4, 3, 4).transpose(1, 2)
+    assert said(z.view(2, 3, 4, 4), heads, z) == "It is the input, of shape (2, 4, 12), reshaped straight to (2, 3, 4, 4), no axis moved."
+    y = normal(2, 3, 4, 6)
+    assert "reshaped straight" in said(y.reshape(2, 4, 18), y.transpose(1, 2).reshape(2, 4, 18), y)
+    assert "view and transpose are mixed up" in said(y.transpose(1, 2).reshape(2, 3, 4, 6), y)
+
+
+def test_interleaved():
+    x = normal(2, 3, 12)
+    assert "12 cut as 3 by 4 and joined across" in said(x.view(2, 3, 3, 4).transpose(-1, -2).reshape(2, 3, 12), x)
+    assert "neighbours are swapped" in said(x.view(2, 3, 6, 2).flip(-1).reshape(2, 3, 12), x)
+    assert "two halves along axis 2" in said(x.roll(6, -1), x)
+
+
+def test_right_numbers_elsewhere():
+    x = normal(3, 6)
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    assert "stand in the order 3, 0, 5, 1, 4 and 2" in said(x[:, order], x)
+    assert said(torch.stack([row[torch.randperm(6, generator=torch.Generator().manual_seed(i))] for i, row in enumerate(x)]), x).startswith(
+        "Each row holds the right numbers"
+    )
+    assert "the wrong places" in said(x.flatten()[torch.randperm(18, generator=torch.Generator().manual_seed(3))].view(3, 6), x)
+
+
+@given(shape=shapes, seed=seeds, d=st.sampled_from([3, 5, 6, 7, 8, 12, 64]), down=st.booleans(), sign=st.sampled_from([1, -1]))
+def test_scaled_by_a_root(shape, seed, d, down, sign):
+    x = normal(*shape, seed=seed)
+    text = said(sign * (x / math.sqrt(d) if down else x * math.sqrt(d)), x, normal(2, d))
+    assert f"times too {'small' if down else 'large'}" in text
+    root = math.isqrt(d)
+    assert f"sqrt({d})" in text and f"{math.sqrt(d):.3g} times" in text if root * root != d or d in shape else f"{root} times" in text
+    assert ("wrong sign" in text) == (sign < 0)
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (2, "2 times too large."),
+        (0.5, "2 times too small."),
+        (math.pi, "3.14 times too large, which is pi."),
+        (math.pi / 180, "57.3 times too small, which is 180/pi, the degrees in a radian."),
+        (1 / math.log(2), "1.44 times too large, which is 1/ln(2)."),
+        (5, "5 times too large, which is the size of an axis."),
+        (1.2345, "1.23 times too large."),
+    ],
+)
+def test_scaled_by_a_known_constant(factor, words):
+    x = normal(3, 5)
+    assert said(x * factor, x) == f"Every value is {words}"
+
+
+def test_constants_are_not_named_at_low_precision():
+    x = normal(3, 5).bfloat16()
+    assert "which is" not in said(x * 2.25, x, tol=3e-2)
+
+
+@given(shape=shapes, seed=seeds)
+def test_sign_offset_square_and_friends(shape, seed):
+    x = normal(*shape, seed=seed)
+    positive = x.abs() + 0.1
+    assert said(-x, x) == "Every value has the wrong sign."
+    assert said(x + 0.5, x) == "Every value is 0.5 too large: one constant is added to all."
+    assert said(x - 3, x) == "Every value is 3 too small: one constant is added to all."
+    assert "square of" in said(x * x, x)
+    assert "square root" in said(positive.sqrt(), positive)
+    assert "logarithm" in said(positive.log(), positive)
+    assert "exponential" in said(x.exp(), x)
+    assert "one divided by" in said(1 / positive, positive)
+    assert "one minus" in said(1 - x, x)
+    assert said(torch.zeros_like(x), x) == "Every value is zero."
+    assert said(torch.full_like(x, 3), x) == "Every value is the same: 3."
+
+
+def test_inputs():
+    x, y = normal(3, 4), normal(3, 4, seed=1)
+    right = x @ normal(4, 4, seed=2)
+    assert said(x, right, x) == "It equals the input, unchanged."
+    assert said(y, right, x, y) == "It equals the second tensor that was given, unchanged."
+    assert "the right answer minus the input" in said(right, right + x, x)
+    assert "the right answer plus the input" in said(right + x, right, x)
+
+
+def test_the_input_is_not_named_where_it_is_the_right_answer_too():
+    x = normal(3, 4)
+    assert said(x + 1e-9, x, x) == ""
+    assert "input" not in said(x + normal(3, 4, seed=3), x, x)
+
+
+def test_vectors_and_dropout():
+    x = normal(2, 3, 6)
+    assert "off by the same vector" in said(x + normal(6, seed=4), x)
+    assert "multiplied by the same vector" in said(x * normal(6, seed=4), x)
+    assert "same for every index of axis 0" in said(x + normal(3, 6, seed=5), x)
+    keep = normal(2, 3, 6, seed=6) > -0.3
+    gone = int((~keep).sum())
+    assert said(x * keep / 0.75, x) == f"{gone} of 36 values are zero and every other is 1.33 times too large, as dropout with p=0.25 leaves them."
+
+
+@given(shape=shapes, axis=st.integers(0, 3), seed=seeds, index=st.integers(0, 9))
+def test_some_slices_only(shape, axis, seed, index):
+    axis %= len(shape)
+    if shape[axis] < 3:
+        shape = shape[:axis] + (4,) + shape[axis + 1 :]
+    x, other = normal(*shape, seed=seed), normal(*shape, seed=seed + 5000)
+    index %= shape[axis]
+    one_wrong, one_right = x.clone(), other.clone()
+    one_wrong.select(axis, index).copy_(other.select(axis, index))
+    one_right.select(axis, index).copy_(x.select(axis, index))
+    name = f"{('row', 'column')[axis]} {index}" if len(shape) == 2 else f"index {index} of axis {axis}"
+    place = {0: " (the first)", shape[axis] - 1: " (the last)"}.get(index, "")
+    assert said(one_wrong, x).startswith(f"Only {name}{place} is wrong")
+    assert said(one_right, x) == f"Only {name}{place} is right."
+
+
+def test_one_value_and_triangles():
+    x = normal(5, 5)
+    wrong = x.clone()
+    wrong[1, 3] += 1
+    assert said(wrong, x) == "Only one value of 25 is wrong, at [1, 3]; the others are right."
+    other = normal(5, 5, seed=1)
+    assert said(torch.where(LOWER, x, other), x) == "Only values above the diagonal are wrong."
+    assert said(torch.where(LOWER.T, x, other), x) == "Only values below the diagonal are wrong."
+    assert said(torch.where(torch.eye(5).bool(), other, x), x) == "Only values on the diagonal are wrong."
+    product = normal(3, 4, 5)
+    product[1, :, 2:] += normal(4, 3, seed=8)
+    assert said(product, normal(3, 4, 5)) == "Only index 1 of axis 0 is wrong, and there only indices 2 to 4 of axis 2."
+
+
+def test_structural_agreement_is_no_evidence():
+    """The first row of causal weights is one and zeros in every implementation."""
+    weights = [normal(5, 5, seed=i).masked_fill(~LOWER, -torch.inf).softmax(-1) for i in range(2)]
+    assert said(*weights) == ""
+
+
+def test_rows_that_should_sum_to_one():
+    scores = normal(2, 4, 5)
+    right = scores.softmax(-1)
+    assert said(scores.softmax(1), right).startswith("Each row (the last axis) should sum to one; here each line along axis 1 does.")
+    assert said(scores[0].softmax(0), right[0]) == "Each row should sum to one; here each column does."
+    assert said(scores.flatten().softmax(0).view_as(scores), right) == "Each row (the last axis) should sum to one; here the whole tensor does."
+    assert "here the sums run from" in said(scores.exp(), right)
+    causal = scores[0, :, :4].masked_fill(~LOWER[:4, :4], -torch.inf).softmax(-1)
+    leaking = scores[0, :, :4].softmax(-1)
+    assert said(leaking, causal).startswith("All 6 values that should be zero are not, the first at [0, 1].")
+    late = leaking * LOWER[:4, :4]
+    assert said(late, causal).startswith("Each row should sum to one; here the sums run from")
+
+
+def test_not_finite():
+    x = normal(4, 5)
+    wrong = x.clone()
+    wrong[1, 2] = torch.nan
+    assert said(wrong, x) == "1 of 20 values is NaN, the first at [1, 2]. All other values are right."
+    wrong[3, 0] = torch.inf
+    assert said(wrong, x) == "2 of 20 values are NaN or infinite, the first at [1, 2]. All other values are right."
+    masked = x.clone()
+    masked[2] = 0
+    wrong = masked.clone()
+    wrong[2] = torch.nan
+    assert said(wrong, masked) == "Row 2 is all NaN, where zeros are right. All other values are right."
+    assert said(torch.full_like(x, torch.nan), x) == "All 20 values are NaN."
+    scores = x[:, :4].masked_fill(~LOWER[:4, :4], -torch.inf)
+    assert (
+        said(scores.nan_to_num(neginf=-1e9), scores) == "All 6 values that should be -inf are not, the first at [0, 1]. All other values are right."
+    )
+    assert said(torch.tensor(torch.nan), torch.tensor(1.0)) == "It is NaN."
+
+
+def test_infinities_that_belong_there_are_no_fault():
+    scores = normal(5, 5).masked_fill(~LOWER, -torch.inf)
+    assert "infinite" not in said(scores + 1, scores)
+    assert said(scores.clone(), scores) == ""
+
+
+@given(shape=st.lists(st.integers(2, 4), min_size=3, max_size=4, unique=True).map(tuple), seed=seeds, which=st.integers(1, 23))
+def test_axes_of_another_order(shape, seed, which):
+    orders = list(permutations(range(len(shape))))
+    order = orders[1 + which % (len(orders) - 1)]
+    x = normal(*shape, seed=seed)
+    text = said(x.permute(order), x)
+    assert "With the axes put back every value is right." in text
+    swapped = [i for i, j in enumerate(order) if i != j]
+    assert (f"axes {swapped[0]} and {swapped[1]} are swapped" if len(swapped) == 2 else "the axes stand in the order") in text
+
+
+def test_shapes():
+    x = normal(2, 3, 4)
+    right = "The values are right; only the shape is not."
+    assert said(x.unsqueeze(1), x) == f"It has one axis too many, of size 1: axis 1 of (2, 1, 3, 4). {right}"
+    assert said(x[:1].squeeze(0), x[:1]).endswith(f"squeezed or indexed away. {right}")
+    assert said(x.reshape(2, 12), x) == f"Axes 1 and 2 of (2, 3, 4) have been merged into one. {right}"
+    assert said(x.reshape(2, 3, 2, 2), x) == f"Axis 2 of (2, 3, 4) has been cut in two: (2, 3, 2, 2). {right}"
+    assert said(x.reshape(4, 6), x) == f"It has the right number of values, 24, cut as (4, 6) and not as (2, 3, 4). {right}"
+    assert said(x.mean(1), x) == "Axis 1 of (2, 3, 4) (size 3) is gone: this is the right result averaged over it."
+    assert "summed over" in said(x.sum(-1, keepdim=True), x)
+    assert "last index of" in said(x[:, -1], x)
+    assert said(normal(2, 4), x) == "The second axis of (2, 3, 4) (axis 1, size 3) is missing."
+    assert said(x[:, :-1], x) == "Axis 1 has size 2, where it should have size 3. Along it the last is missing; all other values are right."
+    assert said(x[1:], x).endswith("Along it the first is missing; all other values are right.")
+    assert said(torch.cat([x, x[:, :1]], 1), x).endswith("Along it the last is too many; all other values are right.")
+    assert "repeats the right result 5 times" in said(x.expand(5, 2, 3, 4), x)
+    assert said(x.sum(), x) == ""
+    assert said(normal(5, 7), x) == ""
+    assert "without axes" in said(torch.tensor(1.0), torch.tensor([1.0]))
+
+
+def test_types():
+    x = normal(3, 4) * 3
+    assert said(x.long(), x) == "It holds whole numbers (int64), where float32 was expected. They are the right values cut off to whole numbers."
+    assert said(x.double(), x, x) == (
+        "It is float64, where float32, the type of the input, was expected. The values are right; only the type is not."
+    )
+    assert said(x.double() * 2.5, x).endswith("Every value is 2.5 times too large.")
+    assert "1 stands where True should" in said(LOWER.float(), LOWER)
+    assert "a mask to be added" in said(torch.zeros(5, 5).masked_fill(~LOWER, -torch.inf), LOWER)
+    assert said(torch.arange(4.0), torch.arange(4)) == (
+        "It is float32, where whole numbers (int64) were expected. The values are right; only the type is not."
+    )
+    assert said(torch.zeros(0), torch.zeros(0, dtype=torch.int64)) == "It is float32, where whole numbers (int64) were expected."
+
+
+def test_lost_precision():
+    x = normal(4, 5)
+    assert said(x.bfloat16().float(), x).startswith("Close but not equal: every value is rounded to bfloat16")
+    assert said(x + 1e-3 * torch.rand(4, 5, generator=torch.Generator().manual_seed(1)), x).startswith(
+        "Close but not equal: the largest difference is"
+    )
+
+
+def test_masks():
+    assert said(~LOWER, LOWER).startswith("It is inverted")
+    assert said(torch.ones_like(LOWER), LOWER) == "Every value is True; 10 of 25 should be False."
+    assert said(torch.zeros_like(LOWER), LOWER) == "Every value is False; 15 of 25 should be True."
+    assert said(LOWER.tril(-1), LOWER) == "The diagonal is off by 1: row i is True up to column i - 1, where it should be True up to column i."
+    assert said(LOWER.T, LOWER) == "It is the other triangle: row i is True from column i on, where it should be True up to column i."
+    wide = torch.ones(3, 5, dtype=torch.bool)
+    assert said(wide.tril(), wide.tril(2)) == "The diagonal is off by 2: row i is True up to column i, where it should be True up to column i + 2."
+    more = LOWER.clone()
+    more[0, 4] = more[1, 4] = True
+    assert said(more, LOWER) == "Every True is in place, but 2 more stand where False should, the first at [0, 4]."
+
+
+dtypes = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+
+
+@settings(max_examples=500)
+@given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple), dtype=dtypes, seed=st.integers(0, 10**6))
+def test_random_pairs_are_told_nothing(shape, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    got, expected, given_ = (torch.randn(shape, dtype=dtype, generator=generator) for _ in range(3))
+    tol = 1e-5 if dtype != torch.bfloat16 else 1e-2
+    if dtype == torch.bfloat16:
+        shape = (*shape, 7)
+        got, expected, given_ = (torch.randn(shape, generator=generator).to(dtype) for _ in range(3))
+    assert explain(got, expected, tol, (given_,)) == []
+
+
+@settings(max_examples=500)
+@given(shape=st.lists(st.integers(3, 6), min_size=2, max_size=4).map(tuple), kind=st.sampled_from(["ids", "mask"]), seed=st.integers(0, 10**6))
+def test_random_whole_numbers_are_told_nothing(shape, kind, seed):
+    generator = torch.Generator().manual_seed(seed)
+    got, expected = (torch.randint(0, 30 if kind == "ids" else 2, (*shape, 5), generator=generator) for _ in range(2))
+    if kind == "mask":
+        got, expected = got.bool(), expected.bool()
+    assert explain(got, expected, 0.0) == []
+
+
+@settings(max_examples=500)
+@given(rows=st.integers(2, 6), columns=st.integers(2, 6), causal=st.booleans(), seed=st.integers(0, 10**6))
+def test_random_weights_are_told_nothing(rows, columns, causal, seed):
+    """Two tensors of weights share that rows sum to one and where the zeros are; that is not worth a word."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden = ~torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows) if causal and columns >= rows else torch.zeros(rows, columns).bool()
+    got, expected = (torch.randn(2, rows, columns, generator=generator).masked_fill(hidden, -torch.inf).softmax(-1) for _ in range(2))
+    if rows > 2 or not causal:
+        assert explain(got, expected, TOL) == []
+
+
+@settings(max_examples=500)
+@given(shape=st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple), seed=st.integers(0, 10**6), other=st.integers(0, 3))
+def test_random_shapes_never_claim_right_values(shape, seed, other):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [shape[::-1], (*shape, 3), (math.prod(shape),), tuple(n + 1 for n in shape)]
+    got, expected = torch.randn(shapes[other], generator=generator), torch.randn(shape, generator=generator)
+    if got.shape != expected.shape:
+        assert "right;" not in " ".join(explain(got, expected, TOL)) and "every value is right" not in " ".join(explain(got, expected, TOL))
+
+
+odd = st.sampled_from([torch.float16, torch.int8, torch.uint8, torch.bool, torch.complex128, torch.float32, torch.int64, torch.bfloat16])
+
+
+@settings(max_examples=300)
+@given(shape=st.lists(st.integers(0, 3), max_size=5).map(tuple), types=st.tuples(odd, odd), fill=st.floats(width=16), seed=seeds)
+def test_nothing_raises(shape, types, fill, seed):
+    generator = torch.Generator().manual_seed(seed)
+    got, expected = (torch.randint(0, 3, shape, generator=generator).to(dtype) for dtype in types)
+    if got.numel() and got.is_floating_point():
+        got.view(-1)[0] = fill
+    if expected.numel() and expected.is_floating_point():
+        expected.view(-1)[-1] = -math.inf
+    for tol in (0.0, 1e-5):
+        for sentence in explain(got, expected, tol, (expected, got, torch.tensor(3), torch.zeros(2, 2).bool())):
+            assert isinstance(sentence, str)
+    explain(got, torch.zeros(2, 3), 1e-5)
+
+
+def test_fast_enough():
+    x = normal(2, 3, 4, 21)
+    wrong = [normal(2, 3, 4, 21, seed=1), x.flatten().flip(0)[torch.randperm(504)].view_as(x), x * 2, torch.tanh(x)]
+    for got in wrong:
+        explain(got, x, TOL, (x,))
+        took = min(_seconds(got, x) for _ in range(5))
+        assert took < 0.02, took
+
+
+def _seconds(got: Tensor, expected: Tensor) -> float:
+    start = time.perf_counter()
+    explain(got, expected, TOL, (got, expected))
+    return time.perf_counter() - start
