@@ -82,7 +82,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
     else:
         equal = got == expected
     if not equal or isinstance(got, bool) != isinstance(expected, bool) or (isinstance(expected, list) and not isinstance(got, list)):
-        raise Mismatch(f"{_start(what)} is not what it should be", got, expected, compared=True)
+        raise Mismatch(f"{_start(what)} came out wrong", got, expected, compared=True)
 
 
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
@@ -137,7 +137,7 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
         return
     limit = tolerance(expected) if tol is None else tol
     if not _agree(got, expected, limit):
-        raise Mismatch(f"{_start(what)} is not what it should be", got, expected, limit, compared=True)
+        raise Mismatch(f"{_start(what)} came out wrong", got, expected, limit, compared=True)
 
 
 def tolerance(expected: Tensor) -> float:
@@ -164,7 +164,7 @@ def _close_number(got: Any, expected: float, what: str, tol: float | None) -> No
     value = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
     limit = 1e-5 if tol is None else tol
     if isinstance(value, bool) or not isinstance(value, abstract.Real) or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
-        raise Mismatch(f"{_start(what)} is not what it should be", value, expected, compared=True)
+        raise Mismatch(f"{_start(what)} came out wrong", value, expected, compared=True)
 
 
 def _same_form(got: Any, expected: Any, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +91,7 @@ def _called(call: Call | None) -> list[str]:
 def _argument(name: str, value: Any, below: list[str]) -> str:
     if isinstance(value, Tensor):
         if 0 < value.numel() <= 24:
-            below.append(f"{name} = {show(value)}")
+            below.append(f"{name} =\n{textwrap.indent(show(value), '  ')}" if "\n" in show(value) else f"{name} = {show(value)}")
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
     text = show(value)
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"

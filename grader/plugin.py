@@ -28,19 +28,9 @@ from .results import write_results  # noqa: E402
 from .syllabus import UnknownName, load_syllabus  # noqa: E402
 from .target import NoTarget, resolve  # noqa: E402
 
+pytest_plugins = ["grader.early"]
 RUN = pytest.StashKey[GradedRun]()
 EXAMPLES = 8
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("headway", "Headway: whose code to grade, and how")
-    group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
-    group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
-    group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
-    group.addoption("--door", choices=("local", "worker"), default="local", help="run the code in this process, or in one of its own")
-    group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
-    group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
-    group.addoption("--results", metavar="FILE", help="write the results as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -41,14 +42,19 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
         page.failure(words)
         page.line("Its tests wait until it does; the other chapters were run.")
     telling = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or _failures(r))]
-    for number, result in enumerate(telling):
-        if number < SHOWN_WHOLE or verbose:
-            _exercise(page, result, verbose)
-        elif number == SHOWN_WHOLE:
-            page.title("and also")
-        if number >= SHOWN_WHOLE and not verbose:
-            first = _failures(result)[0] if _failures(result) else None
-            page.wrapped(f"{result.exercise.name}: {first.message if first else result.forbidden[0]}", indent=2)
+    waiting = {result.exercise.name: leans for result in telling if (leans := _leans_on(run, result, telling))}
+    whole = [r for r in telling if verbose or r.exercise.name not in waiting]
+    for result in whole if verbose else whole[:SHOWN_WHOLE]:
+        _exercise(page, result, verbose)
+    brief = [r for r in telling if r not in (whole if verbose else whole[:SHOWN_WHOLE])]
+    if brief:
+        page.title("and also")
+    for result in brief:
+        name = result.exercise.name
+        if name in waiting:
+            page.wrapped(f"{name} fails too, and it calls {waiting[name]}: mend that first.", indent=2)
+        else:
+            page.wrapped(f"{name}: {_failures(result)[0].message if _failures(result) else result.forbidden[0]}", indent=2)
     _points(page, run)
     for exercise in run.news[:3]:
         page.blank()
@@ -80,6 +86,20 @@ def _exercise(page: _Page, result: ExerciseResult, verbose: bool) -> None:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     page.blank()
     page.line(f"For a hint: headway hint {result.exercise.name}")
+
+
+def _leans_on(run: GradedRun, result: ExerciseResult, telling: list[ExerciseResult]) -> str:
+    """An earlier failing exercise of the same chapter whose name this one's code calls, or ""."""
+    try:
+        segment = find_definition(run.engine.target.source(result.exercise.module).text, result.exercise.name)
+    except (SourceProblem, ChapterBroken):
+        return ""
+    for other in telling:
+        if other is result:
+            break
+        if segment and other.exercise.chapter == result.exercise.chapter and re.search(rf"(?<![\w.]){other.exercise.name}\(", segment.text):
+            return other.exercise.name
+    return ""
 
 
 def _failures(result: ExerciseResult) -> list[TestResult]:
@@ -175,9 +195,8 @@ class _Page:
     def labelled(self, label: str, text: str, **markup: bool) -> None:
         """A label, and text beside it: wrapped when it is prose, kept as it is when it has lines of its own."""
         head = f"  {label:<10}"
-        lines = text.split("\n")
-        if len(lines) == 1:
-            lines = textwrap.wrap(text, self.width - len(head) - 1) or [""]
+        room = self.width - len(head) - 1
+        lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room, subsequent_indent="  "))]
         for number, line in enumerate(lines):
             self.reporter.write_line((head if number == 0 else " " * len(head)) + line, **markup)
 

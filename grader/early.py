@@ -1,0 +1,49 @@
+"""Headway's options, known to pytest from the start, and the way back when pytest looks for its settings in the wrong place.
+
+`pytest --target /elsewhere` is read by pytest, which does not know the option yet, as a folder of tests: it takes that for its root
+and never sees the kit's settings. This small module (an entry point, so it is always there) notices and runs again from the kit's root.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("headway", "Headway: whose code to grade, and how")
+    group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
+    group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
+    group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
+    group.addoption("--door", choices=("local", "worker"), default="local", help="run the code in this process, or in one of its own")
+    group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
+    group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
+    group.addoption("--results", metavar="FILE", help="write the results as JSON")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    """Where --target misled pytest about its root, run again with the root said plainly."""
+    if config.option.target is None or config.pluginmanager.has_plugin("grader.plugin"):
+        return None
+    arguments = _joined(list(config.invocation_params.args))
+    named = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *([str(ROOT / "tests")] if named else [])])
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--target DIR` as `--target=/whole/path`, in which pytest sees no folder of tests."""
+    joined: list[str] = []
+    while arguments:
+        word = arguments.pop(0)
+        if word == "--target" and arguments:
+            word = f"--target={arguments.pop(0)}"
+        name, _, value = word.partition("=")
+        if name == "--target" and value != "solutions" and value:
+            word = f"--target={os.path.abspath(os.path.expanduser(value))}"
+        joined.append(word)
+    return joined
