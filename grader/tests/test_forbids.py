@@ -1,0 +1,208 @@
+"""What the source check sees, and what it leaves in peace."""
+
+import pytest
+from grader.forbids import forbidden_calls, reference_imports
+from grader.source import read_source
+from grader.syllabus import SOLUTIONS, load_syllabus
+
+FORBIDS = ("softmax", "log_softmax", "Softmax")
+
+SHORTCUTS = {
+    "called on torch": "import torch\ndef softmax(x):\n    return torch.softmax(x,-1)\n",
+    "through an alias of the module": "import torch.nn.functional as F\ndef softmax(x):\n    return F.softmax(x,-1)\n",
+    "imported under another name": "from torch.nn.functional import softmax as s\ndef softmax(x):\n    return s(x,-1)\n",
+    "through nn": "from torch import nn\ndef softmax(x):\n    return nn.functional.softmax(x,-1)\n",
+    "the module class": "from torch import nn\ndef softmax(x):\n    return nn.Softmax(-1)(x)\n",
+    "an assignment at the top": """\
+import torch
+s = torch.softmax
+def softmax(x):
+    return s(x,-1)
+""",
+    "assigned and not written": "import torch\nsoftmax = torch.softmax\n",
+    "imported and not written": "from torch import softmax\n",
+    "getattr with a constant string": "import torch\ndef softmax(x):\n    return getattr(torch, 'soft'+'max')(x,-1)\n",
+    "imported inside": """\
+def softmax(x):
+    import torch as t
+    f = t.special
+    return f.softmax(x,-1)
+""",
+    "in a helper function": """\
+import torch
+def _h(x):
+    return torch.softmax(x,-1)
+def softmax(x):
+    return _h(x)
+""",
+    "in a helper class": """\
+import torch
+class H:
+    def go(self, x):
+        return torch.log_softmax(x,-1)
+def softmax(x):
+    return H().go(x).exp()
+""",
+    "in a constant": """\
+from torch import nn
+S = nn.Softmax(dim=-1)
+def softmax(x):
+    return S(x)
+""",
+    "as a method of torch.Tensor": "import torch\ndef softmax(x):\n    return torch.Tensor.softmax(x,-1)\n",
+    "through torch.ops": "import torch\ndef softmax(x):\n    return torch.ops.aten._softmax.default(x,-1,False)\n",
+    "through partial": """\
+import torch, functools
+sm = functools.partial(torch.softmax, dim=-1)
+def softmax(x):
+    return sm(x)
+""",
+    "through importlib": "import importlib\ndef softmax(x):\n    return importlib.import_module('torch.nn.functional').softmax(x,-1)\n",
+    "through __import__": "def softmax(x):\n    return __import__('torch').softmax(x,-1)\n",
+    "through __dict__": "import torch\ndef softmax(x):\n    return torch.__dict__['softmax'](x,-1)\n",
+    "through vars": "import torch\ndef softmax(x):\n    return vars(torch)['softmax'](x,-1)\n",
+    "through sys.modules": "import sys\ndef softmax(x):\n    return sys.modules['torch'].softmax(x,-1)\n",
+    "in a lambda": "import torch\nsoftmax = lambda x, dim=-1: torch.softmax(x, dim)\n",
+    "as a default": "import torch\ndef softmax(x, f=torch.softmax):\n    return f(x)\n",
+    "as a base class": "from torch import nn\nclass softmax(nn.Softmax): pass\n",
+    "patched in afterwards": "from torch import nn\nclass softmax(nn.Module): pass\nsoftmax.forward = nn.Softmax.forward\n",
+    "in a decorator": """\
+import torch
+def w(f):
+    return torch.softmax
+@w
+def softmax(x): pass
+""",
+    "from another library": "from scipy.special import softmax as z\ndef softmax(x): return z(x)\n",
+    "after a star import": "from torch.nn.functional import *\ndef softmax(x): return log_softmax(x).exp()\n",
+    "after a walrus": "import torch\ndef softmax(x): return (t := torch).softmax(x)\n",
+    "in a comprehension": "import torch\ndef softmax(x): return [torch.softmax(y) for y in x]\n",
+    "in a method": "import torch\nclass softmax:\n    def f(self): return torch.softmax\n",
+    "in a nested function": """\
+import torch
+def softmax(x):
+    def g():
+        return torch.softmax(x)
+    return g()
+""",
+    "annotated alias": "import torch\nt: object = torch\ndef softmax(x): return t.softmax(x)\n",
+    "unpacked": "import torch\na, b = torch.softmax, 3\ndef softmax(x): return a(x)\n",
+    "chosen by a condition": "import torch\ndef softmax(x): return (torch if 1 else None).softmax(x)\n",
+}
+
+HONEST = {
+    "own code with the word in strings and comments": """\
+import torch
+def softmax(x):
+    '''torch.softmax'''
+    # torch.softmax
+    e = torch.exp(x)
+    return e/e.sum()
+""",
+    "a method of the same name": "class softmax:\n    def softmax(self, x): return x\n    def forward(self, x): return self.softmax(x)\n",
+    "the exercise itself": "import torch\ndef softmax(x): return softmax(x)\n",
+    "imported and used elsewhere only": """\
+import torch
+from torch.nn.functional import softmax as s
+def other(x): return s(x)
+def softmax(x): return x
+""",
+    "from an earlier chapter": "from .ch02 import softmax as s\ndef softmax(x): return s(x)\n",
+    "from an earlier chapter, absolutely": "from ch03_attention import softmax as s\ndef softmax(x): return s(x)\n",
+    "shadowed by the learner's own": """\
+import torch
+from torch.nn.functional import softmax
+def softmax(x): return x
+def g(): return softmax(1)
+""",
+    "a parameter that hides the module": """\
+import torch.nn.functional as F
+class K:
+  def softmax(self): pass
+def softmax(x, F=None): return F.softmax(x)
+""",
+    "an annotation": """\
+from torch import nn
+def softmax(x: nn.Softmax) -> nn.Softmax:
+    y: nn.Softmax = x
+    return y
+""",
+    "a question about a type": "from torch import nn\ndef softmax(x):\n    return isinstance(x, nn.Softmax)\n",
+    "a string": "def softmax(x): return 'torch.softmax(x)'\n",
+    "a module that does not parse": "def softmax(x:\n",
+    "a local variable of the same name": """\
+import torch
+def softmax(x):
+    softmax = x.exp()
+    return softmax
+""",
+    "own code after a star import": "from torch.nn.functional import *\ndef softmax(x): return x\ndef h(x): return softmax(x)\n",
+}
+
+
+@pytest.mark.parametrize("text", SHORTCUTS.values(), ids=SHORTCUTS)
+def test_a_shortcut_is_seen(text):
+    (sentence, *_) = forbidden_calls(text, "softmax", FORBIDS)
+    assert sentence.startswith("line ") and sentence.endswith("which this exercise asks you to write yourself")
+
+
+@pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
+def test_honest_code_is_left_in_peace(text):
+    assert forbidden_calls(text, "softmax", FORBIDS) == []
+
+
+def test_the_sentence_names_the_line_and_the_helper():
+    text = SHORTCUTS["in a helper function"]
+    assert forbidden_calls(text, "softmax", FORBIDS) == ["line 3 (in _h) uses torch.softmax, which this exercise asks you to write yourself"]
+    renamed = SHORTCUTS["imported under another name"]
+    assert "line 3 uses s (torch.nn.functional.softmax)" in forbidden_calls(renamed, "softmax", FORBIDS)[0]
+
+
+def test_only_what_is_forbidden_is_forbidden():
+    assert forbidden_calls(SHORTCUTS["called on torch"], "softmax", ()) == []
+    assert forbidden_calls(SHORTCUTS["called on torch"], "softmax", ("logsumexp",)) == []
+
+
+def test_another_exercise_is_judged_by_its_own_code():
+    text = "import torch\ndef softmax(x):\n    return torch.softmax(x)\ndef mask(n):\n    return torch.ones(n)\n"
+    assert forbidden_calls(text, "mask", FORBIDS) == []
+
+
+@pytest.mark.parametrize("module", [chapter.name for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").exists()])
+def test_the_reference_takes_no_shortcut(module):
+    text = read_source(SOLUTIONS / f"{module}.py")
+    assert reference_imports(text) == []
+    for exercise in load_syllabus().chapter(module).exercises:
+        assert forbidden_calls(text, exercise.name, exercise.forbids) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import solutions\n",
+        "import solutions.ch03_attention as s\n",
+        "from solutions.ch03_attention import softmax\n",
+        "from ..solutions import ch03_attention\n",
+        "from . import solutions\n",
+        "from grader.comparing import close\n",
+        "import strategies\n",
+        "from test_ch03_attention import tensor\n",
+        "from exercises.ch01_tokenizer import build_vocab\n",
+        "def f():\n    import solutions\n",
+        "import importlib\ndef f(n):\n    return importlib.import_module('solutions.' + n)\n",
+        "from importlib import import_module as im\nim('tests.test_ch03_attention')\n",
+        "def f(n):\n    return __import__(f'solutions.{n}')\n",
+        "import sys\nx = sys.modules['solutions.ch03_attention']\n",
+    ],
+)
+def test_importing_the_answer_is_seen(text):
+    (sentence,) = reference_imports(text)
+    assert sentence.startswith("line ") and " imports " in sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["from .ch01_tokenizer import build_vocab\n", "from . import ch01_tokenizer\n", "import torch\n", "solutions = 1\nx = 'import solutions'\n", "def (\n"],
+)
+def test_other_imports_are_left_in_peace(text):
+    assert reference_imports(text) == []

@@ -1,0 +1,164 @@
+"""Solutions become stubs, and nobody's work is lost on the way."""
+
+import ast
+import os
+import subprocess
+import sys
+
+import pytest
+from grader.source import SourceProblem, definition
+from grader.stubs import check_stubs, fingerprint, read_lock, reference_stub, stub_text, worked_on, write_stubs
+from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+
+SOLUTION = '''"""Adding.
+
+More about it.
+"""
+
+import math
+
+
+### BEGIN SOLUTION
+def _helper():
+    return math.pi
+
+
+### END SOLUTION
+def add(a, b):
+    """The sum."""
+    # TODO 1: add
+    ### BEGIN SOLUTION
+    if a:
+        return a + b
+    return b
+    ### END SOLUTION
+
+
+class Counter:
+    def __init__(self):
+        # TODO 1: start at 0
+        ### BEGIN SOLUTION
+        self.n = 0
+        ### END SOLUTION
+
+    def count(self):
+        # TODO 2: one more
+        ### BEGIN SOLUTION
+        self.n += 1
+        return self.n
+        ### END SOLUTION
+'''
+
+
+@pytest.fixture
+def folders(tmp_path):
+    exercises, solutions = tmp_path / "exercises", tmp_path / "solutions"
+    exercises.mkdir()
+    solutions.mkdir()
+    (solutions / "ch01_adding.py").write_text(SOLUTION)
+    return exercises, solutions
+
+
+def write(folders):
+    return write_stubs(*folders, modules=["ch01_adding", "ch02_missing"])
+
+
+def check(folders):
+    return check_stubs(*folders, modules=["ch01_adding", "ch02_missing"])
+
+
+def test_blocks_become_not_implemented_and_steps_stay():
+    stub = stub_text(SOLUTION, "ch01_adding")
+    assert "SOLUTION" not in stub and "_helper" not in stub and "self.n" not in stub
+    assert definition(stub, "add").text == 'def add(a, b):\n    """The sum."""\n    # TODO 1: add\n    raise NotImplementedError\n'
+    assert stub.count("        raise NotImplementedError\n") == 2 and "# TODO 2: one more" in stub
+    assert "import math" in stub and "\n\n\n\n" not in stub
+
+
+def test_the_stub_says_what_to_do():
+    docstring = ast.get_docstring(ast.parse(stub_text(SOLUTION, "ch01_adding")))
+    assert docstring.startswith("Adding.\n\nMore about it.\n\nYour turn:") and "ch01_adding.md" in docstring
+    assert "Your turn" in ast.get_docstring(ast.parse(stub_text("x = 1\n", "ch01_adding")))
+    assert "Your turn" in ast.get_docstring(ast.parse(stub_text('"""Short."""\nx = 1\n', "ch01_adding")))
+
+
+def test_line_ends_of_the_solution_do_not_matter():
+    crlf = SOLUTION.replace("\n", "\r\n")
+    assert stub_text(crlf, "ch01_adding") == stub_text(SOLUTION, "ch01_adding")
+    assert fingerprint(crlf) == fingerprint(SOLUTION)
+
+
+@pytest.mark.parametrize(
+    ("solution", "words"),
+    [
+        ("def f():\n    ### BEGIN SOLUTION\n    return 1\n", "line 2: ### BEGIN SOLUTION without ### END"),
+        ("def f():\n    return 1\n    ### END SOLUTION\n", "line 3: ### END SOLUTION without ### BEGIN"),
+        ("def f():\n    ### BEGIN SOLUTION\n    ### BEGIN SOLUTION\n", "line 3: ### BEGIN SOLUTION inside the block that begins in line 2"),
+        ("class A:\n    ### BEGIN SOLUTION\n    def f(self): pass\n    ### END SOLUTION\n", "outside its methods"),
+        ("def f(:\n", "the stub of ch01_adding.py, line 1"),
+    ],
+)
+def test_marks_that_do_not_pair_are_named_with_their_line(solution, words):
+    with pytest.raises(SourceProblem, match=words):
+        stub_text(solution, "ch01_adding")
+
+
+def test_written_once_then_unchanged(folders):
+    assert [outcome.state for outcome in write(folders)] == ["written"]
+    assert check(folders) == []
+    assert [outcome.state for outcome in write(folders)] == ["unchanged"]
+    assert worked_on(["ch01_adding"], folders[0]) == []
+
+
+def test_a_new_solution_reaches_an_untouched_stub(folders):
+    write(folders)
+    (folders[1] / "ch01_adding.py").write_text(SOLUTION.replace("TODO 1: add", "TODO 1: add both"))
+    assert "behind its solution" in check(folders)[0]
+    assert [outcome.state for outcome in write(folders)] == ["written"]
+    assert check(folders) == [] and "add both" in (folders[0] / "ch01_adding.py").read_text()
+
+
+def test_a_checkout_with_other_line_ends_is_still_untouched(folders):
+    write(folders)
+    path = folders[0] / "ch01_adding.py"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert check(folders) == [] and worked_on(["ch01_adding"], folders[0]) == []
+
+
+@pytest.mark.parametrize("work", [b"def add(a, b):\n    return a + b\n", b"def (", b"\xff\xfe"])
+def test_what_somebody_wrote_is_never_touched(folders, work):
+    write(folders)
+    path = folders[0] / "ch01_adding.py"
+    path.write_bytes(work)
+    for solution in (SOLUTION, SOLUTION.replace("TODO 1", "TODO 9")):
+        (folders[1] / "ch01_adding.py").write_text(solution)
+        outcome = write(folders)[0]
+        assert outcome.state == "kept" and "has been worked on" in outcome.sentence
+        assert path.read_bytes() == work
+        assert len(check(folders)) == 1
+    assert worked_on(["ch01_adding"], folders[0]) == ["ch01_adding"]
+
+
+def test_without_a_lock_nothing_is_overwritten(folders):
+    write(folders)
+    (folders[0] / ".stubs.toml").write_text("this is = = no toml")
+    (folders[1] / "ch01_adding.py").write_text(SOLUTION.replace("TODO 1", "TODO 9"))
+    assert read_lock(folders[0]) == {}
+    assert write(folders)[0].state == "kept"
+
+
+def test_a_missing_stub_and_a_broken_solution_are_one_sentence_each(folders):
+    assert "is missing" in check(folders)[0]
+    (folders[1] / "ch01_adding.py").write_text("    ### END SOLUTION\n")
+    assert write(folders)[0].state == "failed"
+    assert not (folders[0] / "ch01_adding.py").exists()
+
+
+@pytest.mark.parametrize("module", [chapter.name for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").exists()])
+def test_every_stub_of_the_course_imports_and_holds_its_exercises(module):
+    stub = reference_stub(module)
+    for exercise in load_syllabus().chapter(module).exercises:
+        assert "raise NotImplementedError" in definition(stub, exercise.name).text
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    code = f"import importlib, sys; sys.path.insert(0, {str(EXERCISES.parent)!r}); importlib.import_module('exercises.{module}')"
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
