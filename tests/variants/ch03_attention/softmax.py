@@ -1,0 +1,49 @@
+# variant: in double precision inside, with torch.max and torch.where
+def softmax(x, dim=-1):
+    x64 = x.double()
+    highest = x64.max(dim=dim, keepdim=True).values
+    highest = torch.where(torch.isinf(highest), torch.zeros_like(highest), highest)
+    e = (x64 - highest).exp()
+    s = e.sum(dim=dim, keepdim=True)
+    return (e / torch.where(s == 0, torch.ones_like(s), s)).to(x.dtype)
+
+
+# variant: in float32 inside and back, the sum kept from zero by a tiny number
+def softmax(x, dim=-1):
+    x32 = x.to(torch.float32)
+    highest = x32.detach().amax(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
+    e = torch.exp(x32 - highest)
+    return (e / e.sum(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).type_as(x)
+
+
+# variant: the axis moved to the end, and logarithms subtracted where there is something to subtract
+def softmax(x, dim=-1):
+    moved = x.movedim(dim, -1)
+    empty = (moved == float("-inf")).all(-1, keepdim=True)
+    safe = moved.masked_fill(empty, 0.0)
+    shifted = safe - safe.max(-1, keepdim=True)[0]
+    log_weights = shifted - shifted.exp().sum(-1, keepdim=True).log()
+    return log_weights.exp().masked_fill(empty, 0.0).movedim(-1, dim)
+
+
+# variant: in place, on tensors of its own
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    top = x.detach().amax(dim=dim, keepdim=True)
+    top[top == -math.inf] = 0
+    e = (x - top).exp_()
+    total = e.sum(dim=dim, keepdim=True)
+    total = total + (total == 0).to(total.dtype)
+    return e.div(total)
+
+
+# variant: one slice after the other
+def softmax(x, dim=-1):
+    def one(row):
+        if bool((row == -math.inf).all()):
+            return torch.zeros_like(row)
+        e = math.e ** (row.double() - row.max())
+        return (e / e.sum()).to(row.dtype)
+
+    moved = x.movedim(dim, -1)
+    rows = torch.stack([one(row) for row in moved.reshape(-1, moved.shape[-1])])
+    return rows.reshape(moved.shape).movedim(-1, dim)
