@@ -64,7 +64,7 @@ def heatmap(
         marks += _scale(left, top + height + 16, low, high)
     return _finish(
         marks,
-        max(left + width + 20, left + (0 if numbered else 320), 44 + round(9.4 * len(title))),
+        max(left + width + 20, left + (0 if numbered else 320), 44 + round(9 * len(title))),
         top + height + (44 if not numbered else 18),
         title,
         path,
@@ -95,7 +95,7 @@ def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str, path: Path
         note = notes[number] if number < len(notes) else f"{len(tokens)} tokens"
         marks.append(_text(left + at * step + 12, y + tall / 2 + 4, note, colour=FAINT))
         right = max(right, left + at * step + 24 + round(7.2 * len(note)))
-    return _finish(marks, max(right, 44 + round(9.4 * len(title))), 56 + len(rows) * (tall + gap) + 4, title, path)
+    return _finish(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title, path)
 
 
 def colour(value: float, low: float, high: float) -> str:
