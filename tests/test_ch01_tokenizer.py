@@ -275,8 +275,9 @@ def test_a_run_of_one_letter_is_halved_again_and_again(learner, reference, lette
 @exercise("train_bpe", weight=2)
 def test_it_begins_with_the_bytes_of_utf8(learner):
     """The first ids are UTF-8 bytes: a letter such as é is two of them, an emoji four."""
-    same(learner.train_bpe("éé 😀😀", 259), {(152, 128): 256, (159, 256): 257, (195, 169): 258}, "the merges of 'éé 😀😀'")
-    same(learner.train_bpe("ññ\u0101n\u0303", 260), {(195, 177): 256}, "the merges of 'ññān\u0303'")
+    found = learner.train_bpe("éé 😀😀", 259), learner.train_bpe("ññāñ ab ab", 257)
+    same(found[0], {(152, 128): 256, (159, 256): 257, (195, 169): 258}, "the merges of 'éé 😀😀'")
+    same(found[1], {(195, 177): 256}, "the first merge of 'ññāñ ab ab'")
 
 
 @exercise("train_bpe")
@@ -315,21 +316,26 @@ def test_encoding_applies_the_learned_merges(learner, reference, text, more):
     """encode gives the ids that the learned merges give, applied in the order learned, on texts seen and unseen."""
     merges = reference.train_bpe(text + "bab ab", 262)
     tokenizer, ours = learner.BPETokenizer(merges), reference.BPETokenizer(merges)
-    for each in (text, more + "ab", "Zoë:" + more):
-        same(as_list(tokenizer.encode(each)), ours.encode(each), f"the ids of {each!r}")
+    unseen = (text, more + "ab", "Zoë:\t" + more + "  ")
+    found = [as_list(tokenizer.encode(each)) for each in unseen]
+    for each, ids in zip(unseen, found):
+        same(ids, ours.encode(each), f"the ids of {each!r}")
 
 
 @exercise("BPETokenizer", weight=3)
 def test_the_earliest_learned_merge_goes_first(learner):
     """Of the merges that could be applied, the earliest learned is, wherever it stands and however short its token."""
-    first = learner.BPETokenizer({(98, 99): 256, (97, 98): 257})
-    same(as_list(first.encode("abc")), [97, 256], "the ids of 'abc' with merges bc, ab")
-    same(as_list(first.encode("ababc")), [257, 97, 256], "the ids of 'ababc' with merges bc, ab")
-    longer = learner.BPETokenizer({(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259})
-    same(as_list(longer.encode("abcd")), [256, 257], "the ids of 'abcd' with merges ab, cd, b+cd, ab+c")
-    same(as_list(longer.encode("bcdabc")), [258, 259], "the ids of 'bcdabc' with merges ab, cd, b+cd, ab+c")
-    rare = learner.BPETokenizer({(99, 100): 256, (98, 99): 257})
-    same(as_list(rare.encode("bcbcbcd")), [257, 257, 98, 256], "the ids of 'bcbcbcd' with merges cd, bc")
+    cases = [
+        ("bc, ab", {(98, 99): 256, (97, 98): 257}, {"abc": [97, 256], "ababc": [257, 97, 256]}),
+        ("ab, cd, b+cd, ab+c", {(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259}, {"abcd": [256, 257], "bcdabc": [258, 259]}),
+        ("zy, ya, az", {(122, 121): 256, (121, 97): 257, (97, 122): 258}, {"azyaz": [97, 256, 258], "zyaz": [256, 258]}),
+        ("cd, bc", {(99, 100): 256, (98, 99): 257}, {"bcbcbcd": [257, 257, 98, 256]}),
+    ]
+    tokenizers = [learner.BPETokenizer(merges) for _, merges, _ in cases]
+    found = [[as_list(tokenizer.encode(text)) for text in texts] for tokenizer, (_, _, texts) in zip(tokenizers, cases)]
+    for (learned, _, texts), all_ids in zip(cases, found):
+        for (text, expected), ids in zip(texts.items(), all_ids):
+            same(ids, expected, f"the ids of {text!r} with the merges {learned}")
 
 
 @exercise("BPETokenizer", weight=2)
@@ -359,7 +365,7 @@ def test_no_text_is_lost(learner, reference, seen, text):
     merges = reference.train_bpe(seen + "bab ab", 262)
     tokenizer = learner.BPETokenizer(merges)
     same(tokenizer.vocab_size, 256 + len(merges), "vocab_size")
-    for each in ("Bab" + text + "aé😀 ", "\ufeffe\u0301\r\nÅ  bab\n", " \tab"):
+    for each in ("\ufeffe\u0301\r\nÅ  bab\n", " \tab", "Bab" + text + "aé😀 "):
         ids = as_list(tokenizer.encode(each))
         same(tokenizer.decode(ids), each, "the text after encoding and decoding")
         holds(all(0 <= i < 256 + len(merges) for i in ids), f"ids should be below vocab_size {256 + len(merges)}, and are {ids}")
