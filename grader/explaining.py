@@ -46,7 +46,7 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
     if isinstance(problem, OutOfTime | FarSideDied):
         return Failure(message=_sentence(str(problem)), **common)
     if isinstance(problem, ChapterBroken):
-        return Failure(promise=promise, message=_sentence(problem.message), where=str(problem.where or ""))
+        return Failure(promise="", message=_sentence(problem.message), where=str(problem.where or ""))
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
     if isinstance(problem, AssertionError) and str(problem):

@@ -196,7 +196,7 @@ class _Page:
         """A label, and text beside it: wrapped when it is prose, kept as it is when it has lines of its own."""
         head = f"  {label:<10}"
         room = self.width - len(head) - 1
-        lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room, subsequent_indent="  "))]
+        lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))]
         for number, line in enumerate(lines):
             self.reporter.write_line((head if number == 0 else " " * len(head)) + line, **markup)
 

@@ -6,12 +6,12 @@ import json
 import tempfile
 from pathlib import Path
 
-from grader.commands.page import complain, page
+from grader.commands.page import complain, page, say
 from grader.course import next_step, passed, read_course
 from grader.progress import load
 from grader.syllabus import ROOT, TESTS, Chapter, Exercise
-from rich.text import Text
 
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
 PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -39,8 +39,8 @@ def check(name: str | None) -> int:
     if missing:
         complain(f"no test ran for {', '.join(missing)}")
     if isinstance(found, Exercise) and found.name in known and outcomes.get(found.name) == "passed":
-        page().print(Text(f"{found.name} still works. {found.why}", style="green"))
-        page().print(found.unlocks)
+        say(page(), f"{found.name} still works. {found.why}", style="green")
+        say(page(), found.unlocks)
     return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
 
 
@@ -51,7 +51,7 @@ def run_tests(suite: Path, found: Exercise | Chapter) -> tuple[dict[str, str], i
     chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
-        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "--results", str(results)]
+        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
         status = pytest.main([*arguments, *chosen, str(suite)])
         try:
             data = json.loads(results.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from grader.commands.page import page
+from grader.commands.page import page, say
 from grader.course import passed, place_of, read_course
 from grader.progress import load
 from grader.source import SourceProblem, definition, read_source
@@ -18,8 +18,8 @@ def diff(name: str, peek: bool) -> int:
     exercise = read_course().exercise(name)
     console = page()
     if not peek and not passed(exercise, load()):
-        console.print(f"{name} has not passed yet, and your own way through it is worth more than ours. `headway hint {name}` helps;")
-        console.print(f"`headway diff {name} --peek` shows the reference all the same.")
+        say(console, f"{name} has not passed yet, and finding your own way is what it is for. `headway hint {name}` helps.")
+        say(console, f"To look all the same: headway diff {name} --peek")
         return 1
     place = place_of(exercise)
     if place.problem:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader.commands.page import page
+from grader.commands.page import page, wrapped
 from grader.course import read_course, shown
 from grader.source import SourceProblem, parse, read_source
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
@@ -36,10 +36,8 @@ def doctor() -> int:
     for finding in examine():
         wrong += finding.state == "wrong"
         mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
-        lines = Text(finding.sentence).wrap(console, console.width - 8, overflow="ignore")
-        for number, line in enumerate(lines):
-            line.rstrip()
-            console.print(Text(f" {mark if number == 0 else '     '}  ", style=style) + line, soft_wrap=True)
+        for number, line in enumerate(wrapped(finding.sentence, console.width - 8)):
+            console.print(Text(f" {mark if number == 0 else '     '}  ", style=style) + Text(line, style="none"), soft_wrap=True)
     console.print()
     console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
     return int(wrong > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.commands.page import complain, page
+from grader.commands.page import complain, page, say
 from grader.course import next_step, read_course
 from grader.progress import hint_levels, keep_hint_level
 from rich.text import Text
@@ -26,7 +26,7 @@ def hint(name: str | None, level: int | None) -> int:
     shown = min(level or seen + 1, last)
     console = page()
     console.print(Text(f"{exercise.name}, hint {shown} of {last}", style="bold"))
-    console.print(exercise.hints[shown - 1])
+    say(console, exercise.hints[shown - 1])
     if shown < last:
         console.print(Text(f"The next one says more: headway hint {exercise.name}", style="dim"))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 
 from rich.console import Console
 from rich.text import Text
@@ -21,14 +22,22 @@ def page(stderr: bool = False) -> Console:
 
 
 def complain(sentence: str) -> None:
-    """One sentence on standard error."""
+    """One sentence on standard error: one line where no terminal is there to need it shorter."""
     console = page(stderr=True)
-    say(console, f"headway: {sentence}", soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        say(console, f"headway: {sentence}")
+    else:
+        console.print(f"headway: {sentence}", soft_wrap=True)
 
 
-def say(console: Console, sentence: str | Text, soft_wrap: bool = False) -> None:
-    """Print sentences, wrapped between words: a path longer than the page stays whole."""
-    console.print(sentence, overflow="ignore", soft_wrap=soft_wrap)
+def say(console: Console, sentence: str, style: str = "") -> None:
+    """Print prose, wrapped between words: a path or command longer than the page stays whole."""
+    for line in wrapped(sentence, console.width):
+        console.print(Text(line, style=style), soft_wrap=True)
+
+
+def wrapped(sentence: str, width: int) -> list[str]:
+    return textwrap.wrap(sentence, width - 1, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def command_line(command: str) -> Text:

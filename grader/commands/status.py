@@ -71,10 +71,13 @@ def _print_step(console: Console, step: Step | None) -> None:
             console.print("Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
         return
     exercise = step.exercise
-    say(console, Text("Next: ") + Text(exercise.name, style="bold") + Text(f" ({number(exercise.points)} points), {step.place}"))
-    console.print(exercise.promise)
+    name, where = f"Next: {exercise.name}", f" ({number(exercise.points)} points), {step.place}"
+    if len(name + where) > console.width:
+        where = where.replace(", ", ",\n", 1)
+    console.print(Text(name, style="bold") + Text(where, style="not bold"), soft_wrap=True)
+    say(console, exercise.promise)
     if step.place.problem:
-        say(console, Text(step.place.problem, style="red"))
+        say(console, step.place.problem, style="red")
     lesson = EXERCISES / f"{step.chapter.name}.md"
     if step.place.file.exists():
         start = f"The lesson is {shown(lesson)}. Write" if lesson.exists() else "Write"

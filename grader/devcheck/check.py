@@ -1,0 +1,138 @@
+"""Puts invariants and trials together, prints the table, and says with its exit status whether the kit keeps its word."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..diagnosis import StaleEdit
+from ..source import SourceProblem
+from ..syllabus import Chapter, Exercise, load_syllabus
+from . import invariants
+from .pool import PoolBroken, try_all
+from .subjects import subjects
+from .trying import Job, Tried
+
+SEEDS = (0, 1, 2)
+GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
+
+
+@dataclass
+class Row:
+    """One exercise's line in the table."""
+
+    exercise: Exercise
+    tests: int = 0
+    known: set[str] = field(default_factory=set)
+    missed: set[str] = field(default_factory=set)  # not caught at some seed or door
+    unnamed: set[str] = field(default_factory=set)  # not named at some seed or door
+    accepted: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    milliseconds: float = 0.0
+
+
+def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False) -> int:
+    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not."""
+    began = time.monotonic()
+    exercises = _chosen(names)
+    problems = list(_static(exercises, everything=not names))
+    rows = {exercise.name: Row(exercise) for exercise in exercises}
+    jobs, stale = _jobs(exercises, full)
+    problems += stale
+    try:
+        for job, tried in try_all(jobs, fresh):
+            row = rows[job.exercise]
+            problems += [problem for entry in tried for problem in _judge(row, job, entry)]
+    except PoolBroken as problem:
+        print(f"dev-check cannot run the suites: {problem}")
+        return 1
+    _print_table(list(rows.values()))
+    for problem in dict.fromkeys(problems):
+        print(f"✗ {problem}")
+    word = f"{len(set(problems))} promises broken" if problems else "every promise holds"
+    print(f"dev-check: {len(exercises)} exercises, {'three seeds, both doors' if full else 'one seed'}: {word} ({time.monotonic() - began:.0f} s)")
+    return 1 if problems else 0
+
+
+def _chosen(names: Sequence[str]) -> list[Exercise]:
+    if not names:
+        return list(load_syllabus().exercises)
+    found = [load_syllabus().find(name) for name in names]
+    return list(dict.fromkeys(e for item in found for e in (item.exercises if isinstance(item, Chapter) else [item])))
+
+
+def _static(exercises: list[Exercise], everything: bool):
+    if everything:
+        for invariant in invariants.OF_THE_KIT:
+            yield from invariant()
+    for chapter in load_syllabus().chapters:
+        if any(exercise.chapter == chapter.id for exercise in exercises):
+            for invariant in invariants.OF_A_CHAPTER:
+                yield from invariant(chapter)
+    for exercise in exercises:
+        for invariant in invariants.OF_AN_EXERCISE:
+            yield from invariant(exercise)
+
+
+def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], list[str]]:
+    jobs, stale = [], []
+    for exercise in exercises:
+        try:
+            everything = tuple(subjects(exercise))
+        except (StaleEdit, SourceProblem, ValueError) as problem:
+            stale.append(f"{exercise.name}: {problem}")
+            continue
+        for door in ("local", "worker"):
+            for seed in SEEDS if full else SEEDS[:1]:
+                chosen = everything if full or door == "local" else tuple(s for s in everything if s.kind == "reference")
+                jobs.append(Job(exercise.name, door, seed, chosen))
+    return jobs, stale
+
+
+def _judge(row: Row, job: Job, tried: Tried):
+    """What this trial shows to be wrong with the exercise's suite."""
+    exercise, points = row.exercise, row.exercise.points
+    at = f"(seed {job.seed}, door {job.door})"
+    failed = [f"{test}: {tried.messages.get(test, '')}" for test, outcome in tried.outcomes.items() if outcome not in ("passed", "todo")]
+    if not tried.outcomes:
+        yield f"{exercise.name}: it has no graded tests"
+        return
+    if tried.kind == "stub":
+        row.tests = len(tried.outcomes)
+        if tried.earned or set(tried.outcomes.values()) != {"todo"}:
+            yield f"{exercise.name}: the stub gets {tried.earned:g} points and {sorted(set(tried.outcomes.values()))}, where all should be todo {at}"
+    elif tried.kind == "reference":
+        row.milliseconds = max(row.milliseconds, tried.milliseconds) if job.door == "local" else row.milliseconds
+        if tried.earned != points or tried.forbidden:
+            yield f"{exercise.name}: the reference gets {tried.earned:g} of {points:g} {at}: {'; '.join([*tried.forbidden, *failed])[:400]}"
+    elif tried.kind == "variant":
+        if tried.earned == points:
+            row.accepted.add(tried.name)
+        else:
+            row.refused.add(tried.name)
+            yield f"{exercise.name}: the variant `{tried.name}` is correct and gets {tried.earned:g} of {points:g} {at}: {'; '.join([*tried.forbidden, *failed])[:400]}"
+    elif tried.kind == "mistake":
+        row.known.add(tried.name)
+        if not failed:
+            row.missed.add(tried.name)
+            yield f"{exercise.name}: the mistake {tried.name} is not caught {at}"
+        elif tried.diagnosis != tried.name:
+            row.unnamed.add(tried.name)
+            yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + tried.diagnosis if tried.diagnosis else 'not named'} {at}; fails {failed[0][:160]}"
+    elif tried.earned > GIVEN_AWAY * points:
+        passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
+        yield f"{exercise.name}: `{tried.name}` understands nothing and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"
+
+
+def _print_table(rows: list[Row]) -> None:
+    print(f"{'exercise':<32}{'tests':>6}{'points':>8}{'caught':>10}{'named':>10}{'variants':>10}{'ms':>8}")
+    chapter = ""
+    for row in rows:
+        if row.exercise.chapter != chapter:
+            chapter = row.exercise.chapter
+            print(f"{chapter} {load_syllabus().chapter(chapter).title}")
+        known, fine = len(row.known), len(row.accepted - row.refused)
+        caught, named = known - len(row.missed), known - len(row.missed | row.unnamed)
+        variants = f"{fine}/{len(row.accepted | row.refused)}"
+        print(f"  {row.exercise.name:<30}{row.tests:>6}{row.exercise.points:>8g}{f'{caught}/{known}':>10}{f'{named}/{known}':>10}{variants:>10}{row.milliseconds:>8.0f}")

@@ -1,0 +1,122 @@
+"""What can be seen without running anything: one function an invariant, each sentence saying what is wrong and what to do."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+
+from ..diagnosis import misconceptions
+from ..source import SourceProblem, definition, find_definition
+from ..stubs import check_stubs, reference_stub
+from ..syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
+from ..target import reference_of
+from .subjects import variants
+
+SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
+LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
+
+
+def names_are_unique() -> Iterator[str]:
+    for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
+        if count > 1:
+            yield f"{name}: {count} exercises have this name; names are how everything is found"
+    ids = Counter((m.exercise, m.id) for chapter in load_syllabus().chapters for m in misconceptions(chapter.name))
+    for (exercise, name), count in ids.items():
+        if count > 1:
+            yield f"{exercise}: {count} misconceptions are called {name}"
+
+
+def stubs_are_in_step() -> Iterator[str]:
+    yield from check_stubs()
+
+
+def points_add_up(chapter: Chapter) -> Iterator[str]:
+    if chapter.points != 100:
+        yield f"{chapter.id}: its points add to {chapter.points:g}, and should to 100"
+
+
+def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
+    path = EXERCISES / f"{chapter.name}.md"
+    if not path.is_file():
+        yield f"{chapter.id}: there is no lesson exercises/{path.name}"
+        return
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for section in SECTIONS:
+        if section not in lines:
+            yield f"{chapter.id}: exercises/{path.name} has no section `{section}`"
+    for exercise in chapter.exercises:
+        if f"`{exercise.name}" not in text:
+            yield f"{chapter.id}: exercises/{path.name} never mentions `{exercise.name}`"
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+        if not (EXERCISES / picture).is_file():
+            yield f"{chapter.id}: exercises/{path.name} shows {picture}, which is not there"
+
+
+def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
+    known = {exercise.name for exercise in chapter.exercises}
+    for mistake in misconceptions(chapter.name):
+        if mistake.exercise not in known:
+            yield f"{chapter.id}: the misconception {mistake.id} belongs to {mistake.exercise}, which is no exercise of this chapter"
+
+
+def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
+    """A suite may ask for names of its own chapter and earlier ones only, and checks nothing softly inside @given."""
+    later = {e.name for c in load_syllabus().chapters if c.number > chapter.number for e in c.exercises}
+    for path in sorted(TESTS.glob(f"test_{chapter.name}*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("learner", "reference") and node.attr in later:
+                yield f"{chapter.id}: {path.name}, line {node.lineno} uses {node.attr}, which is taught later"
+            if isinstance(node, ast.FunctionDef) and any("given" in ast.dump(d) for d in node.decorator_list):
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.With) and any("'check'" in ast.dump(item.context_expr) for item in inner.items):
+                        yield f"{chapter.id}: {path.name}, line {inner.lineno} uses `with check` under @given, where failures would be collected from every example"
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+                yield f"{chapter.id}: {path.name}, line {node.lineno}: {node.name} has no docstring to promise anything"
+
+
+def words_are_there(exercise: Exercise) -> Iterator[str]:
+    if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
+        yield f"{exercise.name}: it has {len(exercise.hints)} hints, and should have three: a question, the idea, nearly the line"
+    for field in ("promise", "why", "unlocks"):
+        if not getattr(exercise, field).strip():
+            yield f"{exercise.name}: its `{field}` in the syllabus is empty"
+
+
+def todos_are_numbered(exercise: Exercise) -> Iterator[str]:
+    try:
+        text = definition(reference_stub(exercise.module), exercise.name).text
+    except (SourceProblem, ValueError) as problem:
+        yield f"{exercise.name}: {problem}"
+        return
+    numbers = [int(n) for n in re.findall(r"#\s*TODO\s+(\d+)", text)]
+    blocks = text.count("raise NotImplementedError")
+    if not numbers or not blocks:
+        yield f"{exercise.name}: its stub has {len(numbers)} numbered TODOs and {blocks} places to fill in"
+
+
+def docstring_promises(exercise: Exercise) -> Iterator[str]:
+    segment = find_definition(reference_of(exercise.module).text, exercise.name)
+    tree = ast.parse(segment.text).body[0] if segment else None
+    if tree is None or not ast.get_docstring(tree):
+        yield f"{exercise.name}: the solution has no docstring to promise anything"
+
+
+def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
+    """Eight mistakes and three variants, or a word in the catalogue's [room] why there is no room for more."""
+    path = TESTS / "misconceptions" / f"{exercise.module}.toml"
+    room = tomllib.loads(path.read_text(encoding="utf-8")).get("room", {}) if path.is_file() else {}
+    mistakes = sum(m.exercise == exercise.name for m in misconceptions(exercise.module))
+    if mistakes < LEAST_MISTAKES and exercise.name not in room:
+        yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [room] in {path.name}"
+    if len(variants(exercise)) < LEAST_VARIANTS:
+        yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
+
+
+OF_THE_KIT = (names_are_unique, stubs_are_in_step)
+OF_A_CHAPTER = (points_add_up, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
+OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, catalogue_is_rich)

@@ -1,0 +1,38 @@
+"""Every implementation an exercise's suite is tried on: the stub, the reference, known mistakes, variants, and ones that understand nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..diagnosis import misconceptions, mistaken
+from ..stubs import reference_stub
+from ..syllabus import TESTS, Exercise
+from ..target import reference_of
+from .degenerate import KINDS, degenerate
+
+
+@dataclass(frozen=True)
+class Subject:
+    kind: str  # stub, reference, mistake, variant, degenerate
+    name: str
+    text: str  # of the exercise's chapter
+
+
+def subjects(exercise: Exercise) -> list[Subject]:
+    """All of them. StaleEdit where a mistake's edit no longer fits."""
+    solution = reference_of(exercise.module).text
+    found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
+    found += [Subject("mistake", m.id, mistaken(exercise.module, m)) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
+    found += [Subject("variant", name, f"{solution}\n\n{text}") for name, text in variants(exercise)]
+    found += [Subject("degenerate", kind, degenerate(solution, exercise.name, kind)) for kind in KINDS]
+    return found
+
+
+def variants(exercise: Exercise) -> list[tuple[str, str]]:
+    """The sections of tests/variants/CHAPTER/EXERCISE.py, by the words after `# variant:`."""
+    path = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
+    if not path.is_file():
+        return []
+    pieces = re.split(r"^# variant:[ \t]*(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [(name.strip(), text) for name, text in zip(pieces[1::2], pieces[2::2])]
