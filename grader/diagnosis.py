@@ -51,6 +51,7 @@ def misconceptions(module: str) -> tuple[Misconception, ...]:
     return tuple(Misconception(e["id"], e["exercise"], e["replace"], e["with"], e["says"], e["hint"]) for e in entries)
 
 
+@cache
 def mistaken(module: str, mistake: Misconception) -> str:
     """The reference's chapter with this one mistake in it."""
     text = reference_of(module).text

@@ -113,7 +113,7 @@ class Engine:
         except ChapterBroken as problem:
             self._broken[exercise.chapter] = problem
             raise
-        torch.manual_seed(self.example_seed)
+        torch.default_generator.manual_seed(self.example_seed)
         random.seed(self.example_seed)
 
     def end_test(self, passed: bool, timed_out: bool = False) -> list[str]:

@@ -12,7 +12,8 @@ import importlib.util
 import itertools
 import sys
 from dataclasses import dataclass
-from types import ModuleType
+from functools import lru_cache
+from types import CodeType, ModuleType
 
 _numbers = itertools.count(1)
 
@@ -22,6 +23,11 @@ class ChapterSource:
     name: str  # "ch03_attention"
     text: str
     filename: str  # where the author keeps it, for messages and tracebacks
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: ChapterSource) -> CodeType:
+    return compile(source.text, source.filename, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -48,7 +54,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return
         source = self.sources[name]
         module.__file__ = source.filename
-        exec(compile(source.text, source.filename, "exec", dont_inherit=True), module.__dict__)
+        exec(_compiled(source), module.__dict__)
 
 
 class Graft:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from .door.errors import ChapterBroken, Where
@@ -71,6 +72,7 @@ def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSour
     return sources
 
 
+@cache
 def reference_of(module: str) -> ChapterSource | None:
     path = SOLUTIONS / f"{module}.py"
     return ChapterSource(module, read_source(path), str(path)) if path.is_file() else None

@@ -70,7 +70,7 @@ class Servant:
         self.forbidden = tuple(forbidden)
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, at 5 ms
         random.seed(seed)
 
     def do_shortcuts(self) -> list[str]:
