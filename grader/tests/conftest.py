@@ -1,0 +1,29 @@
+"""Fixtures for tests that run commands."""
+
+import shutil
+
+import pytest
+from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from kit_copy import Kit
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """The kit as a fresh clone has it, with every stub a stub."""
+    root = tmp_path_factory.mktemp("template") / "kit"
+    leave = shutil.ignore_patterns("__pycache__", ".headway", "progress.txt", ".hypothesis", ".pytest_cache")
+    for folder in (SOLUTIONS, TESTS, ROOT / "grader"):
+        shutil.copytree(folder, root / folder.name, ignore=leave)
+    (root / "exercises").mkdir()
+    for path in (EXERCISES / "syllabus.toml", *EXERCISES.glob("*.md")):
+        shutil.copy(path, root / "exercises")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, root)
+    Kit(root).run("stubs")
+    return root
+
+
+@pytest.fixture
+def kit(template, tmp_path):
+    shutil.copytree(template, tmp_path / "kit")
+    return Kit(tmp_path / "kit")

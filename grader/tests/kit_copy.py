@@ -1,0 +1,58 @@
+"""A copy of the kit to run commands in, as a learner has it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from grader.syllabus import load_syllabus
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and modes are POSIX's")
+
+
+@dataclass
+class Kit:
+    root: Path
+
+    @property
+    def exercises(self) -> Path:
+        return self.root / "exercises"
+
+    def file(self, module: str) -> Path:
+        return self.exercises / f"{module}.py"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR", "TTY_COMPATIBLE", "PYTEST_ADDOPTS")
+        kept = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+        return kept | {"PYTHONPATH": str(self.root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"} | more
+
+    def run(self, *arguments: str, cwd: Path | None = None, status: int | None = 0, **environment: str) -> str:
+        """What the command prints, output then errors; its exit status must be `status`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "grader.cli", *arguments],
+            cwd=cwd or self.root, env=self.environment(**environment), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        assert status is None or done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def solve(self, module: str) -> None:
+        """The chapter as a learner who has everything right would have it."""
+        lines = (self.root / "solutions" / f"{module}.py").read_text(encoding="utf-8").splitlines(keepends=True)
+        self.file(module).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
+
+    def edit(self, module: str, old: str, new: str) -> None:
+        path = self.file(module)
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    def record(self, **points: float) -> None:
+        worth = {exercise.name: exercise.points for exercise in load_syllabus().exercises}
+        lines = [f"{name} {points[name]}/{worth[name]}\n" for name in sorted(points)]
+        (self.exercises / "progress.txt").write_text("".join(lines))
+
+    def pass_chapter(self, name: str) -> None:
+        self.record(**{exercise.name: exercise.points for exercise in load_syllabus().chapter(name).exercises})

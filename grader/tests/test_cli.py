@@ -1,0 +1,269 @@
+"""The headway command, run as a learner runs it: real files, real processes, a real terminal."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from grader.syllabus import load_syllabus
+from kit_copy import Kit, posix
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+# ---- the status page
+
+
+def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
+    out = kit.run()
+    for chapter in load_syllabus().chapters:
+        assert f"{chapter.number:>2}  {chapter.title}" in out
+    assert re.search(r"Next: build_vocab \(\d+ points\), exercises[/\\]ch01_tokenizer\.py:\d+", out)
+    assert "headway check build_vocab" in out and "Nothing is done yet" in out
+    assert max(map(len, out.splitlines())) <= 80 and "\x1b" not in out
+    assert not (kit.exercises / "progress.txt").exists()
+
+
+def test_the_status_page_is_fast_and_leaves_torch_alone(kit):
+    code = "import sys; from grader.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
+    environment = kit.environment()
+    assert subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=environment, capture_output=True).returncode == 0
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        kit.run()
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.6, seconds
+
+
+def test_the_next_thing_follows_the_record_and_the_chapter_worked_on(kit):
+    kit.record(build_vocab=10)
+    assert "Next: WordTokenizer" in kit.run("next")
+    kit.edit("ch03_attention", "    raise NotImplementedError", "    return x")
+    assert "Next: softmax" in kit.run("next")
+    kit.record(build_vocab=10, softmax=10)
+    assert "Next: causal_mask" in kit.run("next")
+
+
+def test_the_line_is_where_the_exercise_is_now(kit):
+    kit.edit("ch01_tokenizer", "def build_vocab", "# a comment\n\n\ndef build_vocab")
+    line = kit.file("ch01_tokenizer").read_text().split("def build_vocab")[0].count("\n") + 1
+    assert f"ch01_tokenizer.py:{line}\n" in kit.run("next")
+
+
+def test_all_done_says_so(kit):
+    kit.record(**{exercise.name: exercise.points for exercise in load_syllabus().exercises})
+    assert "Everything there is has been passed" in kit.run()
+    assert "Everything has been passed" in kit.run("check")
+    assert "Everything has been passed" in kit.run("hint")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_without_these_characters_gets_others(kit, encoding):
+    kit.record(build_vocab=10)
+    assert "##" in kit.run(PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+
+
+def test_from_another_folder_paths_lead_to_the_file(kit, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    out = kit.run("next", cwd=tmp_path / "elsewhere")
+    place = re.search(r"points\), (.*):\d+", out)[1]
+    assert (tmp_path / "elsewhere" / place).resolve() == kit.file("ch01_tokenizer")
+
+
+def test_list_names_every_exercise(kit):
+    kit.record(build_vocab=10)
+    out = kit.run("list")
+    assert all(exercise.name in out for exercise in load_syllabus().exercises)
+    assert re.search(r"x +10/10  build_vocab", out) and re.search(r"> +0/\d+  WordTokenizer", out)
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "offer"),
+    [
+        (("check", "sofmax"), "did you mean softmax"),
+        (("hint", "Softmax"), "did you mean softmax"),
+        (("diff", "spilt_heads"), "did you mean split_heads"),
+        (("reset", "ch33"), "did you mean ch03"),
+        (("open", "MultiheadAttention"), "did you mean MultiHeadAttention"),
+        (("dev-check", "merge_haeds"), "did you mean merge_heads"),
+        (("check", "xyzzy"), "`headway list` names them all"),
+        (("chekc",), "Did you mean 'check'"),
+    ],
+)
+def test_a_misspelt_name_is_met_with_the_nearest(kit, arguments, offer):
+    assert offer in kit.run(*arguments, status=2)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("headway check soft", ["softmax"]),
+        ("headway open ch0", ["ch01", "ch02", "ch03"]),
+        ("headway diff ch", []),
+        ("headway hint merge_", ["merge_pair", "merge_heads"]),
+    ],
+)
+def test_names_complete(kit, words, expected):
+    code = "import sys; sys.argv[0] = 'headway'; from grader.cli import app; app(prog_name='headway')"
+    asked = {"_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    out = subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=kit.environment(**asked), capture_output=True, text=True).stdout
+    assert set(expected) <= set(out.split()) and (expected or not out.split())
+
+
+# ---- hints
+
+
+def test_hints_come_one_after_the_other(kit):
+    hints = load_syllabus().exercise("softmax").hints
+    for level in (1, 2, 3, 3):
+        out = " ".join(kit.run("hint", "softmax").split())
+        assert f"hint {level} of 3" in out and " ".join(hints[level - 1].split()) in out
+    assert "hint 1 of 3" in kit.run("hint", "softmax", "--level", "1")
+    assert "hint 1 of 3" in kit.run("hint", "causal_mask")
+    assert "hint 1 of 3" in kit.run("hint") and "build_vocab" in kit.run("hint")
+    kit.run("hint", "softmax", "--level", "4", status=2)
+
+
+# ---- diff
+
+
+def test_diff_waits_until_the_exercise_is_passed(kit):
+    assert "--peek" in kit.run("diff", "softmax", status=1)
+    out = kit.run("diff", "softmax", "--peek")
+    assert "-    raise NotImplementedError" in out and "+    return" in out and "SOLUTION" not in out
+    kit.solve("ch03_attention")
+    kit.pass_chapter("ch03")
+    assert "the same, line for line" in kit.run("diff", "softmax")
+
+
+# ---- open
+
+
+def test_without_a_terminal_or_an_editor_the_place_is_printed(kit):
+    assert re.fullmatch(r"exercises.ch03_attention\.py:\d+\n", kit.run("open", "softmax", EDITOR="vi"))
+    assert re.fullmatch(r"exercises.ch03_attention\.py:1\n", kit.run("open", "ch03", PATH=""))
+
+
+@posix
+@pytest.mark.parametrize(("name", "pattern"), [("code", r"-g \S+ch03_attention\.py:\d+"), ("subl", r"\S+ch03_attention\.py:\d+")])
+def test_an_editor_is_called_at_the_line(kit, tmp_path, name, pattern):
+    program = tmp_path / name
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\n')
+    program.chmod(0o755)
+    kit.run("open", "softmax", VISUAL=str(program))
+    assert re.fullmatch(pattern, (tmp_path / "called").read_text().strip())
+
+
+def test_an_editor_that_is_not_there_is_a_sentence(kit):
+    assert "'nosuch/code'" in kit.run("open", "softmax", VISUAL="nosuch/code --wait", status=1)
+
+
+# ---- check
+
+
+def test_check_of_a_stub_and_of_a_solution(kit):
+    out = kit.run("check", status=1)
+    assert "todo" in out and "build_vocab" in out and "failed" not in out
+    kit.solve("ch01_tokenizer")
+    out = " ".join(kit.run("check", "build_vocab").split())
+    exercise = load_syllabus().exercise("build_vocab")
+    assert exercise.why in out and exercise.unlocks in out
+    assert exercise.why in " ".join(kit.run("check", "build_vocab").split())
+    assert "Next: WordTokenizer" in kit.run("next")
+    kit.edit("ch01_tokenizer", "def build_vocab(corpus", "def build_vocab(corpus_is_wrong")
+    assert kit.run("check", "build_vocab", status=1)
+
+
+def test_check_of_a_chapter_without_tests(kit):
+    empty = next((chapter.id for chapter in load_syllabus().chapters if not chapter.exercises), None)
+    if empty is None:
+        pytest.skip("every chapter has tests")
+    assert "there are no tests" in kit.run("check", empty, status=2)
+
+
+# ---- what may be broken
+
+
+@pytest.mark.parametrize("syllabus", [None, b"[[chapter", b"\xff", b"[[chapter]]\nid = 'ch01'\n", b"x = 1\n", b"chapter = 3\n"])
+@pytest.mark.parametrize("arguments", [(), ("next",), ("check", "softmax"), ("hint",), ("stubs", "--check")])
+def test_a_broken_syllabus_is_one_sentence(kit, syllabus, arguments):
+    path = kit.exercises / "syllabus.toml"
+    path.unlink() if syllabus is None else path.write_bytes(syllabus)
+    out = kit.run(*arguments, status=1)
+    assert out.startswith("headway: exercises") and "cannot be read" in out and out.count("\n") == 1
+
+
+@pytest.mark.parametrize("work", [b"def softmax(x:\n", b"\xff\xfe\x00", b"x = '\0'\n"])
+def test_a_broken_chapter_does_not_stop_the_pages(kit, work):
+    kit.file("ch01_tokenizer").write_bytes(work)
+    for arguments in ((), ("next",), ("list",), ("hint",), ("hint", "softmax")):
+        kit.run(*arguments)
+    assert "ch01_tokenizer.py" in kit.run("next")
+    kit.run("diff", "build_vocab", "--peek", status=1)
+
+
+@posix
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="the superuser may write anywhere")
+def test_a_read_only_folder_is_a_sentence(kit):
+    kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
+    kit.exercises.chmod(0o500)
+    try:
+        kit.run()
+        assert "could not write" in kit.run("hint")
+        assert "permission denied" in kit.run("reset", "ch01", status=1).lower()
+    finally:
+        kit.exercises.chmod(0o700)
+
+
+# ---- for maintainers
+
+
+def test_stubs_are_in_step_until_somebody_works_on_one(kit):
+    assert "in step" in kit.run("stubs", "--check")
+    kit.edit("ch01_tokenizer", "raise NotImplementedError", "return 1")
+    assert "has been worked on" in kit.run("stubs")
+    assert "has been worked on" in kit.run("stubs", "--check", status=1)
+
+
+# ---- on a terminal
+
+
+def on_terminal(kit: Kit, *arguments: str, columns: int = 80, **environment: str) -> str:
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(
+        sys.executable, ["-m", "grader.cli", *arguments],
+        cwd=str(kit.root), env=kit.environment(**environment), dimensions=(50, columns), timeout=60, encoding="utf-8",
+    )  # fmt: skip
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.before
+
+
+@posix
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_terminal_gets_colour_and_at_most_80_columns(kit, columns):
+    kit.record(build_vocab=10)
+    out = on_terminal(kit, columns=columns)
+    assert "\x1b[" in out
+    assert max(len(line) for line in ESCAPE.sub("", out).splitlines()) <= min(columns, 80)
+
+
+@posix
+def test_no_color_means_no_escape_codes(kit):
+    for arguments in ((), ("list",), ("hint",), ("diff", "softmax", "--peek"), ("reset", "ch44")):
+        assert "\x1b" not in on_terminal(kit, *arguments, NO_COLOR="1")
+
+
+@posix
+def test_an_editor_on_the_terminal_gets_the_line(kit, tmp_path):
+    program = tmp_path / "nano"
+    program.write_text('#!/bin/sh\necho "called with $@"\n')
+    program.chmod(0o755)
+    assert re.search(r"called with \+\d+ \S+ch03_attention\.py", on_terminal(kit, "open", "softmax", EDITOR=str(program)))
