@@ -30,7 +30,7 @@ def same_gradient(got, expected, what, tol=None):
 def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
     """Each weight is e^x divided by the sum of e^x along the last axis, so that every row sums to 1."""
     x = tensor(seed, n.T, n.V, scale=2.0)
-    close(learner.softmax(x), reference.softmax(x), "the weights")
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
 @exercise("softmax", weight=2)
@@ -38,7 +38,7 @@ def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
 def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed):
     """The slices that sum to 1 lie along `dim`, whichever axis that is."""
     x = tensor(seed, n.B, n.T, n.V, scale=2.0)
-    close(learner.softmax(x, dim=dim), reference.softmax(x, dim=dim), f"softmax(x, dim={dim})")
+    close(learner.softmax(x, dim=dim), reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim}")
 
 
 @exercise("softmax", weight=2)
@@ -46,7 +46,7 @@ def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed)
 def test_a_large_number_added_to_a_slice_changes_nothing(learner, reference, n, seed):
     """Rows around 10000 and rows around -10000, in one tensor, each get the weights of their differences."""
     x = tensor(seed, n.T, n.V, scale=2.0) + 1e4 * torch.cos(math.pi * torch.arange(n.T))[:, None]
-    close(learner.softmax(x), reference.softmax(x), "the weights")
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
 @exercise("softmax", weight=2)
@@ -54,7 +54,7 @@ def test_a_large_number_added_to_a_slice_changes_nothing(learner, reference, n, 
 def test_scores_far_apart_in_one_slice(learner, reference, n, seed):
     """In a row with scores of 10000 and of -10000 all weight goes to the largest, and nothing overflows."""
     x = tensor(seed, n.T, n.V, scale=1e4)
-    close(learner.softmax(x), reference.softmax(x), "the weights")
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
 @exercise("softmax", weight=2)
@@ -62,7 +62,7 @@ def test_scores_far_apart_in_one_slice(learner, reference, n, seed):
 def test_minus_infinity_gets_no_weight(learner, reference, n, seed):
     """An entry of -inf gets weight 0, and the others share what there is."""
     x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~some(seed, n.T, n.V), -math.inf)
-    close(learner.softmax(x), reference.softmax(x), "the weights")
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
 @exercise("softmax", weight=2)
@@ -71,7 +71,7 @@ def test_a_slice_of_nothing_but_minus_infinity_gives_zeros(learner, reference, n
     """A row of nothing but -inf gives zeros, not NaN, and leaves the other rows as they are."""
     x = tensor(seed, n.T, n.V, scale=2.0)
     x[seed % n.T] = -math.inf
-    close(learner.softmax(x), reference.softmax(x), "the weights")
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
 @exercise("softmax", weight=2)
@@ -81,6 +81,7 @@ def test_gradient_of_softmax(learner, reference, n, seed):
     x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~some(seed, n.T, n.V), -math.inf)
     x[seed % n.T] = -math.inf
     got, expected = gradients(learner.softmax, x), gradients(reference.softmax, x)
+    close(got.output, expected.output, "the tensor of weights")
     same_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
@@ -90,8 +91,8 @@ def test_softmax_keeps_the_dtype(learner, reference, n, seed):
     """float64 in, float64 out; bfloat16 in, bfloat16 out."""
     x = tensor(seed, n.T, n.V, dtype=torch.float64)
     expected = reference.softmax(x)
-    close(learner.softmax(x), expected, "the weights", tol=1e-5)
-    close(learner.softmax(x.bfloat16()), expected.bfloat16(), "the weights", tol=5e-2)
+    close(learner.softmax(x), expected, "the tensor of weights", tol=1e-5)
+    close(learner.softmax(x.bfloat16()), expected.bfloat16(), "the tensor of weights", tol=5e-2)
 
 
 # ---- causal_mask
@@ -118,7 +119,7 @@ def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q
 def test_a_mask_is_the_last_rows_of_a_longer_one(learner, reference, n):
     """causal_mask(q_len, k_len) is made of the last q_len rows of causal_mask(k_len)."""
     whole = learner.causal_mask(n.k_len, k_len=n.k_len)
-    same(whole, reference.causal_mask(n.k_len), f"causal_mask({n.k_len}, k_len={n.k_len})")
+    same(whole, reference.causal_mask(n.k_len), f"the mask for {n.k_len} queries and k_len={n.k_len}")
     same(learner.causal_mask(q_len=n.q_len, k_len=n.k_len), whole[-n.q_len :], "the mask of the last positions")
     same(learner.causal_mask(1, n.k_len), whole[-1:], "the mask of the last position alone")
 
@@ -191,7 +192,7 @@ def both(result):
 
 def same_attention(got, expected, tol=None):
     output, weights = both(got)
-    close(weights, expected[1], "the weights", tol)
+    close(weights, expected[1], "the tensor of weights", tol)
     close(output, expected[0], "the output", tol)
 
 
@@ -308,7 +309,7 @@ def test_gradients_of_attention(learner, reference, n, seed):
     mask[0, :, (seed + 2) % n.Tq] = False
     got = gradients(learner.scaled_dot_product_attention, q, k, v, mask, bias)
     expected = gradients(reference.scaled_dot_product_attention, q, k, v, mask, bias)
-    both(got.output)
+    same_attention(got.output, expected.output)
     for i, name in ((0, "q"), (1, "k"), (2, "v"), (4, "bias")):
         same_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
 
@@ -333,7 +334,7 @@ def test_attention_keeps_the_dtype(learner, reference, n, seed):
 def test_head_h_gets_its_own_block_of_features(learner, reference, n, seed):
     """Head h holds the features from h * d_head up to (h + 1) * d_head, for every position."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head)
-    close(learner.split_heads(x, n.H), reference.split_heads(x, n.H), "the heads")
+    close(learner.split_heads(x, n.H), reference.split_heads(x, n.H), "the tensor of heads")
 
 
 @exercise("split_heads")
@@ -342,7 +343,7 @@ def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
     """One head holds everything; as many heads as features hold one each."""
     x = tensor(seed, n.B, n.T, n.D)
     close(learner.split_heads(x, 1), x[:, None], "the single head")
-    close(learner.split_heads(x, n.D), x.transpose(1, 2)[..., None], "the heads of one feature each")
+    close(learner.split_heads(x, n.D), x.transpose(1, 2)[..., None], "the tensor of heads of one feature each")
 
 
 @exercise("split_heads", weight=2)
@@ -350,7 +351,7 @@ def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
 def test_heads_that_do_not_divide_the_features_are_refused(learner, reference, n, seed):
     """When n_heads does not divide D, split_heads raises a ValueError that names both numbers."""
     good, D = tensor(seed, n.B, n.T, n.H * n.d_head), n.H * n.d_head + 1
-    close(learner.split_heads(good, n.H), reference.split_heads(good, n.H), "the heads")
+    close(learner.split_heads(good, n.H), reference.split_heads(good, n.H), "the tensor of heads")
     because = f"{D} features cannot be cut into {n.H} equal heads"
     refuses(lambda: learner.split_heads(tensor(seed, n.B, n.T, D), n.H), naming=(D, n.H), because=because)
 
@@ -361,7 +362,7 @@ def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
     """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.split_heads, x, n.H), gradients(reference.split_heads, x, n.H)
-    close(got.output, expected.output, "the heads")
+    close(got.output, expected.output, "the tensor of heads")
     same_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
@@ -370,7 +371,7 @@ def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
 def test_heads_stand_side_by_side_at_each_position(learner, reference, n, seed):
     """Position t gets the features of head 0 at t, then those of head 1 at t, and so on."""
     x = tensor(seed, n.B, n.H, n.T, n.d_head)
-    close(learner.merge_heads(x), reference.merge_heads(x), "the merged heads")
+    close(learner.merge_heads(x), reference.merge_heads(x), "the merged tensor")
 
 
 @exercise("merge_heads")
@@ -387,7 +388,7 @@ def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
     """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
     x = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.merge_heads, x), gradients(reference.merge_heads, x)
-    close(got.output, expected.output, "the merged heads")
+    close(got.output, expected.output, "the merged tensor")
     same_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
@@ -452,6 +453,7 @@ def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)
+    close(got.output, expected.output, "the output")
     same_gradient(got.inputs[0], expected.inputs[0], "x")
     same_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
     close(mine.double()(x.double()), ours.double()(x.double()), "the output in float64", tol=1e-5)
