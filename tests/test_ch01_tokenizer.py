@@ -275,9 +275,9 @@ def test_a_run_of_one_letter_is_halved_again_and_again(learner, reference, lette
 @exercise("train_bpe", weight=2)
 def test_it_begins_with_the_bytes_of_utf8(learner):
     """The first ids are UTF-8 bytes: a letter such as é is two of them, an emoji four."""
-    found = learner.train_bpe("éé 😀😀", 259), learner.train_bpe("ññāñ ab ab", 257)
+    found = learner.train_bpe("éé 😀😀", 259), learner.train_bpe("éñéñéñ ab ab", 257)
     same(found[0], {(152, 128): 256, (159, 256): 257, (195, 169): 258}, "the merges of 'éé 😀😀'")
-    same(found[1], {(195, 177): 256}, "the first merge of 'ññāñ ab ab'")
+    same(found[1], {(169, 195): 256}, "the first merge of 'éñéñéñ ab ab'")
 
 
 @exercise("train_bpe")
