@@ -37,7 +37,7 @@ def doctor() -> int:
         wrong += finding.state == "wrong"
         mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
         for number, line in enumerate(wrapped(finding.sentence, console.width - 8)):
-            console.print(Text(f" {mark if number == 0 else '     '}  ", style=style) + Text(line, style="none"), soft_wrap=True)
+            console.print(Text.assemble((f" {mark if number == 0 else '     '}  ", style), line), soft_wrap=True)
     console.print()
     console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
     return int(wrong > 0)

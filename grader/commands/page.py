@@ -49,7 +49,7 @@ def bar(share: float, width: int = 20) -> Text:
     """A bar that is full only when all is done."""
     full, rest = ("█", "·") if _speaks_unicode() else ("#", ".")
     filled = width if share >= 1 else min(int(share * width + 0.5), width - 1)
-    return Text(full * filled, style="green") + Text(rest * (width - filled), style="dim")
+    return Text.assemble((full * filled, "green"), (rest * (width - filled), "dim"))
 
 
 def quietly_encode() -> None:

@@ -15,9 +15,8 @@ def status() -> int:
     course, scores = read_course(), load()
     here, console = current_chapter(scores), page()
     mine, all_points = sum(earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
-    heading = Text("Headway", style="bold") + Text(": a transformer, built by hand", style="not bold")
-    total = f"{number(mine)} of {number(all_points)} points"
-    console.print(heading + Text(total.rjust(max(console.width - len(heading) - 1, len(total) + 2))))
+    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{number(mine)} of {number(all_points)} points"
+    console.print(Text.assemble(heading, total.rjust(max(console.width - len(heading) - 1, len(total) + 2))))
     console.print()
     for chapter in course.chapters:
         console.print(_chapter_line(chapter, scores, chapter is here), no_wrap=True, overflow="ellipsis")
@@ -37,30 +36,30 @@ def show_next() -> int:
 
 def list_all() -> int:
     """Every exercise by chapter, with its points."""
-    scores, console = load(), page()
+    course, scores, console = read_course(), load(), page()
     step = next_step(scores)
-    for chapter in read_course().chapters:
-        heading = Text(f"{chapter.id} {chapter.title}", style="bold") + Text(f": {chapter.about}", style="not bold")
+    for chapter in course.chapters:
+        heading = Text.assemble((f"{chapter.id} {chapter.title}", "bold"), f": {chapter.about}")
         if not chapter.exercises:
             heading = Text(f"{heading.plain} (not written yet)", style="dim")
         console.print(heading, no_wrap=True, overflow="ellipsis")
         for exercise in chapter.exercises:
             score = scores.get(exercise.name, Score(0.0, exercise.points))
             mark = "x" if score.passed else ">" if step and exercise is step.exercise else " "
-            line = Text(f" {mark} ", style="green" if score.passed else "bold") + Text(f"{score!s:>9}  ", style="dim") + Text(exercise.name)
+            line = Text.assemble((f" {mark} ", "green" if score.passed else "bold"), (f"{score!s:>9}  ", "dim"), exercise.name)
             console.print(line, no_wrap=True, overflow="ellipsis")
     console.print("\nx is passed, > is next. `headway check NAME` tests one, `headway hint NAME` helps.")
     return 0
 
 
 def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool) -> Text:
-    line = Text(f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<24} ", style="bold" if here else "")
+    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<24} ", "bold" if here else ""))
     if not chapter.exercises:
-        return line + Text("not written yet", style="dim")
+        return line.append("not written yet", "dim")
     points = earned(chapter, scores)
-    line += bar(1.0 if done(chapter, scores) else points / chapter.points) + Text(f" {number(points):>6}/{number(chapter.points)}", style="not bold")
+    line.append_text(bar(1.0 if done(chapter, scores) else points / chapter.points)).append(f" {number(points):>6}/{number(chapter.points)}")
     passes = sum(passed(exercise, scores) for exercise in chapter.exercises)
-    return line + Text(f"  {passes} of {len(chapter.exercises)} passed", style="dim") if passes or here else line
+    return line.append(f"  {passes} of {len(chapter.exercises)} passed", "dim") if passes or here else line
 
 
 def _print_step(console: Console, step: Step | None) -> None:
@@ -74,7 +73,7 @@ def _print_step(console: Console, step: Step | None) -> None:
     name, where = f"Next: {exercise.name}", f" ({number(exercise.points)} points), {step.place}"
     if len(name + where) > console.width:
         where = where.replace(", ", ",\n", 1)
-    console.print(Text(name, style="bold") + Text(where, style="not bold"), soft_wrap=True)
+    console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
     say(console, exercise.promise)
     if step.place.problem:
         say(console, step.place.problem, style="red")

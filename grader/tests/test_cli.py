@@ -192,12 +192,20 @@ def test_check_of_a_chapter_without_tests(kit):
 
 
 @pytest.mark.parametrize("syllabus", [None, b"[[chapter", b"\xff", b"[[chapter]]\nid = 'ch01'\n", b"x = 1\n", b"chapter = 3\n"])
-@pytest.mark.parametrize("arguments", [(), ("next",), ("check", "softmax"), ("hint",), ("stubs", "--check")])
-def test_a_broken_syllabus_is_one_sentence(kit, syllabus, arguments):
+def test_a_broken_syllabus_is_one_sentence(kit, syllabus):
     path = kit.exercises / "syllabus.toml"
     path.unlink() if syllabus is None else path.write_bytes(syllabus)
-    out = kit.run(*arguments, status=1)
-    assert out.startswith("headway: exercises") and "cannot be read" in out and out.count("\n") == 1
+    assert one_sentence(kit.run(status=1))
+
+
+@pytest.mark.parametrize("arguments", [("next",), ("list",), ("check", "softmax"), ("hint",), ("reset", "ch01"), ("stubs", "--check")])
+def test_every_command_says_it_alike(kit, arguments):
+    (kit.exercises / "syllabus.toml").write_text("[[chapter")
+    assert one_sentence(kit.run(*arguments, status=1))
+
+
+def one_sentence(out: str) -> bool:
+    return out.startswith("headway: exercises") and "cannot be read" in out and out.count("\n") == 1
 
 
 @pytest.mark.parametrize("work", [b"def softmax(x:\n", b"\xff\xfe\x00", b"x = '\0'\n"])
@@ -220,6 +228,17 @@ def test_a_read_only_folder_is_a_sentence(kit):
         assert "permission denied" in kit.run("reset", "ch01", status=1).lower()
     finally:
         kit.exercises.chmod(0o700)
+
+
+def test_where_nothing_can_be_kept_nothing_is_lost(kit):
+    kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
+    mine = kit.file("ch01_tokenizer").read_text()
+    (kit.exercises / ".headway").write_text("a file where a folder should be")
+    out = kit.run("hint", "softmax")
+    assert "hint 1 of 3" in out and "could not write exercises/.headway/hints.json" in out
+    kit.run("reset", "ch01", status=1)
+    kit.run("reset", "build_vocab", status=1)
+    assert kit.file("ch01_tokenizer").read_text() == mine
 
 
 # ---- for maintainers
