@@ -11,8 +11,9 @@ from .arithmetic import computed, flat
 from .masks import counted, mask
 from .order import from_inputs, moved, shifted
 from .pair import Pair
-from .places import close_by, not_finite, not_zero, sums, where
+from .places import close_by, not_finite, where
 from .shapes import explain_shape, explain_type
+from .weights import around_softmax, sums, zeros
 
 
 def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] = ()) -> list[str]:
@@ -44,6 +45,9 @@ def _values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
         return []
     if pair.logical:
         return mask(pair) or _one(moved(pair) or shifted(pair) or counted(pair) or where(pair))
+    softmax = around_softmax(pair, inputs)
+    if softmax:
+        return [softmax]
     strange = not_finite(pair)
     if strange:
         return strange
@@ -53,7 +57,12 @@ def _values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
     whole = flat(pair) or from_inputs(pair, inputs) or computed(pair, inputs) or moved(pair) or shifted(pair)
     if whole:
         return [whole]
-    return [sentence for sentence in (sums(pair), not_zero(pair), where(pair)) if sentence]
+    total, zero = sums(pair), zeros(pair)
+    if zero.startswith("Zeros stand where"):
+        return [zero]
+    if total.endswith("does."):
+        return [total]
+    return [sentence for sentence in (total, zero, where(pair)) if sentence]
 
 
 def _one(sentence: str) -> list[str]:

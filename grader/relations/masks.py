@@ -41,24 +41,24 @@ def counted(pair: Pair) -> str:
 def _triangles(got: Tensor, right: Tensor) -> str:
     if got.ndim < 2 or min(got.shape[-2:]) < 2 or got.shape[-1] < 3 or 0 in got.shape:
         return ""
-    wants, has = _lower(right), _lower(got)
+    wants, has = lower(right), lower(got)
     if wants is None:
         return ""
     if has is not None:
-        here, there = _up_to(has), _up_to(wants)
+        here, there = up_to(has), up_to(wants)
         return f"The diagonal is off by {number(abs(has - wants))}: row i is True up to column {here}, where it should be True up to column {there}."
-    upper = _lower(got.flip(-1, -2))
+    upper = lower(got.flip(-1, -2))
     if upper is None:
         return ""
     start = got.shape[-1] - got.shape[-2] - upper
-    return f"It is the other triangle: row i is True from column {_up_to(start)} on, where it should be True up to column {_up_to(wants)}."
+    return f"It is the other triangle: row i is True from column {up_to(start)} on, where it should be True up to column {up_to(wants)}."
 
 
-def _up_to(diagonal: int) -> str:
+def up_to(diagonal: int) -> str:
     return "i" if diagonal == 0 else f"i {'+' if diagonal > 0 else '-'} {abs(diagonal)}"
 
 
-def _lower(tensor: Tensor) -> int | None:
+def lower(tensor: Tensor) -> int | None:
     """The diagonal k for which every matrix is True exactly where column <= row + k, if there is just one such k."""
     rows, columns = tensor.shape[-2:]
     matrix = tensor.reshape(-1, rows, columns)[0]

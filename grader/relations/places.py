@@ -1,13 +1,12 @@
-"""Where the wrong values stand: one position, some rows, a triangle; rows that should sum to one; values that are not finite."""
+"""Where the wrong values stand: one position, some rows, a triangle; and values that are not finite."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from .arithmetic import factor_words
-from .pair import CLEARLY, Pair
-from .words import each, number, slices
+from .pair import Pair
+from .words import number, slices
 
 
 def not_finite(pair: Pair) -> list[str]:
@@ -62,59 +61,6 @@ def _whole_slices(pair: Pair, bad: Tensor) -> str:
     if count == 1:
         return f"The row [{where}, :] is all {kind}{zeros}; no other value is."
     return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{where}, :]."
-
-
-def sums(pair: Pair) -> str:
-    """Rows that should sum to one, and what they sum to."""
-    right, got = pair.expected, pair.got
-    slack, axes = _weight_axes(pair)
-    if len(axes) != 1 or right.numel() < 3:
-        return ""
-    axis = axes[0]
-    full = right.sum(axis) > 0.5
-    here = got.sum(axis)[full]
-    if int(full.sum()) * right.shape[axis] < 3 or bool(((here - 1).abs() <= CLEARLY * slack).all()):
-        return ""
-    should = f"{each(axis, right.ndim)} should sum to one"
-    should = should[0].upper() + should[1:]
-    if (here.numel() > 1 and abs(float(got.sum()) - 1) <= slack) and not bool((got < 0).any()):
-        return f"{should}; here the whole tensor does."
-    for other in range(right.ndim):
-        if other != axis and right.shape[other] > 1 and _ones(got.sum(other), slack) and not bool((got < 0).any()):
-            return f"{should}; here {each(other, right.ndim)} does."
-    low, high = float(here.min()), float(here.max())
-    if high - low <= slack and low > 0:
-        return f"{should}; here the sum is {number(low)} ({factor_words(low, right.shape, slack)})."
-    wrong = int(((here - 1).abs() > slack).sum())
-    some = f" in {wrong} of {here.numel()}" if wrong < here.numel() else ""
-    return f"{should}; here the sums run from {number(low)} to {number(high)}{' and are wrong' + some if some else ''}."
-
-
-def _weight_axes(pair: Pair) -> tuple[float, list[int]]:
-    """Along which axes the right values are weights: none negative, every line summing to one (or zero)."""
-    slack, right = max(3 * pair.allowed, 1e-5), pair.expected
-    if not (pair.real and pair.finite) or pair.whole or slack > 0.03 or bool((right < 0).any()):
-        return slack, []
-    return slack, [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _ones(right.sum(axis), slack)]
-
-
-def _ones(totals: Tensor, slack: float) -> bool:
-    one = (totals - 1).abs() <= slack
-    return bool((one | (totals == 0)).all() and one.any())
-
-
-def not_zero(pair: Pair) -> str:
-    """Values that should be exactly zero, and are not."""
-    zero = pair.expected == 0
-    count = int(zero.sum())
-    if count < 2 or count == zero.numel() or pair.whole or not pair.real:
-        return ""
-    leaks = zero & (pair.got.abs() > CLEARLY * pair.allowed)
-    leaking = int(leaks.sum())
-    if leaking < 2 or (leaking < count and not _weight_axes(pair)[1]):
-        return ""
-    which = f"All {count} values" if leaking == count else f"{leaking} of the {count} values"
-    return f"{which} that should be zero are not, the first at {leaks.nonzero()[0].tolist()}."
 
 
 def where(pair: Pair) -> str:

@@ -166,7 +166,7 @@ def _axis_length(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...]
     at_end = _equal(small, large.narrow(axis, 0, short[axis]), tol)
     at_start = _equal(small, large.narrow(axis, less, short[axis]), tol)
     if at_end == at_start:
-        return [first]
+        return []
     where = "last" if at_end else "first"
     which = f"the {where}" if less == 1 else f"the {where} {less}"
     return [first, f"Along it {which} {'is' if less == 1 else 'are'} {names}; all other values are right."]
