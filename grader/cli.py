@@ -129,11 +129,12 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; f
 def dev_check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=_names, show_default=False)] = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
 ) -> None:
     """Check the course itself: every known mistake caught and named (for maintainers)."""
     from grader.commands.maintain import dev_check
 
-    raise typer.Exit(dev_check(names or [], full))
+    raise typer.Exit(dev_check(names or [], full, fresh))
 
 
 def main() -> None:
