@@ -53,8 +53,8 @@ def _kept(path: Path) -> str | None:
 
 def _tokenizer(chapter: ModuleType) -> str:
     """One text, cut by the tokenizer after each merge it learns."""
-    text = "abracadabra"
-    merges = chapter.train_bpe(text, 259)
+    text = "hot pot hotpot"
+    merges = chapter.train_bpe(text, 300)
     names: dict[int, str] = {}
     rows = [("bytes", list(text))]
     for (left, right), new in merges.items():
@@ -62,7 +62,7 @@ def _tokenizer(chapter: ModuleType) -> str:
         known = {pair: number for pair, number in merges.items() if number <= new}
         tokens = [names.get(i, chr(i)) for i in chapter.BPETokenizer(known).encode(text)]
         rows.append((f"{names.get(left, chr(left))} + {names.get(right, chr(right))} → {new}", tokens))
-    return token_rows(rows, f'"{text}" after each merge')
+    return token_rows(rows, f"“{text}” in bytes, and after each merge")
 
 
 def _embeddings(chapter: ModuleType) -> str:

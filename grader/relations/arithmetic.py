@@ -150,7 +150,7 @@ def _vector(pair: Pair) -> str:
     if len(rows) > 2 and _same_difference(pair, rows, right):
         return "Every row is off by the same vector: something added along the last axis is missing, or wrong."
     if pair.got.ndim > 2 and _same_difference(pair, pair.got.reshape(pair.shape[0], -1), pair.expected.reshape(pair.shape[0], -1)):
-        return "What is added to the right answer is the same for every index of axis 0."
+        return "The difference from the right answer is the same for every index of axis 0."
     if len(rows) < 3:
         return ""
     factors = (rows * right).sum(0) / (right * right).sum(0).clamp(min=1e-300)

@@ -39,7 +39,7 @@ def counted(pair: Pair) -> str:
 
 
 def _triangles(got: Tensor, right: Tensor) -> str:
-    if got.ndim < 2 or min(got.shape[-2:]) < 2 or got.shape[-1] < 3 or 0 in got.shape:
+    if got.ndim < 2 or min(got.shape[-2:]) < 2 or 0 in got.shape:
         return ""
     wants, has = lower(right), lower(got)
     if wants is None:

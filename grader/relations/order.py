@@ -66,6 +66,22 @@ def from_inputs(pair: Pair, inputs: Sequence[Tensor]) -> str:
                 how = "reshaped straight" if straight else f"with its axes in the order {listed(order)}"
                 tail = f" to {shape_text(pair.shape)}, no axis moved" if straight else ", then in this shape"
                 return f"It is {name}, of shape {shape_text(tensor.shape)}, {how}{tail}."
+        cut = _cut_in_two(pair, wide)
+        if cut:
+            return f"It is {name}, of shape {shape_text(tensor.shape)}, {cut}."
+    return ""
+
+
+def _cut_in_two(pair: Pair, tensor: Tensor) -> str:
+    """One axis of the tensor becomes two, and then the axes are put in another order."""
+    if tensor.ndim + 1 != pair.got.ndim or pair.got.ndim > 4:
+        return ""
+    for axis, size in enumerate(tensor.shape):
+        for first in (n for n in set(pair.shape) if 1 < n < size and size % n == 0):
+            cut = tensor.unflatten(axis, (first, size // first))
+            for order in permutations(range(cut.ndim)):
+                if tuple(cut.shape[i] for i in order) == pair.shape and pair.is_told_by(cut.permute(order)):
+                    return f"with axis {axis} cut as {first} by {size // first} and the axes then in the order {listed(order)}"
     return ""
 
 

@@ -65,16 +65,16 @@ def _axis_order(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...],
     orders.sort(key=lambda order: sum(i != j for i, j in enumerate(order)))
     fitting = [order for order in orders if _equal(got, expected.permute(order), tol)]
     order = (fitting or orders)[0]
-    if not fitting and len(orders) > 1:
-        return [f"The right sizes stand in another order: {shape_text(has)} in place of {shape_text(wants)}."]
     swapped = [i for i, j in enumerate(order) if i != j]
+    if not fitting and (len(orders) > 1 or len(swapped) != 2):
+        return [f"The right sizes stand in another order: {shape_text(has)} in place of {shape_text(wants)}."]
     how = f"axes {swapped[0]} and {swapped[1]} are swapped" if len(swapped) == 2 else f"the axes stand in the order {listed(order)}"
     first = f"Beside the right {shape_text(wants)}, {how}."
     if fitting:
         return [first, "With the axes put back every value is right."]
     if _equal(got.reshape(wants), expected, tol):
         return [first, "The values are right when it is reshaped, not transposed, to the expected shape."]
-    return [first]
+    return [f"Beside the right {shape_text(wants)}, the sizes of axes {swapped[0]} and {swapped[1]} are exchanged."]
 
 
 def _cut_differently(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:

@@ -92,6 +92,14 @@ def test_view_in_place_of_transpose():
     assert "view and transpose are mixed up" in said(y.transpose(1, 2).reshape(2, 3, 4, 6), y)
 
 
+def test_heads_that_take_turns():
+    z = normal(2, 4, 15)
+    right = z.view(2, 4, 3, 5).transpose(1, 2)
+    assert said(z.view(2, 4, 5, 3).permute(0, 3, 1, 2), right, z) == (
+        "It is the input, of shape (2, 4, 15), with axis 2 cut as 5 by 3 and the axes then in the order 0, 3, 1 and 2."
+    )
+
+
 def test_interleaved():
     x = normal(2, 3, 12)
     assert "12 cut as 3 by 4 and joined across" in said(x.view(2, 3, 3, 4).transpose(-1, -2).reshape(2, 3, 12), x)
@@ -177,7 +185,7 @@ def test_vectors_and_dropout():
     x = normal(2, 3, 6)
     assert "off by the same vector" in said(x + normal(6, seed=4), x)
     assert "multiplied by the same vector" in said(x * normal(6, seed=4), x)
-    assert "same for every index of axis 0" in said(x + normal(3, 6, seed=5), x)
+    assert "difference from the right answer is the same for every index of axis 0" in said(x + normal(3, 6, seed=5), x)
     keep = normal(2, 3, 6, seed=6) > -0.3
     gone = int((~keep).sum())
     assert said(x * keep / 0.75, x) == f"{gone} of 36 values are zero and every other is 1.33 times too large, as dropout with p=0.25 leaves them."
