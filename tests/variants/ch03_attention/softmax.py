@@ -47,3 +47,17 @@ def softmax(x, dim=-1):
     moved = x.movedim(dim, -1)
     rows = torch.stack([one(row) for row in moved.reshape(-1, moved.shape[-1])])
     return rows.reshape(moved.shape).movedim(-1, dim)
+
+
+# variant: a tiny number added to the sum
+def softmax(x, dim=-1):
+    top = torch.amax(x, dim=dim, keepdim=True)
+    e = torch.exp(x - torch.where(top > -math.inf, top, torch.zeros_like(top)))
+    return e / (e.sum(dim=dim, keepdim=True) + 1e-9)
+
+
+# variant: e to the power of the scores, -inf as a very low score whose weight is then taken away
+def softmax(x, dim=-1):
+    x = x.clamp(min=torch.finfo(x.dtype).min)
+    e = torch.exp(x - x.max(dim, keepdim=True).values)
+    return torch.where(x > torch.finfo(x.dtype).min, e / e.sum(dim, keepdim=True), 0.0)
