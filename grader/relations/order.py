@@ -12,7 +12,7 @@ from torch import Tensor
 from .pair import Pair
 from .words import each, listed, ordinal, shape_text
 
-LARGEST = 300_000  # beyond this many values, reorderings are not searched
+LARGEST = 30_000  # beyond this many values, reorderings are not searched
 
 
 def moved(pair: Pair) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 CHANCE = 8  # bits of surprise that whole numbers must bring, since they agree by chance more often than others do
+SAMPLE = 4096  # of more values than this, the first are enough to see how many kinds there are
 CLEARLY = 10  # a relation must move values by this many times the tolerance to count as one
 
 
@@ -93,7 +94,8 @@ class Pair:
         return _surprise(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
 
     def kinds(self, values: Tensor) -> int:
-        """How many different values there are, up to the tolerance."""
+        """How many different values there are (among the first), up to the tolerance."""
+        values = values.flatten()[:SAMPLE]
         if not self.real:
             values = values.real + math.pi * values.imag
         values = values[values.isfinite()].sort().values
@@ -112,5 +114,6 @@ class Pair:
 
 def _surprise(values: Tensor) -> float:
     """In bits, how unlikely it is that so many draws from these values all come out the same twice."""
+    values = values.flatten()[:SAMPLE]
     counts = values.unique(return_counts=True)[1].to(torch.float64)
     return -values.numel() * math.log2(float(((counts / counts.sum()) ** 2).sum()))
