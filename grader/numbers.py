@@ -26,7 +26,7 @@ def show(value: object, limit: int = LIMIT) -> str:
 
 
 def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
-    """Where two tensors first differ, what stands there, how many values differ and by how much; "" when none does.
+    """One line: where two tensors first differ, what stands there, how many values differ and by how much; "" when none does.
 
     `tol` is relative to the values expected. Of tensors of different shapes, the shapes are told.
     """
@@ -51,7 +51,7 @@ def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
     many = f"{count} of {got.numel()} values {'differs' if count == 1 else 'differ'}"
     measured = largest.numel() and got.dtype != torch.bool and expected.dtype != torch.bool
     by = f", by {'at most ' if count > 1 else ''}{_number(float(largest.max()))}" if measured else ""
-    return "\n".join(_wrap(f"first differs at {spot}: {values}; {many}{by}", WIDTH))
+    return f"first differs at {spot}: {values}; {many}{by}"
 
 
 def _both(got: object, expected: object) -> str:
@@ -207,16 +207,20 @@ def _whole(value: Tensor, most: int) -> list[str] | None:
 
 
 def _same_digits(value: Tensor, cells: list[str]) -> list[str]:
-    """The same number of decimals in every cell, when that loses nothing."""
+    """The same number of decimals in every cell, but for those that would read as zero and are not: 4e-05."""
     finite = value[value.isfinite()].to(torch.float64)
     if not finite.numel() or bool((finite == finite.round()).all()):
         return cells
-    largest, smallest = float(finite.abs().max()), float(finite[finite != 0].abs().min())
-    if largest >= 1e5 or smallest < 1e-3:
+    largest = float(finite.abs().max())
+    if not 1e-2 <= largest < 1e5:
         return cells
     decimals = max(0, min(4, 3 - math.floor(math.log10(largest))))
-    texts = [f"{item:.{decimals}f}" if math.isfinite(item) else str(item) for item in value.reshape(-1).tolist()]
-    return texts if all(float(text) != 0 or item == 0 for text, item in zip(texts, value.reshape(-1).tolist())) else cells
+    return [_decimal(item, decimals) for item in value.reshape(-1).tolist()]
+
+
+def _decimal(item: float, decimals: int) -> str:
+    text = f"{item:.{decimals}f}" if math.isfinite(item) else str(item)
+    return f"{item:.0e}" if item and math.isfinite(item) and float(text) == 0 else text
 
 
 def _nested(rows: list[str], shape: list[int]) -> list[str]:
