@@ -169,6 +169,7 @@ def test_the_same_token_differs_at_two_places(learner, n, seed):
     result = shaped(module(token.expand(n.B, n.T, n.D).clone()), (n.B, n.T, n.D))
     close(result[:, 1:] - result[:, :-1], (weight[1 : n.T] - weight[: n.T - 1]).expand(n.B, -1, -1), "the step from place to place")
     close(result, result[:1].expand(n.B, -1, -1), "every sequence beside the first")
+    close(module.eval()(token.expand(n.B, n.T, n.D).clone()), result, "the result in eval mode")
 
 
 @exercise("LearnedPositions", weight=2)
@@ -329,8 +330,10 @@ def test_position_t_gets_wave_t(learner, n, seed):
 @given(n=table_sizes)
 def test_zeros_come_out_as_the_table(learner, n):
     """With x all zeros each sequence becomes the table's first T rows: nothing is scaled, and every place is another."""
-    result = learner.SinusoidalPositions(n.max_len, n.D)(torch.zeros(n.B, n.T, n.D))
-    close(result, waves(n.T, n.D).float().expand(n.B, -1, -1), "zeros with their positions")
+    zeros, expected = torch.zeros(n.B, n.T, n.D), waves(n.T, n.D).float().expand(n.B, -1, -1)
+    module = learner.SinusoidalPositions(n.max_len, n.D)
+    close(module(zeros), expected, "zeros with their positions")
+    close(module.eval()(zeros), expected, "zeros with their positions in eval mode")
 
 
 @exercise("SinusoidalPositions", weight=2)
