@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
+
+import torch
 
 from ..graft import ChapterSource
 from .errors import ChapterBroken, OutOfTime
 from .servant import Servant
+
+_KIT = str(Path(__file__).parent.parent)
+IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
 
 class Local:
@@ -25,21 +33,44 @@ class Local:
     def __init__(self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False) -> None:
         self.servant = Servant(sources, chapter, "reference" if trusted else "learner")
         self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
+        self.chance = _chance()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        """Answer with chance of its own: what one side draws must not depend on what the other, or the test, has drawn."""
+        outside = _chance()
+        _set_chance(self.chance)
+        try:
+            return self._answer(op, tree, buffers)
+        finally:
+            self.chance = _chance()
+            _set_chance(outside)
+
+    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         if self.trusted:
             return self.servant.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
         try:
-            with _no_way_out(), _alarm(limit):
+            with _no_way_out(), _alarm(limit, import_grace=0.0 if op == "load" else IMPORT_GRACE):
                 return self.servant.answer(op, tree, buffers)
         except OutOfTime:
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
 
+    def abandon(self) -> None:
+        pass  # there is no other
+
     def close(self) -> None:
         self.servant.close()
+
+
+def _chance() -> tuple[torch.Tensor, tuple]:
+    return torch.default_generator.get_state(), random.getstate()
+
+
+def _set_chance(state: tuple[torch.Tensor, tuple]) -> None:
+    torch.default_generator.set_state(state[0])
+    random.setstate(state[1])
 
 
 @contextlib.contextmanager
@@ -58,8 +89,11 @@ def _no_way_out() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after."""
+def _alarm(seconds: float, import_grace: float) -> Iterator[None]:
+    """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
+
+    Code that catches everything and tries again meets it the second time at each of its lines, those of its handlers too.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -68,19 +102,47 @@ def _alarm(seconds: float) -> Iterator[None]:
             yield
         return
 
-    def fire(*_: Any) -> None:
+    fired = 0
+
+    def fire(signum: int, frame: FrameType | None) -> None:
+        nonlocal fired
+        if time.monotonic() - began <= seconds + import_grace and _importing(frame):
+            return
+        fired += 1
+        if fired > 1:
+            sys.settrace(at_each_line)
+            while frame is not None and frame.f_code is not here:
+                frame.f_trace = at_each_line
+                frame = frame.f_back
         raise OutOfTime
 
+    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable:
+        if event == "line" and not frame.f_code.co_filename.startswith(_KIT):
+            raise OutOfTime
+        return at_each_line
+
+    here, old_trace = sys._getframe().f_code, sys.gettrace()
+    began = time.monotonic()
     old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
-    began = time.monotonic()
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if fired > 1:
+            sys.settrace(old_trace)
         signal.signal(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Is Python importing a library just now? torch imports parts of itself at their first use; half an import would break all later ones."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -40,6 +41,9 @@ class Far(Protocol):
     """Something that carries a question to the far side: in process, or over a socket."""
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
+
+    def abandon(self) -> None:
+        """It talks nonsense: begin the next example with another."""
 
     def close(self) -> None: ...
 
@@ -79,7 +83,8 @@ class Door:
             if "value" in reply:
                 return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), str(handle[1])], path))
             problem = _exception(reply["error"])
-        except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError) as garbage:
+        except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
+            self.far.abandon()
             raise FarSideDied(f"the answer makes no sense ({garbage})") from None
         raise problem
 
@@ -89,13 +94,23 @@ def _asked_by_tools(name: str) -> bool:
     return name.startswith(("__", "hypothesis_internal")) or name in ("execute_example", "setup_example", "teardown_example")
 
 
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
+
+
+def _readable(text: Any, length: int) -> str:
+    """Words from the far side, cut, and without what would command a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
+
+
 def _exception(error: dict) -> BaseException:
-    where = Where(*error["where"]) if error["where"] else None
-    if error["kind"] == "todo":
+    kind, type_name, message = error["kind"], _readable(error["type"], 80), _readable(error["message"], 600)
+    if kind == "todo":
         return Todo()
-    if error["kind"] == "rule":
-        return RuleBroken(error["type"], error["message"], where)
-    return mirrored(str(error["type"]))(str(error["type"]), str(error["message"]), where)
+    where = None
+    if error["where"]:
+        file, line, code = error["where"]
+        where = Where(_readable(file, 100), int(line), _readable(code, 160))
+    return RuleBroken(type_name, message, where) if kind == "rule" else mirrored(type_name)(type_name, message, where)
 
 
 def _handle_of(value: Any) -> list:

@@ -157,7 +157,8 @@ class Servant:
         self._no_thread_left(before, "the call")
         again = pack([target, args, options], self.keep)
         if again[1] != original[1] or repr(again[0]) != repr(original[0]):
-            raise _Refused(f"the call changed its argument{_changed(self, args, options, original)}; work on a copy and leave the caller's value alone")
+            which = _changed(self, args, options, original)
+            raise _Refused(f"the call changed its argument{which}; work on a copy and leave the caller's value alone")
         return result
 
     # ---- handles
@@ -222,7 +223,7 @@ def _module(value: Any) -> torch.nn.Module:
 def _message(problem: BaseException) -> str:
     try:
         text = problem.args[0] if isinstance(problem, KeyError) and problem.args else str(problem)
-        return str(text)[:600]
+        return str(text)[:1200]
     except BaseException:
         return "(its message cannot be read)"
 

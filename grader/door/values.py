@@ -16,6 +16,8 @@ import torch
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NODES = 2_000_000
 MAX_DEPTH = 40
+MAX_TEXT = 8 * 1024 * 1024  # characters of all strings together, and digits
+MAX_BITS = 14_000  # of a whole number: Python reads no more than 4300 digits
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
 _DTYPES = {
@@ -39,25 +41,29 @@ def pack(value: Any, keep: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
 
 class _Packer:
     def __init__(self, keep: Callable[[Any], list]) -> None:
-        self.keep, self.buffers, self.nodes, self.bytes = keep, [], 0, 0
+        self.keep, self.buffers, self.nodes, self.bytes, self.text = keep, [], 0, 0, 0
 
     def tree(self, value: Any, depth: int) -> Any:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise CannotCross("a value with more parts, or nested more deeply, than any exercise needs")
         kind = type(value)
-        if value is None or kind is bool or kind is int or kind is float or kind is str:
+        if value is None or kind is bool or kind is float:
             return value
+        if kind is int:
+            return self.whole(value)
+        if kind is str:
+            return self.string(value)
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
             return self.tree(value.item(), depth + 1)
         if isinstance(value, bool | int):
-            return int.__int__(value)
+            return self.whole(int.__int__(value))
         if isinstance(value, float):
             return float.__float__(value)
         if isinstance(value, str):
-            return str.__str__(value)
+            return self.string(str.__str__(value))
         if isinstance(value, bytes | bytearray):
             return {"bytes": self.buffer(bytes(value))}
         if isinstance(value, list):
@@ -73,8 +79,21 @@ class _Packer:
         if kind is torch.device:
             return {"device": str(value)}
         if kind is slice:
-            return {"slice": [value.start, value.stop, value.step]}
+            return {"slice": [self.tree(part, depth + 1) for part in (value.start, value.stop, value.step)]}
         return {"handle": self.keep(value)}
+
+    def whole(self, value: int) -> int:
+        if value.bit_length() > 64:
+            if value.bit_length() > MAX_BITS:
+                raise CannotCross(f"a whole number of {value.bit_length()} bits, more than any exercise needs")
+            self.text += value.bit_length() // 3
+        return value
+
+    def string(self, value: str) -> str:
+        self.text += len(value)
+        if self.text > MAX_TEXT:
+            raise CannotCross(f"more than {MAX_TEXT // 2**20} million characters of text")
+        return value
 
     def buffer(self, data: bytes) -> int:
         self.bytes += len(data)
@@ -126,7 +145,7 @@ def unpack(tree: Any, buffers: list[bytes], find: Callable[[list], Any]) -> Any:
         case "device":
             return torch.device(body)
         case "slice":
-            return slice(*body)
+            return slice(*[unpack(part, buffers, find) for part in body])
         case "handle":
             return find(body)
     raise CannotCross(f"a malformed value of kind {kind!r}")

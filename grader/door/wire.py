@@ -36,7 +36,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> tuple[Any, li
     try:
         body, sizes = json.loads(_exactly(sock, size, deadline))
         lengths = [int(n) for n in sizes]
-    except (ValueError, TypeError, RecursionError) as problem:
+    except (ValueError, TypeError, OverflowError, RecursionError) as problem:
         raise Garbage(f"the head of a frame cannot be read: {problem}") from None
     if any(n < 0 for n in lengths) or sum(lengths) > MAX_BYTES:
         raise Garbage("a frame larger than any answer")

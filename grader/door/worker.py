@@ -6,12 +6,14 @@ A worker that dies, stalls or answers garbage costs the test that met it, and th
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from ..graft import ChapterSource
@@ -37,10 +39,12 @@ class Nursery:
         """End that worker, if it has not ended, and tell its exit code (negative: the signal)."""
         if isinstance(who, subprocess.Popen):
             try:
-                return who.wait(0.2)
+                status = who.wait(0.2)
             except subprocess.TimeoutExpired:
                 who.kill()
-                return who.wait()
+                status = who.wait()
+            _kill_group(who.pid)
+            return status
         return self._command(f"status {who}")
 
     def _forked(self) -> tuple[socket.socket, int]:
@@ -62,10 +66,8 @@ class Nursery:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(_START_SECONDS)
         with theirs:
-            self.zygote = subprocess.Popen(
-                [sys.executable, "-m", "grader.door.zygote", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            command = _python("grader.door.zygote", str(theirs.fileno()))
+            self.zygote = subprocess.Popen(command, env=_environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._line()
 
     def _line(self) -> bytes:
@@ -81,8 +83,8 @@ class Nursery:
         token = secrets.token_hex(16)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(_START_SECONDS)
-            command = [sys.executable, "-m", "grader.door.worker_process", str(listener.getsockname()[1])]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+            command = _python("grader.door.worker_process", str(listener.getsockname()[1]))
+            process = subprocess.Popen(command, env=_environment(), stdin=subprocess.PIPE, text=True, start_new_session=True)
             process.stdin.write(token + "\n")
             process.stdin.close()
             while True:
@@ -102,6 +104,23 @@ class Nursery:
                 self.zygote.kill()
                 self.zygote.wait()
             self.zygote = None
+
+
+def _python(module: str, argument: str) -> list[str]:
+    return [sys.executable, "-P", "-m", module, argument]  # -P: a random.py in the current folder is no module of ours
+
+
+def _environment() -> dict[str, str]:
+    kit = Path(__file__).resolve().parents[2]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))}
+
+
+def _kill_group(pid: int) -> None:
+    """What a worker of its own session left behind."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError, AttributeError):  # nothing left; or Windows, which has no groups
+        pass
 
 
 class Worker:
@@ -157,9 +176,12 @@ class Worker:
         self.sock = None
         return self.nursery.status(self.who)
 
-    def close(self) -> None:
+    def abandon(self) -> None:
         if self.sock is not None:
             self._lose()
+
+    def close(self) -> None:
+        self.abandon()
 
 
 def _in_words(status: int) -> str:

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -21,9 +22,17 @@ torch.set_num_threads(1)
 from .worker_process import serve  # noqa: E402
 
 
+def warm() -> None:
+    """Do once what costs a second when a worker does it first: autograd, and an operation without data, which imports half of torch."""
+    x = torch.ones(2, requires_grad=True)
+    (x * x).sum().backward()
+    torch.empty(2, device="meta") + torch.empty(2, device="meta")
+
+
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     workers: set[int] = set()
+    warm()
     control.sendall(b"ready\n")
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
@@ -62,11 +71,15 @@ def _become_worker(descriptor: int) -> None:
 
 def _ended(pid: int) -> int:
     """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9)."""
-    finished, status = os.waitpid(pid, os.WNOHANG)
-    if not finished:
-        return _kill(pid)
-    _kill_group(pid)
-    return os.waitstatus_to_exitcode(status)
+    deadline = time.monotonic() + 0.2  # its socket closes a moment before it has ended
+    while True:
+        finished, status = os.waitpid(pid, os.WNOHANG)
+        if finished:
+            _kill_group(pid)
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            return _kill(pid)
+        time.sleep(0.002)
 
 
 def _kill(pid: int) -> int:

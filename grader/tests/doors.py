@@ -1,0 +1,310 @@
+"""What the tests of the door share: the three kinds of door, and a chapter made for them."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from grader.door.local import Local
+from grader.door.near import Door
+from grader.door.worker import Nursery, Worker
+from grader.graft import ChapterSource
+
+forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are forked on Linux only")
+KINDS = ["local", pytest.param("fork", marks=forks), "spawn"]
+QUICK_KINDS = ["local", pytest.param("fork", marks=forks)]
+FILENAME = "/somewhere/of/the/learner/toy.py"
+
+TOY = textwrap.dedent('''
+    import ctypes, os, stat, sys, threading, time
+    import torch
+    from torch import nn
+
+
+    def same(value=None, *args, **options):
+        return value
+
+
+    def add(a, b):
+        return a + b
+
+
+    def divide(a, b):
+        return a / b  # the line of the error
+
+
+    class Oddity(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+
+    def fails(how):
+        if how == "loud":
+            raise ValueError("x" * 100_000)
+        if how == "mute":
+            raise Oddity
+        if how == "escapes":
+            raise ValueError("\\x1b[31mred\\x1b[0m\\x07 and \\u202e back")
+        if how == "exit":
+            sys.exit("enough")
+        if how == "todo":
+            raise NotImplementedError
+        if how == "deep":
+            return fails("deep")
+        raise KeyError(how)
+
+
+    class Net(nn.Module):
+        def __init__(self, wide=3, bias=True):
+            super().__init__()
+            self.first = nn.Linear(2, wide, bias=bias)
+            self.drop = nn.Dropout(0.5)
+            self.register_buffer("steps", torch.zeros(2))
+            self.wide = wide
+
+        def forward(self, x, scale=1.0):
+            return torch.tanh(self.first(x)) * scale
+
+        def noisy(self, x):
+            return self.drop(x)
+
+        def both(self, x, y):
+            return self.first(x) * y, x.sum()
+
+        def __len__(self):
+            return self.wide
+
+        def __getitem__(self, i):
+            return range(self.wide)[i]
+
+        def __contains__(self, i):
+            return 0 <= i < self.wide
+
+
+    def detached(x):
+        return (x * 2).detach()
+
+
+    def whole(x):
+        return (x * 2).round().long()
+
+
+    def square(x, y):
+        return x * x
+
+
+    def change(value, how):
+        if how == "in place":
+            value.add_(1)
+        elif how == "resize":
+            value.resize_(0)
+        elif how == "list":
+            value.append(3)
+        elif how == "dict":
+            value["new"] = 1
+        elif how == "order":
+            value["a"] = value.pop("a")
+        elif how == "nested":
+            value["deep"][0].mul_(2)
+        elif how == "set":
+            value.clear()
+        return 1
+
+
+    def change_option(x, *, mask=None):
+        mask.fill_(True)
+        return x
+
+
+    def thread(seconds, join, daemon=True):
+        seen = []
+        t = threading.Thread(target=lambda: (time.sleep(seconds), seen.append(1)), name="helper", daemon=daemon)
+        t.start()
+        if join:
+            t.join()
+        return len(seen)
+
+
+    class Liar(torch.Tensor):
+        pass
+
+
+    class Pretender:
+        @property
+        def __class__(self):
+            return torch.Tensor
+
+
+    def returns(what, x=None):
+        if what == "subclass":
+            return x.as_subclass(Liar)
+        if what == "nested subclass":
+            return {"a": [x.as_subclass(Liar)]}
+        if what == "sparse":
+            return x.to_sparse()
+        if what == "huge":
+            return torch.zeros(1).expand(1 << 30)
+        if what == "huge list":
+            return [0] * 3_000_000
+        if what == "huge integer":
+            return 1 << 100_000
+        if what == "loop":
+            value = []
+            value.append(value)
+            return value
+        if what == "pretender":
+            return Pretender()
+        if what == "generator":
+            return (i for i in range(3))
+        if what == "class":
+            return Net
+        if what == "parameter":
+            return nn.Parameter(x)
+        if what == "graph":
+            return (x.requires_grad_() * 2)
+        if what == "slice":
+            return slice(torch.ones(2), None)
+        if what == "size":
+            return x.size()
+        if what == "named":
+            return x.max(-1)
+        if what == "numpy":
+            return x.numpy().sum()
+        if what == "conjugate":
+            return torch.conj(x * 1j)
+        if what == "negative view":
+            return torch.conj(x * 1j).imag
+
+
+    def chance():
+        return torch.rand(3)
+
+
+    def meddle():
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+
+
+    def state_of_torch():
+        return [torch.get_default_dtype(), torch.is_grad_enabled(), torch.zeros(1).dtype]
+
+
+    def whoami():
+        return os.getpid()
+
+
+    def sockets():
+        return [fd for fd in range(3, 256) if _is_socket(fd)]
+
+
+    def _is_socket(fd):
+        try:
+            return stat.S_ISSOCK(os.fstat(fd).st_mode)
+        except OSError:
+            return False
+
+
+    def die(how):
+        if how == "exit":
+            os._exit(3)
+        if how == "abort":
+            os.abort()
+        if how == "segfault":
+            ctypes.string_at(0)
+        if how == "kill":
+            os.kill(os.getpid(), 9)
+        if how == "close":
+            os.closerange(3, 256)
+        if how in ("child", "heir"):
+            if os.fork() == 0:
+                if how == "child":
+                    os.closerange(3, 256)
+                time.sleep(600)
+            os._exit(4)
+
+
+    def stall(how):
+        if how == "sleep":
+            time.sleep(600)
+        if how == "spin":
+            while True:
+                pass
+        if how == "stubborn":
+            while True:
+                try:
+                    while True:
+                        time.sleep(0.01)
+                except BaseException:
+                    pass
+
+
+    def says(data, then="sleep", again=0):
+        """Write onto the wire, past the servant."""
+        for fd in sockets():
+            os.write(fd, data)
+        while again:
+            for fd in sockets():
+                os.write(fd, b" " * 4096)
+        if then == "exit":
+            os._exit(0)
+        time.sleep(600)
+''')  # fmt: skip
+
+
+def doors_of(kind: str, nursery: Nursery, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Door:
+    """A door of this kind to one chapter with this text, a first example begun."""
+    sources = [ChapterSource("toy", text, FILENAME)]
+    if kind == "local":
+        far = Local(sources, "toy", seconds, import_seconds)
+    else:
+        nursery.fork = kind == "fork"
+        far = Worker(nursery, sources, "toy", seconds, import_seconds)
+    return Door(far)
+
+
+def children(pid: int) -> list[int]:
+    """The processes started by that one, dead ones aside."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            state = stat_of(int(folder.name))
+            if state and state[0] != "Z" and state[1] == pid:
+                found.append(int(folder.name))
+    return found
+
+
+def stat_of(pid: int) -> tuple[str, int] | None:
+    """State and parent of a process, None where there is none."""
+    try:
+        fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], int(fields[1])
+
+
+def alive(pid: int) -> bool:
+    state = stat_of(pid)
+    return state is not None and state[0] != "Z"
+
+
+def alike(a, b) -> bool:
+    """The same value of the same type, bit for bit where it is a tensor."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if (a.dtype, a.shape, a.device) != (b.dtype, b.shape, b.device):
+            return False
+        return a.device.type == "meta" or bits(a) == bits(b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(alike(x, y) for x, y in zip(a.items(), b.items()))
+    return repr(a) == repr(b) if isinstance(a, float) else a == b
+
+
+def bits(x: torch.Tensor) -> bytes:
+    x = x.detach().resolve_conj().resolve_neg().contiguous()
+    return x.reshape(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b""

@@ -1,0 +1,259 @@
+"""The worker: one that dies, stalls or talks nonsense costs one call, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from doors import FILENAME, TOY, alive, children, doors_of, forks
+from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime
+from grader.door.near import Implementation
+from grader.door.wire import MAX_HEAD
+from grader.door.worker import Nursery
+
+pytestmark = forks
+LIMIT = 1.5
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    nursery = Nursery(fork=True)
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def door(nursery):
+    door = doors_of("fork", nursery, seconds=LIMIT)
+    door.begin(1)
+    yield door
+    door.far.close()
+
+
+def goes_on(door) -> bool:
+    """The next example gets a process of its own, and what the last left is gone."""
+    door.begin(2)
+    return Implementation(door).add(1, 2) == 3
+
+
+def frame(body, sizes=(), payload=b"") -> bytes:
+    head = body if isinstance(body, bytes) else json.dumps([body, list(sizes)]).encode()
+    return struct.pack("<4sI", b"hdwy", len(head)) + head + payload
+
+
+# ---- ends
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("exit", "exited with status 3"),
+        ("abort", "SIGABRT"),
+        ("segfault", "segmentation fault"),
+        ("kill", "it was killed"),
+        ("close", "exited with status"),
+        ("child", "exited with status 4"),
+    ],
+)
+def test_a_worker_that_dies_costs_one_call(door, how, words):
+    toy = Implementation(door)
+    pid = toy.whoami()
+    for _ in range(2):
+        with pytest.raises(FarSideDied, match=words):
+            toy.die(how)
+        assert goes_on(door) and toy.whoami() != pid
+    assert not alive(pid)
+
+
+def test_a_child_that_holds_the_line_is_ended_too(door):
+    with pytest.raises(OutOfTime):
+        Implementation(door).die("heir")
+    assert goes_on(door)
+
+
+def test_the_rest_of_an_example_is_lost_with_its_worker(door):
+    toy = Implementation(door)
+    with pytest.raises(FarSideDied):
+        toy.die("exit")
+    with pytest.raises(FarSideDied, match="is gone"):
+        toy.add(1, 2)
+    assert goes_on(door)
+
+
+def test_sys_exit_is_only_an_error(door):
+    toy = Implementation(door)
+    pid = toy.whoami()
+    with pytest.raises(LearnerError, match="it ended the program"):
+        toy.fails("exit")
+    assert toy.whoami() == pid
+
+
+@pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
+def test_a_worker_that_stalls_is_killed(door, how):
+    toy = Implementation(door)
+    pid, began = toy.whoami(), time.monotonic()
+    with pytest.raises(OutOfTime, match="did not end within 1.5 s"):
+        toy.stall(how)
+    assert time.monotonic() - began < LIMIT + 2
+    assert goes_on(door) and not alive(pid)
+
+
+def test_a_thread_left_behind_does_not_outlive_the_worker(door):
+    toy = Implementation(door)
+    with pytest.raises(LearnerError, match="left a thread running"):
+        toy.thread(600, False)
+    assert toy.add(1, 2) == 3, "the thread was already there: the next call is not to blame"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("import os\nos._exit(0)", "ended the process: it exited with status 0"), ("while True: pass", "within 1 s")],
+)
+def test_a_chapter_that_ends_or_holds_the_process_at_import(nursery, text, words):
+    door = doors_of("fork", nursery, text, import_seconds=1.0)
+    with pytest.raises(ChapterBroken, match=words):
+        door.begin(0)
+    door.far.close()
+
+
+# ---- nonsense on the wire
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"x" * 64, id="noise"),
+        pytest.param(struct.pack("<4sI", b"hdwy", MAX_HEAD + 1), id="a head too large"),
+        pytest.param(frame(b"\xff\xfe{}"), id="no text"),
+        pytest.param(frame(b"[1, 2"), id="no JSON"),
+        pytest.param(frame(b"[" * 100_000), id="deep JSON"),
+        pytest.param(frame(b'[{"value": ' + b"[" * 900 + b"]" * 900 + b"}, []]"), id="deep value"),
+        pytest.param(frame(b"3"), id="no pair"),
+        pytest.param(frame({"value": 1}, [1 << 40]), id="a buffer too large"),
+        pytest.param(frame({"value": 1}, [-1]), id="a buffer less than empty"),
+        pytest.param(frame(b'[{"value": 1}, [Infinity]]'), id="an endless buffer"),
+        pytest.param(frame({"value": 1, "error": {}}), id="both"),
+        pytest.param(frame([1]), id="neither"),
+        pytest.param(frame({"value": {"tensor": ["float32", [2], "cpu", 0]}}, [4], b"1234"), id="too few bytes"),
+        pytest.param(frame({"value": {"tensor": ["float32", [2**62, 4], "cpu", 0]}}, [0]), id="sizes that overflow"),
+        pytest.param(frame({"value": {"tensor": ["float32", [0, 2**70], "cpu", 0]}}, [0]), id="an empty giant"),
+        pytest.param(frame({"value": {"tensor": ["float32", [2**70], "meta", 0]}}), id="a meta giant"),
+        pytest.param(frame({"value": {"tensor": ["float32", [-1], "cpu", 0]}}, [0]), id="a negative size"),
+        pytest.param(frame({"value": {"tensor": [["x"], [1], "cpu", 0]}}), id="a strange dtype"),
+        pytest.param(frame({"value": {"bytes": 5}}), id="no such buffer"),
+        pytest.param(frame(b'[{"value": {"handle": [Infinity, "x"]}}, []]'), id="handle infinity"),
+        pytest.param(frame({"value": {"dict": [[[], 1]]}}), id="a list as a key"),
+        pytest.param(frame({"value": {}}), id="an empty form"),
+        pytest.param(frame({"value": {"code": "print(1)"}}), id="an unknown form"),
+        pytest.param(frame({"value": {"device": "mars"}}), id="an unknown device"),
+        pytest.param(frame({"error": 5}), id="an error without words"),
+        pytest.param(frame({"error": {"kind": "raised", "type": "A", "message": "b", "where": 7}}), id="nowhere"),
+    ],
+)
+def test_nonsense_costs_one_call(door, data):
+    with pytest.raises(FarSideDied, match="nonsense|no sense"):
+        Implementation(door).says(data)
+    assert goes_on(door)
+
+
+def test_half_a_frame(door):
+    toy = Implementation(door)
+    with pytest.raises(OutOfTime):
+        toy.says(frame({"value": 1})[:-3])
+    assert goes_on(door)
+    with pytest.raises(FarSideDied, match="status 0"):
+        toy.says(frame({"value": 1})[:-3], "exit")
+    assert goes_on(door)
+
+
+def test_an_endless_frame(door):
+    with pytest.raises((OutOfTime, FarSideDied)):
+        Implementation(door).says(struct.pack("<4sI", b"hdwy", MAX_HEAD), again=1)
+    assert goes_on(door)
+
+
+def test_a_forged_error_has_plain_words_only(door):
+    loud = {"kind": "raised", "type": "\x1b[31mE" * 999, "message": "\x1b]0;title\x07" * 9999, "where": ["\x1b[2J.py", 3, "\x9bcode"]}
+    with pytest.raises(LearnerError) as caught:
+        Implementation(door).says(frame({"error": loud}))
+    problem = caught.value
+    assert all(words.isprintable() for words in (problem.type_name, problem.message, str(problem.where)))
+    assert len(problem.type_name) <= 80 and len(problem.message) <= 600
+
+
+# ---- nothing left behind
+
+
+def open_files() -> set[str]:
+    """What this process holds open: sockets, pipes, files."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            found.add(f"{path.name} {os.readlink(path)}")
+        except OSError:
+            pass
+    return {entry for entry in found if "/proc/" not in entry}
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn"])
+def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "torch.py").write_text("raise RuntimeError('not the torch you look for')")
+    gc.collect()
+    files, processes = open_files(), set(children(os.getpid()))
+    nursery = Nursery()
+    first, second = doors_of(kind, nursery), doors_of(kind, nursery)
+    for door in (first, second)[: 2 if kind == "fork" else 1]:
+        door.begin(1)
+        if kind == "spawn":
+            assert Implementation(door).whoami() in children(os.getpid())
+        with pytest.raises(FarSideDied):
+            Implementation(door).die("child" if door is first else "exit")
+    if kind == "fork":
+        first.begin(1)
+    first.far.close()
+    second.far.close()
+    nursery.close()
+    gc.collect()
+    assert open_files() == files and set(children(os.getpid())) == processes
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == ["torch.py"]
+
+
+def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
+    script = (
+        "import sys, os\n"
+        "from doors import doors_of, children\n"
+        "from grader.door.near import Implementation\n"
+        "from grader.door.worker import Nursery\n"
+        "door = doors_of('fork', Nursery(), seconds=600)\n"
+        "door.begin(0)\n"
+        "toy = Implementation(door)\n"
+        "print(os.getpid(), *children(os.getpid()), toy.whoami(), flush=True)\n"
+        "toy.stall('spin')\n"
+    )
+    judge = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+    mine, zygote, worker = map(int, judge.stdout.readline().split())
+    assert mine == judge.pid and alive(zygote) and alive(worker)
+    os.kill(judge.pid, signal.SIGKILL)
+    judge.wait()
+    judge.stdout.close()
+    deadline = time.monotonic() + 10
+    while (alive(zygote) or alive(worker)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(zygote) and not alive(worker)
+
+
+def test_the_chapter_never_needs_its_file(door):
+    assert not Path(FILENAME).exists() and "def add" in TOY
+    with pytest.raises(ZeroDivisionError) as caught:
+        Implementation(door).divide(1, 0)
+    assert caught.value.where.code.startswith("return a / b")
