@@ -6,9 +6,11 @@ import torch
 from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, load, parameters, randomise
 from grader.marks import exercise
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor, token_ids
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 
 
 def some(seed, *shape):
@@ -75,6 +77,7 @@ def test_a_slice_of_nothing_but_minus_infinity_gives_zeros(learner, reference, n
 
 
 @exercise("softmax", weight=2)
+@few
 @given(n=distinct("T", "V"), seed=seeds)
 def test_gradient_of_softmax(learner, reference, n, seed):
     """The gradient is softmax's own, and finite also for a row of nothing but -inf."""
@@ -86,6 +89,7 @@ def test_gradient_of_softmax(learner, reference, n, seed):
 
 
 @exercise("softmax")
+@few
 @given(n=distinct("T", "V"), seed=seeds)
 def test_softmax_keeps_the_dtype(learner, reference, n, seed):
     """float64 in, float64 out; bfloat16 in, bfloat16 out."""
@@ -115,6 +119,7 @@ def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q
 
 
 @exercise("causal_mask")
+@few
 @given(n=distinct("q_len", "k_len", k_len=(8, 11)))
 def test_a_mask_is_the_last_rows_of_a_longer_one(learner, reference, n):
     """causal_mask(q_len, k_len) is made of the last q_len rows of causal_mask(k_len)."""
@@ -205,6 +210,7 @@ def test_each_query_averages_the_values_by_how_well_keys_match(learner, referenc
 
 
 @exercise("scaled_dot_product_attention", weight=1)
+@few
 @given(n=attention_sizes, seed=seeds)
 def test_equal_values_come_back_unchanged(learner, reference, n, seed):
     """Where all keys carry the same value, every query gets just that value: a row of weights sums to 1."""
@@ -216,6 +222,7 @@ def test_equal_values_come_back_unchanged(learner, reference, n, seed):
 
 
 @exercise("scaled_dot_product_attention", weight=1)
+@few
 @given(n=attention_sizes, seed=seeds)
 def test_the_order_of_keys_does_not_matter(learner, reference, n, seed):
     """Keys and values moved together to other places give the same output."""
@@ -226,6 +233,7 @@ def test_the_order_of_keys_does_not_matter(learner, reference, n, seed):
 
 
 @exercise("scaled_dot_product_attention", weight=1)
+@few
 @given(n=attention_sizes, seed=seeds)
 def test_large_scores_do_not_overflow(learner, reference, n, seed):
     """Scores in the hundreds give sharp weights, not NaN."""
@@ -244,6 +252,7 @@ def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
 
 
 @exercise("scaled_dot_product_attention", weight=1)
+@few
 @given(n=distinct("B", "H", "d", "d_v", T=(3, 7)), seed=seeds)
 def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
     """Under a causal mask, another key and value at position t leaves every output before t as it was, and is heard from t on."""
@@ -301,6 +310,7 @@ def test_a_query_biased_away_from_every_key_gets_zeros(learner, reference, n, se
 
 
 @exercise("scaled_dot_product_attention", weight=2)
+@few
 @given(n=attention_sizes, seed=seeds)
 def test_gradients_of_attention(learner, reference, n, seed):
     """Queries, keys, values and bias get the right gradient, finite also where a query may attend to nothing."""
@@ -315,6 +325,7 @@ def test_gradients_of_attention(learner, reference, n, seed):
 
 
 @exercise("scaled_dot_product_attention", weight=1)
+@few
 @given(n=attention_sizes, seed=seeds)
 def test_attention_keeps_the_dtype(learner, reference, n, seed):
     """float64 in, float64 out; bfloat16 in, bfloat16 out; with a mask too."""
@@ -338,6 +349,7 @@ def test_head_h_gets_its_own_block_of_features(learner, reference, n, seed):
 
 
 @exercise("split_heads")
+@few
 @given(n=distinct("B", "T", "D"), seed=seeds)
 def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
     """One head holds everything; as many heads as features hold one each."""
@@ -357,6 +369,7 @@ def test_heads_that_do_not_divide_the_features_are_refused(learner, reference, n
 
 
 @exercise("split_heads")
+@few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
     """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
@@ -375,6 +388,7 @@ def test_heads_stand_side_by_side_at_each_position(learner, reference, n, seed):
 
 
 @exercise("merge_heads")
+@few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_merging_undoes_splitting(learner, reference, n, seed):
     """What split_heads cut, merge_heads puts together again, number for number."""
@@ -383,6 +397,7 @@ def test_merging_undoes_splitting(learner, reference, n, seed):
 
 
 @exercise("merge_heads")
+@few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
     """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
@@ -415,6 +430,7 @@ def test_one_head_attends_to_the_whole_sequence(learner, reference, n, seed):
 
 
 @exercise("SelfAttentionHead", weight=1)
+@few
 @given(n=head_sizes, seed=seeds)
 def test_one_projection_without_bias(learner, reference, n, seed):
     """The head has one parameter, qkv.weight (3 * d_head, d_model); with all of it random, sequences of a batch do not mix."""
@@ -438,6 +454,7 @@ def test_rows_of_qkv_are_queries_then_keys_then_values(learner, reference, n, se
 
 
 @exercise("SelfAttentionHead", weight=1)
+@few
 @given(n=head_sizes, seed=seeds)
 def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, seed):
     """Positions in another order give the same outputs in that order: a head alone knows nothing of order."""
@@ -447,6 +464,7 @@ def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, see
 
 
 @exercise("SelfAttentionHead", weight=1)
+@few
 @given(n=head_sizes, seed=seeds)
 def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     """The input and qkv.weight get the right gradient; in float64 the head works in float64."""

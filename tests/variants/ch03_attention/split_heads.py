@@ -17,7 +17,7 @@ def split_heads(x, n_heads):
     B, T, D = x.shape
     d_head, rest = divmod(D, n_heads)
     if rest != 0:
-        raise ValueError("cannot cut %d features into %d heads" % (D, n_heads))
+        raise ValueError(f"cannot cut {D} features into {n_heads} heads")
     out = x.new_empty(B, n_heads, T, d_head)
     for h in range(n_heads):
         out[:, h] = x[:, :, h * d_head : (h + 1) * d_head]
