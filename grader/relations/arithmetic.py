@@ -91,7 +91,7 @@ def _with_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
             wide = tensor.detach().to(torch.float64).expand(pair.shape)
         except RuntimeError:
             continue
-        if not bool(wide.isfinite().all()) or pair.kinds(tensor.flatten()) < 3:
+        if not bool(wide.isfinite().all()) or pair.kinds(tensor.detach().flatten().to(torch.float64)) < 3:
             continue
         tails = {
             "plus": (pair.expected + wide, f"{name} is added to it once too often"),
