@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
@@ -63,6 +64,9 @@ def constant(value: float, sizes: Iterable[int], precision: float) -> str:
     for candidate, name in named:
         if abs(candidate - value) <= slack:
             return name
+    for large, small in permutations(sorted(set(sizes)), 2):
+        if large > small > 1 and large % small and abs(math.sqrt(large / small) - value) <= slack:
+            return f"sqrt({large}/{small})"
     for whole in range(2, 1025):
         if abs(math.sqrt(whole) - value) <= slack:
             return f"sqrt({whole})" if precision <= 1e-4 and whole <= 64 else ""

@@ -250,6 +250,12 @@ def test_weights_that_are_too_sharp_or_too_flat(n, seed, d, down):
     assert text == f"The weights are too {way}: the scores in the softmax are {math.sqrt(d):.3g} times too {size}, which is sqrt({d})."
 
 
+def test_a_root_of_the_wrong_size():
+    scores, queries, keys = normal(3, 5), normal(3, 6), normal(5, 6)
+    text = said((scores / math.sqrt(5)).softmax(-1), (scores / math.sqrt(6)).softmax(-1), queries, keys)
+    assert text == "The weights are too sharp: the scores in the softmax are 1.1 times too large, which is sqrt(6/5)."
+
+
 def test_around_the_softmax():
     scores = normal(2, 4, 5)
     hidden = (normal(4, 5, seed=1) < 0).index_fill(1, torch.tensor([0]), False)
@@ -285,9 +291,7 @@ def test_not_finite():
     assert said(wrong, masked) == "Row 2 is all NaN, where zeros are right. All other values are right."
     assert said(torch.full_like(x, torch.nan), x) == "All 20 values are NaN."
     scores = x[:, :4].masked_fill(~LOWER[:4, :4], -torch.inf)
-    assert (
-        said(scores.nan_to_num(neginf=-1e9), scores) == "All 6 values that should be -inf are not, the first at [0, 1]. All other values are right."
-    )
+    assert said(scores.nan_to_num(neginf=-1e9), scores) == "All 6 values that should be -inf are not, the first at [0, 1]. All other values are right."
     assert said(torch.tensor(torch.nan), torch.tensor(1.0)) == "It is NaN."
 
 
@@ -332,24 +336,18 @@ def test_shapes():
 def test_types():
     x = normal(3, 4) * 3
     assert said(x.long(), x) == "It holds whole numbers (int64), where float32 was expected. They are the right values cut off to whole numbers."
-    assert said(x.double(), x, x) == (
-        "It is float64, where float32, the type of the input, was expected. The values are right; only the type is not."
-    )
+    assert said(x.double(), x, x) == ("It is float64, where float32, the type of the input, was expected. The values are right; only the type is not.")
     assert said(x.double() * 2.5, x).endswith("Every value is 2.5 times too large.")
     assert "1 stands where True should" in said(LOWER.float(), LOWER)
     assert "a mask to be added" in said(torch.zeros(5, 5).masked_fill(~LOWER, -torch.inf), LOWER)
-    assert said(torch.arange(4.0), torch.arange(4)) == (
-        "It is float32, where whole numbers (int64) were expected. The values are right; only the type is not."
-    )
+    assert said(torch.arange(4.0), torch.arange(4)) == ("It is float32, where whole numbers (int64) were expected. The values are right; only the type is not.")
     assert said(torch.zeros(0), torch.zeros(0, dtype=torch.int64)) == "It is float32, where whole numbers (int64) were expected."
 
 
 def test_lost_precision():
     x = normal(4, 5)
     assert said(x.bfloat16().float(), x).startswith("Close but not equal: every value is rounded to bfloat16")
-    assert said(x + 1e-3 * torch.rand(4, 5, generator=torch.Generator().manual_seed(1)), x).startswith(
-        "Close but not equal: the largest difference is"
-    )
+    assert said(x + 1e-3 * torch.rand(4, 5, generator=torch.Generator().manual_seed(1)), x).startswith("Close but not equal: the largest difference is")
 
 
 def test_masks():
