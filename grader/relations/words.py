@@ -53,7 +53,7 @@ def each(axis: int, ndim: int) -> str:
 
 def constant(value: float, sizes: Iterable[int], precision: float) -> str:
     """The name of a positive constant above one, "sqrt(8)" or "pi", or "" when none fits that closely."""
-    if precision > 1e-3:
+    if precision > 1e-4:
         return ""
     slack = max(3 * precision, 1e-6) * value
     if abs(value - round(value)) <= slack and round(value) < 1000:
@@ -67,10 +67,8 @@ def constant(value: float, sizes: Iterable[int], precision: float) -> str:
     for large, small in permutations(sorted(set(sizes)), 2):
         if large > small > 1 and large % small and abs(math.sqrt(large / small) - value) <= slack:
             return f"sqrt({large}/{small})"
-    for whole in range(2, 1025):
-        if abs(math.sqrt(whole) - value) <= slack:
-            return f"sqrt({whole})" if precision <= 1e-4 and whole <= 64 else ""
-    return ""
+    whole = round(value * value)
+    return f"sqrt({whole})" if whole <= 64 and abs(math.sqrt(whole) - value) <= slack else ""
 
 
 def _whole(value: int, sizes: set[int]) -> str:
