@@ -64,7 +64,7 @@ def mistaken(module: str, mistake: Misconception) -> str:
 
 def diagnose(exercise: Exercise, records: list[Record]) -> Diagnosis | None:
     """The known mistake that gives the learner's answers in every test, or None."""
-    failing = [record for record in records if not record.passed and record.log]
+    failing = sorted((record for record in records if not record.passed and record.log), key=lambda record: len(record.log))
     passing = [record for record in records if record.passed]
     if not failing:
         return None

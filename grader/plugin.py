@@ -30,7 +30,7 @@ from .target import NoTarget, resolve  # noqa: E402
 
 pytest_plugins = ["grader.early"]
 RUN = pytest.StashKey[GradedRun]()
-EXAMPLES = 8
+EXAMPLES = 6
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,8 +8,9 @@ from grader.stubs import check_stubs, write_stubs
 
 
 def write_stubs_command() -> int:
-    """Write the stubs nobody has worked on; 1 where one could not be made."""
+    """Write the stubs nobody has worked on, and the lessons' pictures; 1 where one could not be made."""
     read_course()
+    from grader.pictures import write_lesson_pictures
     outcomes = write_stubs()
     for outcome in outcomes:
         if outcome.state == "failed":
@@ -18,6 +19,8 @@ def write_stubs_command() -> int:
             say(page(), outcome.sentence)
     if not outcomes:
         page().print("No chapter has a solution yet.")
+    for name in write_lesson_pictures():
+        say(page(), f"exercises/pictures/{name} is drawn anew.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..diagnosis import misconceptions
+from ..pictures import stale_lesson_pictures
 from ..source import SourceProblem, definition, find_definition
 from ..stubs import check_stubs, reference_stub
 from ..syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
@@ -31,6 +32,11 @@ def names_are_unique() -> Iterator[str]:
 
 def stubs_are_in_step() -> Iterator[str]:
     yield from check_stubs()
+
+
+def pictures_are_in_step() -> Iterator[str]:
+    for name in stale_lesson_pictures():
+        yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it anew"
 
 
 def points_add_up(chapter: Chapter) -> Iterator[str]:
@@ -117,6 +123,6 @@ def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
         yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
 
 
-OF_THE_KIT = (names_are_unique, stubs_are_in_step)
+OF_THE_KIT = (names_are_unique, stubs_are_in_step, pictures_are_in_step)
 OF_A_CHAPTER = (points_add_up, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
 OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, catalogue_is_rich)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import linecache
 import math
 import random
@@ -23,6 +22,7 @@ from .gradients import gradients
 from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
+Threads = tuple[set[threading.Thread], set[int]]  # those Python knows, and the idents of all
 _ABSENT = object()
 
 
@@ -56,7 +56,7 @@ class Servant:
             return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
         except _Refused as problem:
             return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
-        except (OutOfTime, KeyboardInterrupt):
+        except OutOfTime:
             raise
         except BaseException as problem:
             return {"error": self.describe(problem)}, []
@@ -80,7 +80,7 @@ class Servant:
 
     def do_load(self) -> None:
         """Import the chapter, and see that it leaves no thread behind."""
-        before = set(sys._current_frames())
+        before = _threads()
         self.graft.module(self.chapter)
         self._no_thread_left(before, "importing the chapter")
 
@@ -142,7 +142,7 @@ class Servant:
         return space[name]
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
-        before = set(sys._current_frames())
+        before = _threads()
         with self._watching():
             result = gradients(target, inputs, options, cotangent)
         self._no_thread_left(before, "the call")
@@ -151,7 +151,7 @@ class Servant:
     def call(self, target: Callable, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> Any:
         if not callable(target):
             raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
-        before = set(sys._current_frames())
+        before = _threads()
         with self._watching():
             result = target(*args, **options)
         self._no_thread_left(before, "the call")
@@ -182,12 +182,11 @@ class Servant:
     def _watching(self):
         return shortcuts.watching(self.forbidden, self.filename, self.shortcuts)
 
-    def _no_thread_left(self, before: set[int], what: str) -> None:
+    def _no_thread_left(self, before: Threads, what: str) -> None:
         deadline = time.monotonic() + 0.2
-        while len(sys._current_frames()) > len(before) and set(sys._current_frames()) - before:
+        while left := _new_threads(before):
             if time.monotonic() > deadline:
-                names = [thread.name for thread in threading.enumerate() if thread.ident not in before]
-                raise _Refused(f"{what} left a thread running ({', '.join(names) or 'unnamed'}); join every thread before returning")
+                raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); join every thread before returning")
             time.sleep(0.005)
 
     def describe(self, problem: BaseException) -> dict:
@@ -211,7 +210,17 @@ class Servant:
         self.objects.clear()
         self.numbers.clear()
         self.graft.close()
-        importlib.invalidate_caches()
+
+
+def _threads() -> Threads:
+    return set(threading.enumerate()), set(sys._current_frames())
+
+
+def _new_threads(before: Threads) -> set[str]:
+    """Names of threads that were not there before; those that Python's threading does not know are "unnamed"."""
+    known = set(threading.enumerate())
+    unknown = set(sys._current_frames()) - before[1] - {thread.ident for thread in known}
+    return {thread.name for thread in known - before[0] if thread.is_alive()} | ({"unnamed"} if unknown else set())
 
 
 def _module(value: Any) -> torch.nn.Module:

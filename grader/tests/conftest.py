@@ -17,6 +17,7 @@ def template(tmp_path_factory):
     (root / "exercises").mkdir()
     for path in (EXERCISES / "syllabus.toml", *EXERCISES.glob("*.md")):
         shutil.copy(path, root / "exercises")
+    shutil.copytree(EXERCISES / "pictures", root / "exercises" / "pictures")
     for name in ("pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root)
     Kit(root).run("stubs")

@@ -1,0 +1,94 @@
+"""dev-check notices each thing that can go wrong with an exercise, in a copy of the kit where it has been made to go wrong."""
+
+import pytest
+from grader.devcheck.degenerate import KINDS, degenerate
+from grader.devcheck.subjects import subjects, variants
+from grader.source import definition, replace_definition
+from grader.syllabus import load_syllabus
+from grader.target import reference_of
+
+WEAK_SUITE = '''
+from grader.comparing import holds, shaped
+from grader.marks import exercise
+from strategies import tensor
+
+
+@exercise("merge_heads")
+def test_merging_gives_a_tensor(learner, reference):
+    """merge_heads gives a tensor of three axes."""
+    shaped(learner.merge_heads(tensor(0, 2, 3, 5, 4)), (2, 5, 12), "the merged heads")
+
+
+@exercise("merge_heads")
+def test_merging_gives_something(learner, reference):
+    """merge_heads gives something."""
+    holds(True, "it should")
+    learner.merge_heads(tensor(0, 2, 3, 5, 4))
+'''
+
+
+@pytest.fixture
+def weak(kit):
+    """A kit whose merge_heads has a suite that looks at shapes only, a stale edit, two hints, and a variant that is wrong."""
+    (kit.root / "tests" / "test_ch03_attention.py").write_text(WEAK_SUITE, encoding="utf-8")
+    syllabus = kit.exercises / "syllabus.toml"
+    text = syllabus.read_text(encoding="utf-8")
+    start = text.index('name = "merge_heads"')
+    hints = text.index("hints = [", start)
+    syllabus.write_text(text[:hints] + 'hints = ["one", "two"]\n' + text[text.index("]\n", hints) + 2 :], encoding="utf-8")
+    wrong = kit.root / "tests" / "variants" / "ch03_attention" / "merge_heads.py"
+    wrong.write_text("# variant: forgets to merge\ndef merge_heads(x):\n    return x\n", encoding="utf-8")
+    return kit
+
+
+def test_a_weak_suite_is_told_in_every_way_it_is_weak(weak):
+    said = weak.run("dev-check", "merge_heads", status=1)
+    assert "is not caught" in said
+    assert "understands nothing and earns" in said
+    assert "the variant `forgets to merge` is correct and gets" in said
+    assert "it has 2 hints" in said
+    assert "1 variants; at least 3" in said
+    assert "promises broken" in said
+
+
+def test_an_edit_that_does_not_fit_is_told(kit):
+    catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
+    text = catalogue.read_text(encoding="utf-8")
+    start = text.index('exercise = "merge_heads"')
+    line = text.index("replace = ", start)
+    catalogue.write_text(text[:line] + 'replace = "no such code"\n' + text[text.index("with = ", line) :], encoding="utf-8")
+    said = kit.run("dev-check", "merge_heads", status=1)
+    assert "its `replace` occurs 0 times in merge_heads, where it should occur once" in said
+
+
+def test_a_second_run_is_answered_from_the_cache(kit):
+    first = kit.run("dev-check", "padding_mask")
+    second = kit.run("dev-check", "padding_mask")
+    table = [line for line in first.splitlines() if "padding_mask" in line]
+    assert table and table == [line for line in second.splitlines() if "padding_mask" in line]
+    assert list((kit.root / ".headway" / "devcheck").iterdir())
+
+
+def test_an_unknown_name_is_met_with_the_nearest(kit):
+    assert "did you mean padding_mask" in kit.run("dev-check", "pading_mask", status=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_degenerate_implementation_keeps_the_names(kind):
+    for name in ("softmax", "MultiHeadAttention", "fuse_qkv"):
+        space = {"__name__": "degenerate"}
+        exec(compile(degenerate(reference_of("ch03_attention").text, name, kind), "degenerate", "exec"), space)
+        assert name in space
+
+
+def test_subjects_are_the_whole_family():
+    exercise = load_syllabus().exercise("softmax")
+    kinds = [subject.kind for subject in subjects(exercise)]
+    assert kinds.count("stub") == kinds.count("reference") == 1
+    assert kinds.count("mistake") >= 8 and kinds.count("variant") >= 3 and kinds.count("degenerate") == len(KINDS)
+    assert len(variants(exercise)) == kinds.count("variant")
+
+
+def test_a_replaced_definition_is_found_again():
+    text = replace_definition(reference_of("ch03_attention").text, "softmax", "def softmax(x):\n    return x\n")
+    assert "return x" in definition(text, "softmax").text

@@ -1,0 +1,119 @@
+"""A known mistake is named when the answers are exactly its own, and nothing is said when they are not."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from grader.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
+from grader.engine import Engine
+from grader.source import definition, replace_definition
+from grader.syllabus import ROOT, load_syllabus
+from grader.target import Target, reference_of
+
+# The whole tensor normalised at once, as somebody might write it who never saw our solution.
+SOFTMAX_OVER_ALL = '''
+def softmax(x, dim=-1):
+    peak, _ = x.max(dim=dim, keepdim=True)
+    peak = torch.where(torch.isinf(peak), torch.zeros_like(peak), peak)
+    powers = (x - peak).exp()
+    everything = float(powers.sum()) or 1.0
+    return powers / powers.sum().clamp_min(1e-30) if everything else powers
+'''
+# A mistake nobody has catalogued.
+SPLIT_BACKWARDS = '''
+def split_heads(x, n_heads):
+    B, T, D = x.shape
+    if D % n_heads:
+        raise ValueError(f"{D} features, {n_heads} heads")
+    return x.view(B, T, n_heads, D // n_heads).transpose(1, 2).flip(1).flip(2)
+'''
+# Two known mistakes at once are neither of them.
+CAUSAL_TWICE_WRONG = '''
+def causal_mask(q_len, k_len=None):
+    k_len = q_len if k_len is None else k_len
+    return ~torch.ones(q_len, k_len, dtype=torch.bool).tril(diagonal=1)
+'''
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mistaken")
+    text = reference_of("ch03_attention").text
+    for name, wrong in (("softmax", SOFTMAX_OVER_ALL), ("split_heads", SPLIT_BACKWARDS), ("causal_mask", CAUSAL_TWICE_WRONG)):
+        text = replace_definition(text, name, wrong.strip() + "\n")
+    (folder / "ch03_attention.py").write_text(text, encoding="utf-8")
+
+    def results(door):
+        names = [word for name in ("softmax", "split_heads", "causal_mask") for word in ("--exercise", name)]
+        out = folder / f"{door}.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", f"--target={folder}", *names, "--door", door, "--results", str(out)],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        found = {exercise["name"]: exercise for exercise in json.loads(out.read_text())["exercises"]}
+        return found, done.stdout
+
+    return {door: results(door) for door in ("local", "worker")}
+
+
+@pytest.mark.parametrize("door", ["local", "worker"])
+def test_a_known_mistake_is_named_however_it_is_written(run, door):
+    exercises, printed = run[door]
+    named = exercises["softmax"]["diagnosis"]
+    assert named is not None and "whole tensor" in named["says"]
+    assert named["says"].split(",")[0] in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("door", ["local", "worker"])
+def test_an_unknown_mistake_and_a_mixture_are_not_named(run, door):
+    exercises, _ = run[door]
+    for name in ("split_heads", "causal_mask"):
+        assert exercises[name]["outcome"] == "failed"
+        assert exercises[name]["diagnosis"] is None
+
+
+def test_a_right_answer_has_no_diagnosis():
+    exercise = load_syllabus().exercise("softmax")
+    assert diagnose(exercise, []) is None
+
+
+def test_an_edit_that_no_longer_fits_is_told():
+    mistake = misconceptions("ch03_attention")[0]
+    stale = type(mistake)(mistake.id, mistake.exercise, "no such text", "anything", mistake.says, mistake.hint)
+    with pytest.raises(StaleEdit, match=f"{mistake.id}.*occurs 0 times"):
+        mistaken("ch03_attention", stale)
+
+
+def test_an_edit_changes_its_own_exercise_and_nothing_else():
+    reference = reference_of("ch03_attention").text
+    for mistake in misconceptions("ch03_attention"):
+        edited = mistaken("ch03_attention", mistake)
+        before, after = definition(reference, mistake.exercise), definition(edited, mistake.exercise)
+        assert edited.replace(after.text, "", 1) == reference.replace(before.text, "", 1), mistake.id
+
+
+def test_values_are_equal_up_to_rounding_only():
+    import torch
+
+    x = torch.randn(3, 4)
+    assert equal([x, {"a": 1.0}], [x * (1 + 1e-6), {"a": 1.0 + 1e-9}])
+    assert not equal(x, x * 1.001)
+    assert not equal(x, x.double())
+    assert not equal([1], (1,))
+    assert not equal(True, 1)
+    assert equal(float("nan"), float("nan"))
+
+
+def test_an_engine_keeps_what_was_asked_in_the_last_example():
+    exercise = load_syllabus().exercise("count_pairs")
+    engine = Engine(Target("a reference", None, {"ch01_tokenizer": reference_of("ch01_tokenizer").text}))
+    learner = engine.learner("ch01")
+    engine.begin_test(exercise, "one")
+    for ids in ([1, 2], [1, 2, 1, 2]):
+        engine.begin_example()
+        assert learner.count_pairs(ids)
+    engine.end_test(passed=True)
+    (record,) = engine.records["count_pairs"]
+    assert [asked.op for asked in record.log] == ["get", "call"]
+    engine.close()
