@@ -181,6 +181,12 @@ def test_check_of_a_stub_and_of_a_solution(kit):
     assert kit.run("check", "build_vocab", status=1)
 
 
+def test_a_chapter_is_tested_by_all_its_files(kit):
+    (kit.root / "tests" / "test_ch02_embeddings.py").rename(kit.root / "tests" / "test_ch02_embeddings_again.py")
+    kit.solve("ch02_embeddings")
+    assert "100/100" in kit.run("check", "ch02")
+
+
 def test_check_of_a_chapter_without_tests(kit):
     empty = next((chapter.id for chapter in load_syllabus().chapters if not chapter.exercises), None)
     if empty is None:
