@@ -99,6 +99,8 @@ class Engine:
     def begin_example(self) -> None:
         """Everything as new: handles void, chance at its beginning, the log empty."""
         exercise = self._exercise
+        if exercise.chapter in self._broken:
+            raise self._broken[exercise.chapter]
         if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
         if time.monotonic() - self._began > TEST_SECONDS:

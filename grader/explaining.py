@@ -40,9 +40,10 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
         mismatches = example.mismatches or [problem]
         return _mismatch(mismatches, call, common)
     if isinstance(problem, RuleBroken):
-        return Failure(message=_sentence(f"{_name(call)}: {problem.message}"), where=str(problem.where or ""), **common)
+        start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
+        return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        return Failure(message=_sentence(f"{_name(call)} raised {problem.type_name}: {problem.message}"), where=str(problem.where or ""), **common)
+        return Failure(message=_sentence(f"{_name(call)} raised {problem.type_name}: {problem.message}", capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, OutOfTime | FarSideDied):
         return Failure(message=_sentence(str(problem)), **common)
     if isinstance(problem, ChapterBroken):
@@ -52,7 +53,7 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
     if isinstance(problem, AssertionError) and str(problem):
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
-    return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})"), **common)
+    return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
 
 
 def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
@@ -97,8 +98,8 @@ def _argument(name: str, value: Any, below: list[str]) -> str:
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, capital: bool = True) -> str:
+    """One line with a full stop; a capital in front unless it begins with a name."""
     text = re.sub(r"\s+", " ", text).strip()
-    first = text.split(" ")[0].rstrip(":")
-    start = text[:1] if "_" in first or "." in first else text[:1].upper()
+    start = text[:1].upper() if capital else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")

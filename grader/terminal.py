@@ -116,7 +116,7 @@ def _points(page: _Page, run: GradedRun) -> None:
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
         page.columns(f"{chapter.id} {chapter.title}", f"{progress.number(earned)}/{progress.number(points)}", "", bold=True)
         if all(result.outcome == "todo" and not result.earned for result in mine):
-            page.line(f"  all {len(mine)} exercises are still to do", yellow=True)
+            page.line("  still to do" if len(mine) == 1 else f"  all {len(mine)} exercises are still to do", yellow=True)
             continue
         for result in mine:
             score = f"{progress.number(result.earned)}/{progress.number(result.exercise.points)}"

@@ -50,8 +50,8 @@ def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False) -> i
     _print_table(list(rows.values()))
     for problem in dict.fromkeys(problems):
         print(f"✗ {problem}")
-    word = f"{len(set(problems))} promises broken" if problems else "every promise holds"
-    print(f"dev-check: {len(exercises)} exercises, {'three seeds, both doors' if full else 'one seed'}: {word} ({time.monotonic() - began:.0f} s)")
+    word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
+    print(f"dev-check: {len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}: {word} ({time.monotonic() - began:.0f} s)")
     return 1 if problems else 0
 
 

@@ -24,7 +24,7 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     if isinstance(first, Tensor) and first.requires_grad:
         if cotangent is None:
             cotangent = torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3).reshape(first.shape)
-        grads = torch.autograd.grad(first, wanted, grad_outputs=cotangent.to(first.dtype), allow_unused=True)
+        grads = torch.autograd.grad((first * cotangent.to(first.dtype)).sum(), wanted, allow_unused=True)  # grad_outputs= imports half of torch
         found = {id(value): grad for value, grad in zip(wanted, grads) if grad is not None}
     return {
         "output": output,

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,7 +22,6 @@ from ..graft import ChapterSource
 from .errors import ChapterBroken, OutOfTime
 from .servant import Servant
 
-_KIT = str(Path(__file__).parent.parent)
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
 
@@ -49,8 +47,9 @@ class Local:
         if self.trusted:
             return self.servant.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
+        files = {source.filename for source in self.servant.graft.sources.values()}
         try:
-            with _no_way_out(), _alarm(limit, import_grace=0.0 if op == "load" else IMPORT_GRACE):
+            with _no_way_out(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files):
                 return self.servant.answer(op, tree, buffers)
         except OutOfTime:
             if op == "load":
@@ -89,10 +88,32 @@ def _no_way_out() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float, import_grace: float) -> Iterator[None]:
+def _interruptible() -> Iterator[None]:
+    """Control-C ends the run, whatever the learner's code catches; a KeyboardInterrupt that it raises itself does not."""
+    pressed = False
+
+    def interrupt(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, import_grace: float, files: set[str]) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
 
-    Code that catches everything and tries again meets it the second time at each of its lines, those of its handlers too.
+    Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -111,17 +132,19 @@ def _alarm(seconds: float, import_grace: float) -> Iterator[None]:
         fired += 1
         if fired > 1:
             sys.settrace(at_each_line)
-            while frame is not None and frame.f_code is not here:
-                frame.f_trace = at_each_line
+            while frame is not None:
+                frame.f_trace = at_each_line(frame, "call", None)
                 frame = frame.f_back
         raise OutOfTime
 
-    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable:
-        if event == "line" and not frame.f_code.co_filename.startswith(_KIT):
+    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable | None:
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line":
             raise OutOfTime
         return at_each_line
 
-    here, old_trace = sys._getframe().f_code, sys.gettrace()
+    old_trace = sys.gettrace()
     began = time.monotonic()
     old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)

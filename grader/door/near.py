@@ -238,14 +238,15 @@ def load(module: Handle, values: dict[str, Tensor]) -> None:
 def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor]:
     """Every parameter random: matrices N(0, scale²/fan_in), vectors N(0, scale²); returns the values, to `load` elsewhere.
 
-    The values depend on the seed and on the names and shapes, and not on the order in which parameters were made.
+    The values depend on the seed and on the names and shapes, and not on the order in which parameters were made. What the module was
+    initialised with is not even asked: it would make every author's answers different, and no mistake could be recognised.
     """
     values = {}
-    for name, old in sorted(parameters(module).items()):
+    for name, (shape, dtype) in sorted(_asked_of(module, "shapes").items()):
         generator = torch.Generator().manual_seed(seed * 1009 + sum(map(ord, name)))
-        fan_in = old.shape[-1] if old.dim() > 1 else 1
-        drawn = torch.randn(old.shape, generator=generator, dtype=torch.float64) * scale / math.sqrt(fan_in)
-        values[name] = drawn.to(old.dtype)
+        fan_in = shape[-1] if len(shape) > 1 else 1
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale / math.sqrt(fan_in)
+        values[name] = drawn.to(dtype)
     load(module, values)
     return values
 

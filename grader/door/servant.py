@@ -116,6 +116,9 @@ class Servant:
     def do_parameters(self, module: Any) -> dict[str, torch.Tensor]:
         return dict(_module(module).named_parameters())
 
+    def do_shapes(self, module: Any) -> dict[str, list]:
+        return {name: [list(parameter.shape), parameter.dtype] for name, parameter in _module(module).named_parameters()}
+
     def do_state(self, module: Any) -> dict[str, torch.Tensor]:
         return dict(_module(module).state_dict())
 
@@ -192,7 +195,7 @@ class Servant:
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
         kind = "raised"
-        if isinstance(problem, NotImplementedError):
+        if isinstance(problem, NotImplementedError) and self._raised_by_a_chapter(problem):
             kind = "todo"
         where, message = None, _message(problem)
         if isinstance(problem, SyntaxError) and problem.filename:
@@ -205,6 +208,13 @@ class Servant:
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
+
+    def _raised_by_a_chapter(self, problem: BaseException) -> bool:
+        """A stub's own NotImplementedError, and not one that torch raises (a module without `forward`, say)."""
+        last = problem.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        return last is not None and last.tb_frame.f_code.co_filename in {source.filename for source in self.graft.sources.values()}
 
     def close(self) -> None:
         self.objects.clear()
