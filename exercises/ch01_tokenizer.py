@@ -91,7 +91,7 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 class BPETokenizer:
     """Byte-level BPE with the merges of `train_bpe`: pair -> new id, from 256, in the order learned.
 
-    `vocab_size` is 256 and the number of merges. decode(encode(text)) is text, whatever the text.
+    `vocab_size` is 256 plus the number of merges. decode(encode(text)) is text, whatever the text.
     """
 
     def __init__(self, merges: Mapping[Pair, int]) -> None:

@@ -233,8 +233,8 @@ def test_both_ends_are_merged_and_kept(learner):
     same(as_list(learner.merge_pair([1, 2, 5, 1, 2], (1, 2), 9)), [9, 5, 9], "pairs at both ends")
     same(as_list(learner.merge_pair([1, 2, 1], (1, 2), 9)), [9, 1], "half a pair at the end")
     same(as_list(learner.merge_pair([3, 1, 2, 7], (1, 2), 9)), [3, 9, 7], "ids at both ends")
-    apart = (int("300"), int("301"))  # equal to the ids in the list, and not the same objects
-    same(as_list(learner.merge_pair([300, 301, 7, 300, 301], apart, 302)), [302, 7, 302], "ids above the bytes")
+    apart = (int("5000"), int("5001"))  # equal to the ids in the list, and not the same objects
+    same(as_list(learner.merge_pair([5000, 5001, 7, 5000, 5001], apart, 5002)), [5002, 7, 5002], "ids above the bytes")
 
 
 @exercise("merge_pair")
