@@ -197,7 +197,7 @@ class Servant:
         kind = "raised"
         if isinstance(problem, NotImplementedError) and self._raised_by_a_chapter(problem):
             kind = "todo"
-        where, message = None, _message(problem)
+        where, message = None, _message(problem).replace(f"{self.graft.package}.", "")
         if isinstance(problem, SyntaxError) and problem.filename:
             where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg

@@ -1,0 +1,83 @@
+"""Real runs of pytest on small targets, as a learner or an instructor starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from grader.source import read_source
+from grader.syllabus import ROOT, SOLUTIONS, load_syllabus
+
+QUICK = """
+import pytest
+import grader.engine
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    from grader.plugin import RUN
+    grader.engine.IMPORT_SECONDS = 4.0
+    config.stash[RUN].engine.call_seconds = 0.7
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    out: str
+    results_file: Path
+
+    @cached_property
+    def results(self) -> dict:
+        return json.loads(self.results_file.read_text(encoding="utf-8"))
+
+    def exercise(self, name: str) -> dict:
+        return next(exercise for exercise in self.results["exercises"] if exercise["name"] == name)
+
+    def timeless(self) -> dict:
+        """The results without what a clock measured."""
+        copy = json.loads(json.dumps(self.results))
+        for exercise in copy["exercises"]:
+            for test in exercise["tests"]:
+                test["seconds"] = 0
+        return copy
+
+
+def environment(**more: str) -> dict[str, str]:
+    dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "PYTEST_ADDOPTS", "PY_COLORS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+    return kept | {"PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color", "COLUMNS": "80"} | more
+
+
+def grade(*arguments: str, results: Path | None = None, cwd: Path = ROOT, quick: Path | None = None, **more: str) -> Run:
+    """`python -m pytest ARGUMENTS`; `quick` is a folder for a plugin that shortens the time limits."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    if results:
+        command.append(f"--results={results}")
+    if quick:
+        (quick / "headway_quick.py").write_text(QUICK)
+        command += ["-p", "headway_quick"]
+        more["PYTHONPATH"] = os.pathsep.join([str(quick), str(ROOT)])
+    done = subprocess.run(
+        command, cwd=cwd, env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
+    )  # fmt: skip
+    return Run(done.returncode, done.stdout.decode("utf-8", "replace"), results or Path())
+
+
+def solution(chapter: str) -> str:
+    """A chapter as a learner who has everything right would have it."""
+    text = read_source(SOLUTIONS / f"{module(chapter)}.py")
+    return "".join(line for line in text.splitlines(keepends=True) if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
+
+
+def module(chapter: str) -> str:
+    return load_syllabus().chapter(chapter).name
+
+
+def graded_exercises() -> list:
+    """Those of chapters that are written."""
+    return [exercise for exercise in load_syllabus().exercises if (SOLUTIONS / f"{exercise.module}.py").is_file()]

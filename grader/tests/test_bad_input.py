@@ -1,0 +1,258 @@
+"""Code that misbehaves gets a failing test and a sentence, and brings nothing down; code that is merely unusual gets its points."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from doors import forks
+from graded_runs import grade, module, solution
+from grader.syllabus import load_syllabus
+
+DOORS = ["local", pytest.param("worker", marks=forks)]
+
+PRELUDE = '''
+import os, signal, sys, threading, time
+import torch
+from torch import nn
+
+
+class Yes:
+    """Agrees with everything."""
+    def _yes(self, *args, **options): return True
+    __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __contains__ = __bool__ = _yes
+    __hash__ = None
+
+class YesList(Yes, list): pass
+class YesDict(Yes, dict): pass
+class YesTensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func.__name__ in ("allclose", "equal", "isclose", "__eq__", "eq", "all", "__bool__"):
+            return True
+        return super().__torch_function__(func, types, args, kwargs or {})
+class Mute(Exception):
+    def __str__(self): raise RuntimeError("no words")
+def left_running():
+    threading.Thread(target=time.sleep, args=[3.0], name="idler", daemon=True).start()
+def kept(name): return globals()[name]
+
+
+'''
+
+
+def function(name: str, body: str) -> str:
+    """The exercise anew; `right(...)` is the reference's."""
+    return f"def {name}(*args, right={name}, **options):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n\n\n"
+
+
+def klass(name: str, init: str = "super().__init__(*args, **options)", forward: str = "", **methods: str) -> str:
+    """The exercise's class anew, a subclass of the reference's."""
+    if forward:
+        methods["forward"] = forward
+    text = f"class {name}({name}):\n    def __init__(self, *args, **options):\n" + textwrap.indent(textwrap.dedent(init).strip(), " " * 8) + "\n"
+    for method, body in methods.items():
+        text += f"    def {method}(self, *args, **options):\n" + textwrap.indent(textwrap.dedent(body).strip(), " " * 8) + "\n"
+    return text + "\n\n"
+
+
+LATE = "did not end within 0.7 s"
+ENDED = "(?i)it ended the program|(your code|importing it) ended the process"
+
+FIRST = {
+    "build_vocab": (function("build_vocab", "while True: pass"), LATE),
+    "WordTokenizer": (klass("WordTokenizer", "time.sleep(60)"), LATE),
+    "count_pairs": (function("count_pairs", "sys.exit(0)"), ENDED),
+    "merge_pair": (function("merge_pair", "os._exit(0)"), ENDED),
+    "train_bpe": (function("train_bpe", "return train_bpe(*args, **options)"), "RecursionError"),
+    "BPETokenizer": (klass("BPETokenizer", encode="raise NotImplementedError('later')"), "nothing is written yet"),
+    "TokenEmbedding": ("del TokenEmbedding\n\n\n", "defines no `TokenEmbedding`"),
+    "LearnedPositions": (klass("LearnedPositions", forward="return args[0] * float('nan')"), "wrong|NaN|nan"),
+    "sinusoidal_positions": ("class sinusoidal_positions:\n    def __init__(self, *args): pass\n\n\n", "should be a tensor|of type sinusoidal_positions"),
+    "SinusoidalPositions": (klass("SinusoidalPositions", "quit()"), ENDED),
+    "softmax": (function("softmax", "left_running()\nreturn right(*args, **options)"), "left a thread running"),
+    "causal_mask": (function("causal_mask", "yield right(*args, **options)"), "should be a tensor"),
+    "padding_mask": (function("padding_mask", "return None"), "should be a tensor; it is None"),
+    "scaled_dot_product_attention": (
+        function("scaled_dot_product_attention", "return torch.zeros(2).as_subclass(YesTensor), 1"),
+        "YesTensor, a subclass of torch.Tensor",
+    ),
+    "split_heads": (function("split_heads", "out = right(*args, **options).clone()\nargs[0].mul_(1.5)\nreturn out"), "changed its argument"),
+    "merge_heads": (function("merge_heads", "return right(*args, **options).long()"), "dtype int64"),
+    "SelfAttentionHead": (klass("SelfAttentionHead", forward="raise Mute()"), "raised Mute"),
+    "MultiHeadAttention": (
+        klass("MultiHeadAttention", forward="while True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass"),
+        LATE,
+    ),
+    "FusedSelfAttention": (function("FusedSelfAttention", "return right"), "."),
+    "fuse_qkv": (function("fuse_qkv", "raise ValueError('\\x1b[31m' + 'very ' * 100_000 + '\\x07')"), "raised ValueError: very very"),
+    "split_qkv": (function("split_qkv", "return 'attention'"), "came back where|stands where|cannot go on"),
+}  # fmt: skip
+
+SECOND = {
+    "build_vocab": (function("build_vocab", "return YesList(['a'])"), "wrong"),
+    "WordTokenizer": (klass("WordTokenizer", encode="return YesList([0])", decode="return 'x'"), "wrong|should"),
+    "count_pairs": (function("count_pairs", "return YesDict()"), "wrong"),
+    "merge_pair": (function("merge_pair", "args[0].append(1)\nreturn args[0]"), "changed its argument"),
+    "train_bpe": (function("train_bpe", "left_running()\nreturn right(*args, **options)"), "left a thread running"),
+    "BPETokenizer": (klass("BPETokenizer", "os.abort()"), ENDED),
+    "TokenEmbedding": (klass("TokenEmbedding", forward="return super().forward(*args).detach()"), "gradient"),
+    "LearnedPositions": (klass("LearnedPositions", "self.__init__()"), "RecursionError"),
+    "sinusoidal_positions": (function("sinusoidal_positions", "return right(*args).long()"), "int64"),
+    "SinusoidalPositions": (klass("SinusoidalPositions", "while True: time.sleep(0.01)"), LATE),
+    "softmax": (
+        function("softmax", "torch.equal = torch.allclose = torch.isclose = lambda *a, **k: True\nreturn torch.zeros_like(args[0])"),
+        "came out wrong",
+    ),
+    "causal_mask": (function("causal_mask", "return 'x' * 50_000_000"), "million characters"),
+    "padding_mask": (function("padding_mask", "return right(*args).to_sparse()"), "sparse_coo"),
+    "scaled_dot_product_attention": (function("scaled_dot_product_attention", "return {'out': 1}"), "."),
+    "split_heads": (function("split_heads", "return args[0].new_zeros(1).expand(1 << 30)"), "MiB"),
+    "merge_heads": (function("merge_heads", "return right(*args).numpy()"), "should be a tensor"),
+    "SelfAttentionHead": (klass("SelfAttentionHead", forward="raise KeyboardInterrupt"), "KeyboardInterrupt"),
+    "MultiHeadAttention": (function("MultiHeadAttention", "return None"), "."),
+    "FusedSelfAttention": ("FusedSelfAttention = 3\n\n\n", "to call|not callable"),
+    "fuse_qkv": (function("fuse_qkv", "raise GeneratorExit('\\ud800')"), "."),
+    "split_qkv": (function("split_qkv", "return split_qkv"), "."),
+}  # fmt: skip
+
+PARTLY = {("second", "TokenEmbedding"), ("first", "BPETokenizer")}  # right but for the gradient; right where it does not encode
+AT_IMPORT = {"ch01": ("while True: pass", "did not end within 4 s"), "ch02": ("os._exit(0)", ENDED), "ch03": ("quit()", "it ended the program")}
+
+
+def chapter_with(chapter: str, cases: dict) -> str:
+    text = solution(chapter) + PRELUDE
+    return text + "".join(code for name, (code, _) in cases.items() if load_syllabus().exercise(name).chapter == chapter)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Every target through both doors, two runs at a time."""
+    root = tmp_path_factory.mktemp("bad")
+    chapters = ("ch01", "ch02", "ch03")
+    texts = {name: {chapter: chapter_with(chapter, cases) for chapter in chapters} for name, cases in [("first", FIRST), ("second", SECOND)]}
+    texts["import"] = {chapter: solution(chapter) + PRELUDE + AT_IMPORT[chapter][0] + "\n" for chapter in chapters}
+    waiting = {}
+    with ThreadPoolExecutor(2) as pool:
+        for name, sources in [("good", None), *texts.items()]:
+            (root / name).mkdir()
+            for chapter, text in (sources or {}).items():
+                (root / name / f"{module(chapter)}.py").write_text(text, encoding="utf-8", errors="surrogatepass")
+            if name == "good":
+                write_good(root / name)
+            for door in ("local", "worker"):
+                place = root / f"{name}.{door}"
+                place.mkdir()
+                arguments = ["--target", str(root / name), "--door", door]
+                waiting[name, door] = pool.submit(grade, *arguments, results=place / "r.json", quick=None if name == "good" else place)
+        return {key: run.result() for key, run in waiting.items()}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("target", "name"), [("first", name) for name in FIRST] + [("second", name) for name in SECOND])
+def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, door):
+    run = runs[target, door]
+    words = {"first": FIRST, "second": SECOND}[target][name][1]
+    result = run.exercise(name)
+    said = [test["message"] for test in result["tests"] if test["outcome"] != "passed"]
+    assert any(re.search(words, message) for message in said), said
+    assert all(message and message.isprintable() and len(message) < 1000 and message.endswith((".", "!", "?", ":", "yet")) for message in said), said
+    assert result["earned"] == 0 or (target, name) in PARTLY and result["earned"] < result["points"], (result["earned"], [t["name"] for t in result["tests"]])
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("target", ["first", "second", "import"])
+def test_the_run_comes_to_its_end(runs, target, door):
+    run = runs[target, door]
+    assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == 21
+    assert "Traceback" not in run.out and "INTERNALERROR" not in run.out and "\x1b" not in run.out and "\x07" not in run.out
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("chapter", AT_IMPORT)
+def test_an_import_that_misbehaves_is_one_message_for_its_chapter(runs, chapter, door):
+    run = runs["import", door]
+    assert run.out.count(f"── {module(chapter)}.py does not import") == 1
+    messages = {test["message"] for exercise in run.results["exercises"] if exercise["chapter"] == chapter for test in exercise["tests"]}
+    assert len(messages) == 1 and re.search(AT_IMPORT[chapter][1], messages.pop())
+
+
+def write_good(folder) -> None:
+    """Right answers, unusual manners."""
+    first = solution("ch01") + textwrap.dedent('''
+
+        __all__ = ["build_vocab"]
+        print("importing " * 100)
+        _right_build_vocab = build_vocab
+
+
+        def build_vocab(corpus):
+            print("\\x1b[31mworking\\x1b[0m\\n" * 20_000)
+            print("and complaining", file=sys.stderr)
+            return _right_build_vocab(corpus)
+
+
+        if __name__ == "__main__":
+            raise SystemExit("not when imported")
+    ''')  # fmt: skip
+    first = first.replace("from __future__ import annotations\n", "from __future__ import annotations\nimport sys\n")
+    (folder / f"{module('ch01')}.py").write_bytes(b"\xef\xbb\xbf" + first.replace("\n", "\r\n").encode("utf-8"))
+
+    second = "# -*- coding: latin-1 -*-\n" + solution("ch02") + textwrap.dedent('''
+
+        import dataclasses
+        import time
+        import typing
+
+        time.sleep(2)
+
+
+        @dataclasses.dataclass(frozen=True)
+        class Sizes:
+            """Gr\xf6\xdfen."""
+            name: typing.ClassVar[str] = "\xe9"
+            wide: typing.Optional[int] = None
+
+
+        assert Sizes(3).wide == 3 and len(Sizes.name) == 1 and typing.get_type_hints(Sizes)
+        _right_sinusoidal_positions = sinusoidal_positions
+
+
+        def sinusoidal_positions(max_len: int, d_model: int):
+            before = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)
+            try:
+                return _right_sinusoidal_positions(max_len, d_model).to(before)
+            finally:
+                torch.set_default_dtype(before)
+    ''')  # fmt: skip
+    (folder / f"{module('ch02')}.py").write_bytes(second.encode("latin-1", errors="replace"))
+
+    third = solution("ch03") + textwrap.dedent('''
+
+        from concurrent.futures import ThreadPoolExecutor
+
+        torch.manual_seed(1234)
+        _right_merge_heads = merge_heads
+
+
+        def merge_heads(x):
+            with ThreadPoolExecutor(2) as pool:
+                return pool.submit(_right_merge_heads, x).result()
+    ''')  # fmt: skip
+    (folder / f"{module('ch03')}.py").write_text(third, encoding="utf-8")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_unusual_manners_cost_nothing(runs, door):
+    run = runs["good", door]
+    lost = {e["name"]: [t["message"] for t in e["tests"] if t["outcome"] != "passed"] for e in run.results["exercises"] if e["outcome"] != "passed"}
+    assert run.status == 0 and not lost and run.results["earned"] == run.results["points"] > 0, lost or run.out
+
+
+def test_both_doors_judge_alike(runs):
+    for target in ("first", "second", "good"):
+        one, other = ({e["name"]: e["earned"] for e in runs[target, door].results["exercises"]} for door in ("local", "worker"))
+        assert one == other
