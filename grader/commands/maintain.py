@@ -11,6 +11,7 @@ def write_stubs_command() -> int:
     """Write the stubs nobody has worked on, and the lessons' pictures; 1 where one could not be made."""
     read_course()
     from grader.pictures import write_lesson_pictures
+
     outcomes = write_stubs()
     for outcome in outcomes:
         if outcome.state == "failed":

@@ -1,6 +1,8 @@
 """Fixtures for tests that run commands."""
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
@@ -20,7 +22,7 @@ def template(tmp_path_factory):
     shutil.copytree(EXERCISES / "pictures", root / "exercises" / "pictures")
     for name in ("pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root)
-    Kit(root).run("stubs")
+    subprocess.run([sys.executable, "-c", "from grader.stubs import write_stubs; write_stubs()"], cwd=root, env=Kit(root).environment(), check=True)
     return root
 
 
