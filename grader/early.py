@@ -7,6 +7,7 @@ and never sees the kit's settings. This small module (an entry point, so it is a
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
-    """Where --target misled pytest about its root, run again with the root said plainly."""
-    if config.option.target is None or config.pluginmanager.has_plugin("grader.plugin"):
-        return None
-    arguments = _joined(list(config.invocation_params.args))
-    named = config.args_source is not pytest.Config.ArgsSource.ARGS
-    return pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *([str(ROOT / "tests")] if named else [])])
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """Where --target misled pytest about its root, run again with the root said plainly, before anything found there is used."""
+    known = early_config.known_args_namespace
+    if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin"):
+        arguments = _joined(list(early_config.invocation_params.args))
+        tests = [] if known.file_or_dir else [str(ROOT / "tests")]
+        raise SystemExit(pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests]))
+    return (yield)
 
 
 def _joined(arguments: list[str]) -> list[str]:

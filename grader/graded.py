@@ -8,7 +8,7 @@ from _pytest.outcomes import Failed
 
 from . import comparing, progress
 from .diagnosis import diagnose
-from .door.errors import ChapterBroken, FarSideDied, OutOfTime, Todo
+from .door.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
 from .engine import Engine
 from .explaining import Failure, failure
 from .forbids import forbidden_calls, reference_imports
@@ -60,7 +60,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = "nothing is written yet"
         elif outcome != "passed":
-            words = failure(problem, promise, self.engine.last_call(), comparing.current, printed)
+            words = failure(problem, promise, self.engine.last_call(), comparing.current, readable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = words

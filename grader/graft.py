@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, ModuleType
 
+OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
+
 _numbers = itertools.count(1)
 
 
@@ -37,6 +39,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname, path=None, target=None):
         if fullname == self.package:
             return importlib.util.spec_from_loader(fullname, self, is_package=True)
+        if fullname.partition(".")[0] in OFF_LIMITS:
+            raise ModuleNotFoundError(f"{fullname} holds the answers, and cannot be imported while code is graded", name=fullname)
         package, _, name = fullname.rpartition(".")
         if package != self.package:
             return None

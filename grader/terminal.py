@@ -56,7 +56,8 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
         else:
             page.wrapped(f"{name}: {_failures(result)[0].message if _failures(result) else result.forbidden[0]}", indent=2)
     _points(page, run)
-    for exercise in run.news[:3]:
+    alone = [r.exercise for r in run.results.values() if len(run.results) == 1 and r.outcome == "passed" and run.engine.target.is_own_folder]
+    for exercise in run.news[:3] or alone:
         page.blank()
         page.wrapped(f"{exercise.name} works. {exercise.why}", green=True)
         page.wrapped(exercise.unlocks)

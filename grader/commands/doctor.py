@@ -22,7 +22,7 @@ from grader.source import SourceProblem, parse, read_source
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from rich.text import Text
 
-NEEDED = ("torch", "numpy", "pytest", "pytest-check", "pytest-timeout", "hypothesis", "rich", "typer", "watchfiles")
+NEEDED = ("torch", "pytest", "pytest-check", "pytest-timeout", "hypothesis", "rich", "typer", "watchfiles")
 
 
 @dataclass(frozen=True)

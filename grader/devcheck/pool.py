@@ -44,6 +44,7 @@ def try_all(jobs: list[Job], fresh: bool = False, processes: int | None = None) 
 
 def _run(jobs: list[Job], processes: int) -> Iterator[tuple[Job, list[Tried]]]:
     context = multiprocessing.get_context("spawn")
+    os.environ["PYTHONHASHSEED"] = "0"  # as the workers have it: what a set's order does is then the same on both sides
     at_work: dict = {}
     started = []
     try:

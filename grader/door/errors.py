@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import builtins
+import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,11 @@ def mirrored(type_name: str) -> type[LearnerError]:
     if type_name not in _MIRRORED:
         return LearnerError
     return type(type_name, (LearnerError, getattr(builtins, type_name)), {"__str__": Exception.__str__})
+
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
+
+
+def readable(text: Any, length: int) -> str:
+    """The learner's words, cut, and without what would command a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]

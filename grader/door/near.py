@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .errors import ChapterBroken, FarSideDied, LearnerError, RuleBroken, Todo, Where, mirrored
+from .errors import ChapterBroken, FarSideDied, LearnerError, RuleBroken, Todo, Where, mirrored, readable
 from .values import CannotCross, pack, unpack
 
 
@@ -94,22 +93,14 @@ def _asked_by_tools(name: str) -> bool:
     return name.startswith(("__", "hypothesis_internal")) or name in ("execute_example", "setup_example", "teardown_example")
 
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
-
-
-def _readable(text: Any, length: int) -> str:
-    """Words from the far side, cut, and without what would command a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
-
-
 def _exception(error: dict) -> BaseException:
-    kind, type_name, message = error["kind"], _readable(error["type"], 80), _readable(error["message"], 600)
+    kind, type_name, message = error["kind"], readable(error["type"], 80), readable(error["message"], 600)
     if kind == "todo":
         return Todo()
     where = None
     if error["where"]:
         file, line, code = error["where"]
-        where = Where(_readable(file, 100), int(line), _readable(code, 160))
+        where = Where(readable(file, 100), int(line), readable(code, 160))
     return RuleBroken(type_name, message, where) if kind == "rule" else mirrored(type_name)(type_name, message, where)
 
 

@@ -112,7 +112,8 @@ def _python(module: str, argument: str) -> list[str]:
 
 def _environment() -> dict[str, str]:
     kit = Path(__file__).resolve().parents[2]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))}
+    path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
 
 
 def _kill_group(pid: int) -> None:

@@ -12,8 +12,11 @@ import signal
 import socket
 import sys
 import time
+import warnings
 
 os.environ["OMP_NUM_THREADS"] = "1"
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch  # noqa: E402
 
