@@ -1,0 +1,282 @@
+"""pytest as learners and instructors run it: real runs on small targets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from doors import forks
+from graded_runs import environment, grade, graded_exercises, module, solution
+from grader.source import replace_definition
+from grader.syllabus import ROOT, UnknownName, load_syllabus
+from grader.target import NoTarget, resolve
+from kit_copy import posix
+
+SCHEMA = json.loads((ROOT / "grader" / "results.schema.json").read_text(encoding="utf-8"))
+WRONG_SOFTMAX = '''import os
+
+
+def softmax(x, dim=-1):
+    print("\\x1b[31mlooking at", x.shape)
+    if "SEEN" in os.environ:
+        with open(os.environ["SEEN"], "a") as file:
+            print(float(x.sum()), file=file)
+    return torch.exp(x - x.amax(dim, keepdim=True))
+'''
+CRASHING_SPLIT = '''def split_heads(x, n_heads):
+    return x.reshape(-1, "heads")  # here
+'''
+OTHER_PROJECT = {"conftest.py": "raise RuntimeError('not yours')\n", "pytest.ini": "[pytest]\naddopts = --no-such-option\npython_files = *.py\n"}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """Outside the kit: chapter 1 is no Python, chapter 2 right, chapter 3 wrong in two places. And a project of its own around it."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "my work"
+    folder.mkdir()
+    third = replace_definition(replace_definition(solution("ch03"), "softmax", WRONG_SOFTMAX), "split_heads", CRASHING_SPLIT)
+    texts = {"ch01": solution("ch01") + "\n\ndef f(:\n    pass\n", "ch02": solution("ch02"), "ch03": third}
+    for chapter, text in texts.items():
+        (folder / f"{module(chapter)}.py").write_text(text, encoding="utf-8")
+    for name, text in OTHER_PROJECT.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole_target(tmp_path_factory):
+    """Chapter 2 leans on the learner's own chapter 1, which breaks."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / f"{module('ch01')}.py").write_text("raise ValueError('my first chapter')\n")
+    lean = "import torch\n" + f"from .{module('ch01')} import build_vocab\n"
+    (folder / f"{module('ch02')}.py").write_text(solution("ch02").replace("import torch\n", lean, 1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(target, whole_target, template, tmp_path_factory):
+    """Every run of this file, two at a time."""
+    place = tmp_path_factory.mktemp("results")
+    elsewhere = tmp_path_factory.mktemp("cwd")
+    here, some = f"--target={target}", ["--exercise", "softmax", "--exercise", "causal_mask"]
+    kit = {"cwd": template, "PYTHONPATH": str(template)}
+    asked = {
+        "fresh": ([], kit),
+        "all": (["--target", str(target)], {"cwd": elsewhere}),
+        "again": (["--target", "."], {"cwd": target}),
+        "worker": ([here, "--door", "worker"], {}),
+        "some": ([here, *some], {"SEEN": str(place / "seen 0")}),
+        "other seed": ([here, *some, "--seed", "5"], {"FORCE_COLOR": "1", "SEEN": str(place / "seen 5")}),
+        "chapter": ([here, "--chapter", "ch02"], {}),
+        "grafted": ([f"--target={whole_target}", "--exercise", "TokenEmbedding"], {}),
+        "whole": ([f"--target={whole_target}", "--exercise", "TokenEmbedding", "--whole"], {}),
+        "no exercise": (["--exercise", "sofmax"], {}),
+        "no target": (["--target", str(elsewhere / "nowhere")], {}),
+    }
+    if not sys.platform.startswith("linux"):
+        asked.pop("worker")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = {name: pool.submit(grade, *arguments, results=place / f"{name}.json", **more) for name, (arguments, more) in asked.items()}
+        return {name: run.result() for name, run in waiting.items()}
+
+
+# ---- nothing written yet
+
+
+def test_fresh_stubs_are_no_failure(runs, template):
+    run = runs["fresh"]
+    assert run.status == 0 and run.results["earned"] == 0
+    assert {test["outcome"] for exercise in run.results["exercises"] for test in exercise["tests"]} == {"todo"}
+    assert [exercise["name"] for exercise in run.results["exercises"]] == [exercise.name for exercise in graded_exercises()]
+    assert re.search(r"= \d+ todo in ", run.out) and "Traceback" not in run.out and "FAILED" not in run.out
+    assert "Nothing is done yet, and nothing is wrong" in run.out
+    assert f"testing your exercises in {template / 'exercises'}" in run.out.replace("\n", "")
+    first = load_syllabus().exercises[0].name
+    assert re.search(rf"Next: write {first} in exercises/\w+\.py, line \d+\n +headway check {first}", run.out)
+    assert not (template / "exercises" / "progress.txt").exists()
+
+
+# ---- whose code, and which of it
+
+
+def test_the_header_says_whose_code_is_tested(runs, target):
+    text = "".join(line.strip() for line in runs["all"].out.splitlines())
+    assert "headway: testing the code in" in text and str(target).replace(" ", "") in text.replace(" ", "")
+    assert runs["all"].results["target"] == str(target.resolve()) == runs["again"].results["target"]
+
+
+def test_a_project_around_the_target_is_not_used(runs):
+    for name in ("all", "again"):
+        assert runs[name].status == 1 and "not yours" not in runs[name].out and "no-such-option" not in runs[name].out
+        assert f"rootdir: {ROOT}" in runs[name].out
+
+
+def test_one_broken_chapter_is_one_message(runs, target):
+    run = runs["all"]
+    line = (target / f"{module('ch01')}.py").read_text().split("def f(:")[0].count("\n") + 1
+    assert run.out.count(f"── {module('ch01')}.py does not import") == 1 and f"{module('ch01')}.py, line {line}" in run.out
+    first = [e for e in run.results["exercises"] if e["chapter"] == "ch01"]
+    assert {e["outcome"] for e in first} == {"error"} and all(e["earned"] == 0 for e in first)
+    assert len({test["message"] for e in first for test in e["tests"]}) == 1
+    second = [e for e in run.results["exercises"] if e["chapter"] == "ch02"]
+    assert {e["outcome"] for e in second} == {"passed"} and all(e["earned"] == e["points"] for e in second)
+
+
+def test_points_are_told_by_exercise(runs):
+    run = runs["all"]
+    for exercise in run.results["exercises"]:
+        if exercise["chapter"] != "ch01":
+            assert re.search(rf"^  {exercise['name']} +{exercise['earned']:g}/{exercise['points']:g} ", run.out, re.M)
+    assert abs(sum(e["earned"] for e in run.results["exercises"]) - run.results["earned"]) < 0.01
+    assert re.search(rf"^together +{run.results['earned']:g}/{run.results['points']:g}$", run.out, re.M)
+    assert 0 < run.exercise("causal_mask")["earned"] and run.exercise("split_heads")["earned"] == 0
+
+
+def test_chapter_and_exercise_choose(runs):
+    assert {e["chapter"] for e in runs["chapter"].results["exercises"]} == {"ch02"} and runs["chapter"].status == 0
+    assert [e["name"] for e in runs["some"].results["exercises"]] == ["softmax", "causal_mask"]
+
+
+def test_whole_takes_earlier_chapters_from_the_target(runs):
+    assert runs["grafted"].status == 0 and runs["grafted"].results["earned"] == runs["grafted"].results["points"]
+    assert runs["whole"].status == 1 and "ValueError: my first chapter" in runs["whole"].out and "(--whole)" in runs["whole"].out
+    assert runs["whole"].exercise("TokenEmbedding")["outcome"] == "error"
+
+
+@pytest.mark.parametrize(("name", "words"), [("no exercise", "did you mean softmax"), ("no target", "--target: there is no folder")])
+def test_a_wrong_word_is_one_sentence(runs, name, words):
+    run = runs[name]
+    lines = [line for line in run.out.splitlines() if line.strip()]
+    assert run.status == 4 and len(lines) == 1 and lines[0].startswith("ERROR: ") and words in lines[0]
+    assert not run.results_file.exists()
+
+
+def test_other_wrong_words(target, tmp_path):
+    with pytest.raises(NoTarget, match="holds none of the chapters"):
+        resolve(str(tmp_path))
+    with pytest.raises(NoTarget, match="give the folder it is in"):
+        resolve(str(target / f"{module('ch01')}.py"))
+    with pytest.raises(UnknownName, match="did you mean ch03"):
+        load_syllabus().chapter("ch33")
+
+
+# ---- what a failure says
+
+
+def test_a_failure_has_no_frames_and_fits(runs):
+    for name in ("all", "some", "whole"):
+        out = runs[name].out
+        body = out.partition("collected ")[2]
+        assert not re.search(r"Traceback|site-packages|hypothesis|grader/|\bdef test_|>>>|^E  ", body, re.M), body
+        assert max(map(len, body.splitlines())) <= 80
+
+
+def test_a_failure_tells_promise_example_and_place(runs):
+    text = runs["all"].out
+    block = text.split("── softmax ")[1].split("\n──")[0]
+    for label in ("promised", "called", "problem", "got", "expected", "that is", "printed"):
+        assert re.search(rf"^  {label} ", block, re.M), block
+    assert "headway hint softmax" in block and "looking at" in block
+    place = text.split("── split_heads ")[1].split("\n──")[0]
+    assert re.search(r'at +ch03_attention.py, line \d+:\s+return x.reshape\(-1, "heads"\)', place), place
+    assert "TypeError" in place
+
+
+def test_no_colour_but_on_a_terminal(runs):
+    assert all("\x1b" not in run.out for name, run in runs.items() if name != "other seed")
+    assert "\x1b[31m" in runs["other seed"].out and "\x1b[31mlooking" not in runs["other seed"].out
+
+
+@posix
+@pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_has_colours_unless_told_not_to(target, more, coloured):
+    pexpect = pytest.importorskip("pexpect")
+    command = ["-m", "pytest", f"--target={target}", "--exercise", "causal_mask", "--exercise", "merge_heads"]
+    out, status = pexpect.run(
+        " ".join([sys.executable, *command]) if " " not in str(target) else f"{sys.executable} -m pytest '--target={target}' --exercise merge_heads",
+        env=environment(**more), cwd=str(ROOT), withexitstatus=True, timeout=120,
+    )  # fmt: skip
+    assert status == 0 and ("\x1b[" in out.decode()) == coloured
+
+
+# ---- results
+
+
+def test_results_fit_the_schema(runs):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator
+    validator.check_schema(SCHEMA)
+    written = [run for run in runs.values() if run.results_file.exists()]
+    assert len(written) >= 8
+    for run in written:
+        validator(SCHEMA).validate(run.results)
+
+
+def test_every_field_is_described():
+    def fields(node):
+        for name, value in node.get("properties", {}).items():
+            yield name, value
+        for value in [*node.get("$defs", {}).values()]:
+            yield from fields(value)
+
+    assert not [name for name, value in fields(SCHEMA) if len(value.get("description", "")) < 10]
+
+
+def test_a_diagnosis_is_in_the_results(runs):
+    diagnosis = runs["all"].exercise("softmax")["diagnosis"]
+    if diagnosis is not None:
+        assert diagnosis["says"].split()[0] in runs["all"].out
+    assert runs["all"].exercise("causal_mask")["diagnosis"] is None
+
+
+def test_the_same_seed_gives_the_same_results(runs):
+    assert runs["all"].timeless() == runs["again"].timeless()
+
+
+def test_another_seed_gives_other_examples(runs):
+    one, other = runs["some"], runs["other seed"]
+    assert (one.results["seed"], other.results["seed"]) == (0, 5)
+    seen = [set((one.results_file.parent / f"seen {seed}").read_text().split()) for seed in (0, 5)]
+    assert len(seen[0]) > 5 and len(seen[0] & seen[1]) < len(seen[0]) / 2
+    assert [e["outcome"] for e in one.results["exercises"]] == [e["outcome"] for e in other.results["exercises"]]
+
+
+def test_a_part_is_judged_as_in_the_whole(runs):
+    whole = {e["name"]: e for e in runs["all"].timeless()["exercises"]}
+    for exercise in runs["some"].timeless()["exercises"]:
+        assert exercise == whole[exercise["name"]]
+
+
+@forks
+def test_both_doors_give_equal_results(runs):
+    one, other = runs["all"].timeless(), runs["worker"].timeless()
+    assert (one.pop("door"), other.pop("door")) == ("local", "worker")
+    assert one == other
+
+
+@posix
+def test_results_are_written_whole_or_not_at_all(target, tmp_path):
+    """A disk that is full in the middle: the old file stays as it is, nothing lies about, and the run says so."""
+    old = tmp_path / "r.json"
+    old.write_text("old")
+    code = "import resource, signal, sys, pytest; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))"
+    command = [sys.executable, "-B", "-c", f"{code}; sys.exit(pytest.main(sys.argv[1:]))", f"--target={target}", "--exercise", "merge_heads"]
+    command += ["-p", "no:cacheprovider", f"--results={old}"]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, encoding="utf-8")
+    assert old.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]
+    assert done.returncode == 4 and "was not written" in " ".join(done.stdout.split()) and "Traceback" not in done.stdout + done.stderr
+    assert "5/5" in done.stdout, "the points are told all the same"
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path):
+    run = grade("--exercise", "softmax", results=tmp_path / "no" / "such" / "r.json")
+    assert run.status == 4 and "--results: there is no folder" in run.out and "collected" not in run.out
+    assert len([line for line in run.out.splitlines() if line.strip()]) == 1
+    assert not (tmp_path / "no").exists()
+
+
