@@ -1,0 +1,61 @@
+"""A package put together from several authors' chapters."""
+
+import pytest
+from grader.graft import ChapterSource, Graft
+
+ONE = ChapterSource("ch01_one", "def double(x):\n    return 2 * x\n", "somewhere/ch01_one.py")
+TWO = ChapterSource("ch02_two", "from .ch01_one import double\n\ndef quadruple(x):\n    return double(double(x))\n", "elsewhere/ch02_two.py")
+
+
+@pytest.fixture
+def graft():
+    made = []
+
+    def make(*sources):
+        made.append(Graft(list(sources)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_chapter_finds_its_neighbour_whoever_wrote_it(graft):
+    assert graft(ONE, TWO).module("ch02_two").quadruple(3) == 12
+    tripled = ChapterSource("ch01_one", "def double(x):\n    return 3 * x\n", "mine/ch01_one.py")
+    assert graft(tripled, TWO).module("ch02_two").quadruple(3) == 27
+
+
+def test_two_packages_share_nothing(graft):
+    first, second = graft(ONE), graft(ONE)
+    first.module("ch01_one").double = None
+    assert second.module("ch01_one").double(1) == 2
+
+
+def test_a_later_chapter_is_not_there_and_the_message_says_what_is(graft):
+    early = ChapterSource("ch01_one", "from .ch02_two import quadruple\n", "mine/ch01_one.py")
+    with pytest.raises(ModuleNotFoundError, match="no chapter ch02_two .* may build on ch01_one"):
+        graft(early).module("ch01_one")
+
+
+@pytest.mark.parametrize("name", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies"])
+def test_the_answers_cannot_be_imported(graft, name):
+    peeking = ChapterSource("ch01_one", f"import importlib\nimportlib.import_module('{name}')\n", "mine/ch01_one.py")
+    with pytest.raises(ModuleNotFoundError, match="holds the answers"):
+        graft(peeking).module("ch01_one")
+
+
+def test_a_failed_import_fails_again_and_leaves_nothing(graft):
+    broken = graft(ChapterSource("ch01_one", "1 / 0\n", "mine/ch01_one.py"))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            broken.module("ch01_one")
+
+
+def test_a_closed_package_is_gone(graft):
+    import sys
+
+    package = graft(ONE)
+    package.module("ch01_one")
+    package.close()
+    assert not [name for name in sys.modules if name.startswith(package.package)]
