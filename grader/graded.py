@@ -97,7 +97,7 @@ class GradedRun:
     def _keep_progress(self) -> None:
         if not self.engine.target.is_own_folder or self.engine.whole:
             return
-        whole = [result for result in self.results.values() if not result.partial]
+        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a typing error undoes nothing
         before = progress.load()
         self.news = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
         trouble = progress.record({r.exercise.name: r.earned for r in whole})

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from . import progress
+from . import course, progress
 from .door.errors import ChapterBroken
 from .explaining import Failure
 from .results import ExerciseResult, TestResult
@@ -137,27 +137,21 @@ def _word(result: ExerciseResult) -> str:
 
 
 def _next_step(run: GradedRun) -> list[str]:
-    """The first exercise that is not passed: where it is, and the command that checks it."""
-    target = run.engine.target
-    record = progress.load() if target.is_own_folder else {}
-    for exercise in load_syllabus().exercises:
-        result = run.results.get(exercise.name)
-        if result is None and (not target.is_own_folder or run.names or run.chapters) and exercise.name not in record:
-            continue
-        passed = result.outcome == "passed" if result else record.get(exercise.name) is not None and record[exercise.name].passed
-        if passed:
-            continue
-        if result and result.exercise.module in run.broken:
-            words = run.broken[exercise.module]
-            return [f"Next: repair {words.where.split(':  ')[0] or exercise.module + '.py'}"]
-        verb = "write" if result is None or result.outcome == "todo" else "mend"
-        command = f"      headway check {exercise.name}" if target.is_own_folder else f"      pytest --target {target.label} --exercise {exercise.name}"
-        return [f"Next: {verb} {exercise.name} in {_place(run, exercise)}", command]
-    if target.is_own_folder and not (run.names or run.chapters):
-        return ["Everything is done. Try it as one program: pytest --whole"]
-    if all(result.outcome == "passed" for result in run.results.values()):
-        return ["All of it passes." + (" `headway next` tells what comes after." if target.is_own_folder else "")]
-    return []
+    """What to do now: repair what does not import, mend what fails, write what comes next; where it is, and the command that checks it."""
+    own = run.engine.target.is_own_folder
+    for module, words in run.broken.items():
+        return [f"Next: repair {words.where.split(':  ')[0] or module + '.py'}"]
+    failing = next((result.exercise for result in run.results.values() if _failures(result) or result.forbidden), None)
+    if failing is None and own:
+        step = course.next_step()
+        if step is None:
+            return ["Everything is done. Try it as one program: pytest --whole"]
+        return [f"Next: write {step.exercise.name} in {step.place}", f"      {step.command}"]
+    undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
+    if undone is None:
+        return ["All of it passes."]
+    command = f"headway check {undone.name}" if own else f"pytest --target {run.engine.target.label} --exercise {undone.name}"
+    return [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {command}"]
 
 
 def _place(run: GradedRun, exercise: Exercise) -> str:
@@ -167,7 +161,7 @@ def _place(run: GradedRun, exercise: Exercise) -> str:
         segment = find_definition(target.source(exercise.module).text, exercise.name)
     except (SourceProblem, ChapterBroken):
         return name
-    return f"{name}, line {segment.line}" if segment else name
+    return f"{name}:{segment.line}" if segment else name
 
 
 class _Page:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..graft import ChapterSource
-from .errors import ChapterBroken, OutOfTime
+from .errors import ChapterBroken, FarSideDied, OutOfTime
 from .servant import Servant
 
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
@@ -51,6 +51,10 @@ class Local:
         try:
             with _no_way_out(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files):
                 return self.servant.answer(op, tree, buffers)
+        except FarSideDied as problem:
+            if op == "load":
+                raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
+            raise
         except OutOfTime:
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
@@ -74,10 +78,10 @@ def _set_chance(state: tuple[torch.Tensor, tuple]) -> None:
 
 @contextlib.contextmanager
 def _no_way_out() -> Iterator[None]:
-    """While the learner's code runs, ending the process is an exception like sys.exit()."""
+    """While the learner's code runs, ending the process ends the test, as it does where the process is another."""
 
-    def refuse(*_: Any) -> None:
-        raise SystemExit("os._exit()")
+    def refuse(status: Any = 134) -> None:
+        raise FarSideDied(f"your code ended the process it ran in: it exited with status {status}")
 
     originals = os._exit, os.abort
     os._exit = os.abort = refuse

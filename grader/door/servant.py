@@ -17,7 +17,7 @@ import torch
 
 from ..graft import ChapterSource, Graft
 from . import shortcuts
-from .errors import OutOfTime
+from .errors import FarSideDied, OutOfTime
 from .gradients import gradients
 from .values import CannotCross, pack, unpack
 
@@ -56,7 +56,7 @@ class Servant:
             return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
         except _Refused as problem:
             return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
-        except OutOfTime:
+        except (OutOfTime, FarSideDied):
             raise
         except BaseException as problem:
             return {"error": self.describe(problem)}, []

@@ -14,6 +14,7 @@ from grader.door.near import Handle, Implementation, buffers, gradients, load, p
 from grader.door.worker import Nursery
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit_copy import posix
 
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
@@ -379,6 +380,27 @@ def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words)
     finally:
         door.far.close()
         nursery.close()
+
+
+def test_in_process_an_import_ends_in_time_too():
+    door = doors_of("local", Nursery(), "while True:\n    try:\n        f()\n    except BaseException:\n        pass\n", import_seconds=0.3)
+    with pytest.raises(ChapterBroken, match="importing it did not end within 0.3 s") as caught:
+        door.begin(0)
+    assert caught.value.timed_out
+    door.far.close()
+
+
+@posix
+def test_control_c_ends_the_run_whatever_the_code_catches():
+    text = "import os, signal\ndef f():\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        while True: pass\n    except BaseException:\n"
+    door = doors_of("local", Nursery(), text + "        return 1\ndef g():\n    raise KeyboardInterrupt\n")
+    door.begin(0)
+    with pytest.raises(LearnerError) as caught:
+        Implementation(door).g()
+    assert caught.value.type_name == "KeyboardInterrupt"
+    with pytest.raises(KeyboardInterrupt):
+        Implementation(door).f()
+    door.far.close()
 
 
 @pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])

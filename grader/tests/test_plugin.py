@@ -18,18 +18,18 @@ from grader.target import NoTarget, resolve
 from kit_copy import posix
 
 SCHEMA = json.loads((ROOT / "grader" / "results.schema.json").read_text(encoding="utf-8"))
-WRONG_SOFTMAX = '''import os
-
-
-def softmax(x, dim=-1):
+WRONG_SOFTMAX = '''def softmax(x, dim=-1):
     print("\\x1b[31mlooking at", x.shape)
-    if "SEEN" in os.environ:
-        with open(os.environ["SEEN"], "a") as file:
-            print(float(x.sum()), file=file)
     return torch.exp(x - x.amax(dim, keepdim=True))
 '''
 CRASHING_SPLIT = '''def split_heads(x, n_heads):
     return x.reshape(-1, "heads")  # here
+'''
+WATCHED_MERGE = '''def merge_heads(x):
+    if "SEEN" in os.environ:
+        with open(os.environ["SEEN"], "a") as file:
+            print(float(x.sum()), file=file)
+    return x.transpose(1, 2).flatten(2)
 '''
 OTHER_PROJECT = {"conftest.py": "raise RuntimeError('not yours')\n", "pytest.ini": "[pytest]\naddopts = --no-such-option\npython_files = *.py\n"}
 
@@ -40,6 +40,7 @@ def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("elsewhere") / "my work"
     folder.mkdir()
     third = replace_definition(replace_definition(solution("ch03"), "softmax", WRONG_SOFTMAX), "split_heads", CRASHING_SPLIT)
+    third = replace_definition(third, "merge_heads", WATCHED_MERGE).replace("import math\n", "import math\nimport os\n", 1)
     texts = {"ch01": solution("ch01") + "\n\ndef f(:\n    pass\n", "ch02": solution("ch02"), "ch03": third}
     for chapter, text in texts.items():
         (folder / f"{module(chapter)}.py").write_text(text, encoding="utf-8")
@@ -63,12 +64,12 @@ def runs(target, whole_target, template, tmp_path_factory):
     """Every run of this file, two at a time."""
     place = tmp_path_factory.mktemp("results")
     elsewhere = tmp_path_factory.mktemp("cwd")
-    here, some = f"--target={target}", ["--exercise", "softmax", "--exercise", "causal_mask"]
+    here, some = f"--target={target}", ["--exercise", "softmax", "--exercise", "causal_mask", "--exercise", "merge_heads"]
     kit = {"cwd": template, "PYTHONPATH": str(template)}
     asked = {
         "fresh": ([], kit),
         "all": (["--target", str(target)], {"cwd": elsewhere}),
-        "again": (["--target", "."], {"cwd": target}),
+        "again": (["--target", ".", "--chapter", "ch03"], {"cwd": target}),
         "worker": ([here, "--door", "worker"], {}),
         "some": ([here, *some], {"SEEN": str(place / "seen 0")}),
         "other seed": ([here, *some, "--seed", "5"], {"FORCE_COLOR": "1", "SEEN": str(place / "seen 5")}),
@@ -139,7 +140,7 @@ def test_points_are_told_by_exercise(runs):
 
 def test_chapter_and_exercise_choose(runs):
     assert {e["chapter"] for e in runs["chapter"].results["exercises"]} == {"ch02"} and runs["chapter"].status == 0
-    assert [e["name"] for e in runs["some"].results["exercises"]] == ["softmax", "causal_mask"]
+    assert [e["name"] for e in runs["some"].results["exercises"]] == ["softmax", "causal_mask", "merge_heads"]
 
 
 def test_whole_takes_earlier_chapters_from_the_target(runs):
@@ -235,14 +236,16 @@ def test_a_diagnosis_is_in_the_results(runs):
 
 
 def test_the_same_seed_gives_the_same_results(runs):
-    assert runs["all"].timeless() == runs["again"].timeless()
+    whole, again = runs["all"].timeless(), runs["again"].timeless()
+    assert [e for e in whole["exercises"] if e["chapter"] == "ch03"] == again["exercises"]
+    assert [whole[key] for key in ("version", "target", "seed", "door")] == [again[key] for key in ("version", "target", "seed", "door")]
 
 
 def test_another_seed_gives_other_examples(runs):
     one, other = runs["some"], runs["other seed"]
     assert (one.results["seed"], other.results["seed"]) == (0, 5)
     seen = [set((one.results_file.parent / f"seen {seed}").read_text().split()) for seed in (0, 5)]
-    assert len(seen[0]) > 5 and len(seen[0] & seen[1]) < len(seen[0]) / 2
+    assert len(seen[0]) > 10 and len(seen[0] & seen[1]) < len(seen[0]) / 2
     assert [e["outcome"] for e in one.results["exercises"]] == [e["outcome"] for e in other.results["exercises"]]
 
 
