@@ -188,6 +188,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
     run.conclude()
+    if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, and the points are not given
     option = session.config.option
     if option.results and not option.collectonly:
         try:
