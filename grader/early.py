@@ -2,6 +2,8 @@
 
 `pytest --target /elsewhere` is read by pytest, which does not know the option yet, as a folder of tests: it takes that for its root
 and never sees the kit's settings. This small module (an entry point, so it is always there) notices and runs again from the kit's root.
+
+PYTEST_DONT_REWRITE: nothing is asserted here, and pytest would warn, the second time, that it came too late to rewrite it.
 """
 
 from __future__ import annotations
