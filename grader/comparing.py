@@ -125,7 +125,8 @@ def refuses(
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{_start(what)} should be a tensor; it is {_a(got)}", got, expected, compared=True)
+        missing = " (is a `return` missing?)" if got is None else ""
+        raise Mismatch(f"{_start(what)} should be a tensor; it is {_a(got)}{missing}", got, expected, compared=True)
     if got.shape != expected.shape:
         sentence = f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
         raise Mismatch(sentence, got, expected, compared=True)

@@ -7,6 +7,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .comparing import Example, Mismatch
@@ -14,6 +15,9 @@ from .door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, Ru
 from .door.near import Call
 from .numbers import first_difference, show
 from .relations import explain
+
+ROOM = 67  # columns left beside a label
+TALL = 12  # lines of one value, beyond which it is described and not shown
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,25 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
     got = expected = difference = ""
     if first.compared:
-        got, expected = show(first.got), show(first.expected)
+        got, expected = _shown(first.got), _shown(first.expected)
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
         explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
-        if first.got.shape == first.expected.shape and first.got.numel() > 1:
+        comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
+        if first.got.shape == first.expected.shape and first.got.numel() > 1 and comparable:
             difference = first_difference(first.got, first.expected, first.tol)
+    if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
+        common["called"] = common["called"][:1]
     return Failure(
         message=_sentence(message), got=got, expected=expected, difference=difference, explanation=" ".join(explanation), **common
     )
+
+
+def _shown(value: Any) -> str:
+    """A value beside its label: whole where that is short."""
+    text = show(value, width=ROOM)
+    return text if text.count("\n") < TALL else show(value, limit=0, width=ROOM)
 
 
 def _name(call: Call | None) -> str:
@@ -92,7 +105,8 @@ def _called(call: Call | None) -> list[str]:
 def _argument(name: str, value: Any, below: list[str]) -> str:
     if isinstance(value, Tensor):
         if 0 < value.numel() <= 24:
-            below.append(f"{name} =\n{textwrap.indent(show(value), '  ')}" if "\n" in show(value) else f"{name} = {show(value)}")
+            text = show(value, width=ROOM - 2)
+            below.append(f"{name} =\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{name} = {text}")
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
     text = show(value)
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
@@ -101,5 +115,6 @@ def _argument(name: str, value: Any, below: list[str]) -> str:
 def _sentence(text: str, capital: bool = True) -> str:
     """One line with a full stop; a capital in front unless it begins with a name."""
     text = re.sub(r"\s+", " ", text).strip()
-    start = text[:1].upper() if capital else text[:1]
+    named = any(mark in text.split(" ")[0] for mark in "_.([`")
+    start = text[:1].upper() if capital and not named else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")

@@ -17,10 +17,10 @@ LINES = 20  # containers stop after about so many lines
 CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def show(value: object, limit: int = LIMIT) -> str:
-    """A value as text, no line wider than 76 columns; tensors of up to `limit` values are shown whole."""
+def show(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
+    """A value as text, no line wider than `width` columns; tensors of up to `limit` values are shown whole."""
     try:
-        return "\n".join(_lines(value, limit, WIDTH, 0))
+        return "\n".join(_lines(value, limit, width, 0))
     except Exception as problem:  # a container may be anybody's class
         return f"<{type(value).__name__} that cannot be shown: {type(problem).__name__}>"
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line
+ALSO = 4  # further failed tests of an exercise that are named
 COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}
 
 
@@ -77,13 +78,16 @@ def _exercise(page: _Page, result: ExerciseResult, verbose: bool) -> None:
     if result.diagnosis:
         page.wrapped(result.diagnosis.says, red=True)
         page.wrapped(result.diagnosis.hint)
+    if failures and (result.forbidden or result.diagnosis):
         page.blank()
     for number, test in enumerate(failures):
         if number == 0 or verbose:
             page.line(f"{test.outcome.upper()}  {test.name.partition('[')[0]}", red=True)
             page.failure(test.details)
-        else:
+        elif number <= ALSO or len(failures) == ALSO + 2:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
+    if not verbose and len(failures) > ALSO + 2:
+        page.line(f"  and {len(failures) - ALSO - 1} more")
     page.blank()
     page.line(f"For a hint: headway hint {result.exercise.name}")
 
@@ -212,7 +216,7 @@ class _Page:
         if words.expected:
             self.labelled("expected", words.expected)
         if words.difference:
-            self.labelled("differs", words.difference)
+            self.labelled("differs", words.difference.removeprefix("first differs "))
         if words.explanation:
             self.labelled("that is", words.explanation, bold=True)
         if words.printed.strip():

@@ -32,10 +32,14 @@ def counted(pair: Pair) -> str:
     if got.numel() < 6 or not bool(right.any()) or bool(right.all()):
         return ""
     if bool(more.any()) and not bool(fewer.any()):
-        return f"Every True is in place, but {int(more.sum())} more stand where False should, the first at {more.nonzero()[0].tolist()}."
+        return f"Every True is in place, but {int(more.sum())} more {_stand(more)} where False should, the first at {more.nonzero()[0].tolist()}."
     if bool(fewer.any()) and not bool(more.any()) and bool(got.any()):
-        return f"Every False is in place, but {int(fewer.sum())} more stand where True should, the first at {fewer.nonzero()[0].tolist()}."
+        return f"Every False is in place, but {int(fewer.sum())} more {_stand(fewer)} where True should, the first at {fewer.nonzero()[0].tolist()}."
     return ""
+
+
+def _stand(places: Tensor) -> str:
+    return "stands" if int(places.sum()) == 1 else "stand"
 
 
 def _triangles(got: Tensor, right: Tensor) -> str:

@@ -160,6 +160,8 @@ def _axis_length(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...]
         return []
     axis = differing[0]
     first = f"Axis {axis} has size {has[axis]}, where it should have size {wants[axis]}."
+    if wants[axis] == 1 and _equal(got, expected.expand(has), tol):
+        return [first, f"Along it the right values are repeated {has[axis]} times."]
     short, long, names = (has, wants, "missing") if has[axis] < wants[axis] else (wants, has, "too many")
     small, large = (got, expected) if names == "missing" else (expected, got)
     less = long[axis] - short[axis]
