@@ -39,9 +39,11 @@ def new_example() -> None:
     current.mismatches.clear()
 
 
-def sizes(**named: int) -> None:
-    """Name the sizes of this example: shown to the learner as `B=2 T=3`."""
+def sizes(**named: int | None) -> None:
+    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None takes a name back that this example does not use."""
     current.sizes.update(named)
+    for name in [name for name, size in named.items() if size is None]:
+        del current.sizes[name]
 
 
 class Mismatch(AssertionError):

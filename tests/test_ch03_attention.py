@@ -36,7 +36,7 @@ def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
 
 
 @exercise("softmax", weight=2)
-@given(n=distinct("B", "T", "V"), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
+@given(n=distinct("B", "T", "V", least=1), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
 def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed):
     """The slices that sum to 1 lie along `dim`, whichever axis that is."""
     x = tensor(seed, n.B, n.T, n.V, scale=2.0)
@@ -177,6 +177,7 @@ def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
 def qkv(seed, n, scale=1.6, lead=2):
     """Queries, keys and values with `lead` axes in front, scores sharp enough to matter."""
     front = (n.B, n.H)[:lead]
+    sizes(**{axis: None for axis in ("B", "H")[lead:]})
     return (
         tensor(seed, *front, n.Tq, n.d, scale=scale),
         tensor(seed + 1, *front, n.Tk, n.d, scale=scale),
@@ -184,7 +185,7 @@ def qkv(seed, n, scale=1.6, lead=2):
     )
 
 
-attention_sizes = distinct("B", "H", "Tk", "d", "d_v", Tq=(3, 9))
+attention_sizes = distinct("Tk", "d", "d_v", B=(1, 3), H=(1, 4), Tq=(3, 9))
 
 
 def both(result):
@@ -266,13 +267,28 @@ def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
     close(after[:, :, :t], before[:, :, :t], f"the output before position {t}, once that token has changed,")
 
 
-@exercise("scaled_dot_product_attention", weight=2)
-@given(n=attention_sizes, shape=st.sampled_from(["Tq Tk", "H Tq Tk", "B H Tq Tk"]), masked=st.booleans(), seed=seeds)
-def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, masked, seed):
-    """`bias` is added to the scores after they are scaled, with a mask or without one."""
+def a_bias(seed, n, shape):
+    return tensor(seed + 3, *[getattr(n, axis) for axis in shape.split()], scale=2.0)
+
+
+bias_shapes = st.sampled_from(["Tq Tk", "H Tq Tk", "B H Tq Tk"])
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@given(n=attention_sizes, shape=bias_shapes, seed=seeds)
+def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, seed):
+    """`bias` is added to the scores after they are scaled."""
     q, k, v = qkv(seed, n, scale=1.2)
-    bias = tensor(seed + 3, *[getattr(n, axis) for axis in shape.split()], scale=2.0)
-    mask = some(seed, n.B, 1, n.Tq, n.Tk) if masked else None
+    bias = a_bias(seed, n, shape)
+    same_attention(learner.scaled_dot_product_attention(q, k, v, bias=bias), reference.scaled_dot_product_attention(q, k, v, bias=bias))
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@given(n=attention_sizes, shape=bias_shapes, seed=seeds)
+def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
+    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are left out."""
+    q, k, v = qkv(seed, n, scale=1.2)
+    bias, mask = a_bias(seed, n, shape), some(seed, n.B, 1, n.Tq, n.Tk)
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
     same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
 
@@ -340,11 +356,19 @@ def test_attention_keeps_the_dtype(learner, reference, n, seed):
 # ---- split_heads and merge_heads
 
 
+def numbered(*shape):
+    """0, 1, 2, ... in this shape: where a number went can be read off."""
+    return torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape)
+
+
+head_shapes = distinct("B", "H", "T", "d_head", least=1)
+
+
 @exercise("split_heads", weight=3)
-@given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
-def test_head_h_gets_its_own_block_of_features(learner, reference, n, seed):
+@given(n=head_shapes)
+def test_head_h_gets_its_own_block_of_features(learner, reference, n):
     """Head h holds the features from h * d_head up to (h + 1) * d_head, for every position."""
-    x = tensor(seed, n.B, n.T, n.H * n.d_head)
+    x = numbered(n.B, n.T, n.H * n.d_head)
     close(learner.split_heads(x, n.H), reference.split_heads(x, n.H), "the tensor of heads")
 
 
@@ -380,10 +404,10 @@ def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
 
 
 @exercise("merge_heads", weight=3)
-@given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
-def test_heads_stand_side_by_side_at_each_position(learner, reference, n, seed):
+@given(n=head_shapes)
+def test_heads_stand_side_by_side_at_each_position(learner, reference, n):
     """Position t gets the features of head 0 at t, then those of head 1 at t, and so on."""
-    x = tensor(seed, n.B, n.H, n.T, n.d_head)
+    x = numbered(n.B, n.H, n.T, n.d_head)
     close(learner.merge_heads(x), reference.merge_heads(x), "the merged tensor")
 
 
@@ -417,13 +441,13 @@ def two_heads(learner, reference, n, seed):
     return mine, ours
 
 
-head_sizes = distinct("B", "T", "d_model", "d_head")
+head_sizes = distinct("T", "d_model", "d_head", B=(1, 3))
 
 
 @exercise("SelfAttentionHead", weight=3)
 @given(n=head_sizes, seed=seeds)
 def test_one_head_attends_to_the_whole_sequence(learner, reference, n, seed):
-    """With the same weights the head gives each position what ours does: it attends to every position, before and after."""
+    """Every position attends to every position, those before it and those after; with the same weights the output is that of the formula."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     close(mine(x), ours(x), "the output")
