@@ -185,7 +185,7 @@ def qkv(seed, n, scale=1.6, lead=2):
     )
 
 
-attention_sizes = distinct("Tk", "d", "d_v", B=(1, 3), H=(1, 4), Tq=(3, 9))
+attention_sizes = distinct("B", "H", "Tq", "Tk", "d", "d_v", B=(1, 3), H=(1, 4), Tq=(3, 9))
 
 
 def both(result):
@@ -441,7 +441,7 @@ def two_heads(learner, reference, n, seed):
     return mine, ours
 
 
-head_sizes = distinct("T", "d_model", "d_head", B=(1, 3))
+head_sizes = distinct("B", "T", "d_model", "d_head", B=(1, 3))
 
 
 @exercise("SelfAttentionHead", weight=3)
