@@ -16,6 +16,8 @@ from torch import Tensor
 
 from .door.errors import LearnerError
 
+_equal = torch.equal  # as it was before any learner's code ran
+
 
 @dataclass
 class Example:
@@ -122,7 +124,13 @@ def refuses(
             said = f'"{problem.message}"' if problem.message else "nothing"
             raise Mismatch(f"{because}: the {problem.type_name} should name {' and '.join(missing)}; it says {said}") from None
         return
-    raise Mismatch(f"{because}: it should raise {names}, and returned {_a(result)}")
+    raise Mismatch(f"{because}: it should raise {names}, and returned {_short(result)}")
+
+
+def _short(value: Any) -> str:
+    """A value itself where it is plain and short, else as a noun."""
+    plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
+    return repr(value) if plain else _a(value)
 
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
@@ -152,9 +160,9 @@ def _agree(got: Tensor, expected: Tensor, tol: float) -> bool:
     if got.numel() == 0:
         return True
     if not expected.is_floating_point():
-        return bool(torch.equal(got, expected))
+        return bool(_equal(got, expected))
     finite = expected.isfinite()
-    if not torch.equal(got.isfinite(), finite) or not torch.equal(got[~finite].nan_to_num(), expected[~finite].nan_to_num()):
+    if not _equal(got.isfinite(), finite) or not _equal(got[~finite].nan_to_num(), expected[~finite].nan_to_num()):
         return False
     got, expected = got[finite].double(), expected[finite].double()
     if got.numel() == 0:

@@ -15,6 +15,7 @@ from .door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, Ru
 from .door.near import Call
 from .numbers import first_difference, show
 from .relations import explain
+from .sequences import explain_plain
 
 ROOM = 67  # columns left beside a label
 TALL = 12  # lines of one value, beyond which it is described and not shown
@@ -73,6 +74,8 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
         comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
         if first.got.shape == first.expected.shape and first.got.numel() > 1 and comparable:
             difference = first_difference(first.got, first.expected, first.tol)
+    elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
+        explanation = explain_plain(first.got, first.expected)
     if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
         common["called"] = common["called"][:1]
     return Failure(
