@@ -111,7 +111,7 @@ class Engine:
         reference.begin(self.example_seed)
         door = self.door(exercise.chapter)
         try:
-            door.begin(self.example_seed, exercise.forbids)
+            door.begin(self.example_seed, exercise.forbids, exercise.gradient)
         except ChapterBroken as problem:
             self._broken[exercise.chapter] = problem
             raise

@@ -29,6 +29,7 @@ class Exercise:
     unlocks: str
     hints: tuple[str, ...]
     forbids: tuple[str, ...]  # the chapter's and its own
+    gradient: bool = False  # must every floating answer carry gradient back to what it was made of?
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def _chapter(entry: dict) -> Chapter:
             unlocks=item["unlocks"],
             hints=tuple(item["hints"]),
             forbids=shared + tuple(item.get("forbids", ())),
+            gradient=item.get("gradient", False),
         )
         for item in entry.get("exercise", ())
     )

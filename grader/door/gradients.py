@@ -33,6 +33,31 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     }
 
 
+def is_of(package: str, target: Any) -> bool:
+    """Was this function, module or method written in a chapter of the package?"""
+    owner = getattr(target, "__self__", target)
+    return any(str(getattr(thing, "__module__", "")).startswith(package + ".") for thing in (target, owner, type(owner)))
+
+
+def attached(values: Any) -> Any:
+    """The same arguments, so made that what is computed from a floating tensor shows it."""
+    if isinstance(values, dict):
+        return {name: attached(value) for name, value in values.items()}
+    if isinstance(values, tuple | list):
+        return type(values)(attached(value) for value in values)
+    return values.detach().requires_grad_(True).clone() if _floats(values) and torch.is_grad_enabled() else values
+
+
+def is_cut_off(target: Any, args: tuple, options: dict, result: Any) -> bool:
+    """Does a floating answer depend on nothing, though there was something to depend on?"""
+    first = result[0] if isinstance(result, tuple | list) and result else result
+    if not _floats(first) or first.requires_grad:
+        return False
+    module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
+    sources = [*args, *options.values(), *(module.parameters() if isinstance(module, nn.Module) else ())]
+    return any(_floats(source) and source.requires_grad for source in sources)
+
+
 def _floats(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 

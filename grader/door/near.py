@@ -56,13 +56,13 @@ class Door:
         self.last_call: Call | None = None
         self.loaded = False
 
-    def begin(self, seed: int, forbidden: tuple[str, ...] = ()) -> None:
+    def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
         """A new example: handles of the last are void, chance starts anew, the log is empty."""
         self.log, self.last_call = [], None
-        self.ask("begin", seed, list(forbidden))
+        self.ask("begin", seed, list(forbidden), differentiable)
         if not self.loaded:
             self._load()
-            self.ask("begin", seed, list(forbidden))
+            self.ask("begin", seed, list(forbidden), differentiable)
         self.log = []
 
     def _load(self) -> None:

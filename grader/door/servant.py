@@ -18,7 +18,7 @@ import torch
 from ..graft import ChapterSource, Graft
 from . import shortcuts
 from .errors import FarSideDied, OutOfTime
-from .gradients import gradients
+from .gradients import attached, gradients, is_cut_off, is_of
 from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
@@ -40,6 +40,7 @@ class Servant:
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.forbidden: tuple[str, ...] = ()
+        self.differentiable = False  # must gradient flow back from every answer of the learner's?
         self.shortcuts: set[str] = set()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
@@ -63,11 +64,11 @@ class Servant:
 
     # ---- what can be asked
 
-    def do_begin(self, seed: int, forbidden: list[str]) -> None:
+    def do_begin(self, seed: int, forbidden: list[str], differentiable: bool = False) -> None:
         """A new example: nothing of the last one remains, and chance begins at the same place."""
         self.objects.clear()
         self.numbers.clear()
-        self.forbidden = tuple(forbidden)
+        self.forbidden, self.differentiable = tuple(forbidden), differentiable
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, at 5 ms
@@ -155,9 +156,14 @@ class Servant:
         if not callable(target):
             raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
         before = _threads()
+        flowing = self.differentiable and is_of(self.graft.package, target)
+        if flowing:
+            args, options = attached(args), attached(options)
         with self._watching():
             result = target(*args, **options)
         self._no_thread_left(before, "the call")
+        if flowing and is_cut_off(target, args, options, result):
+            raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
         again = pack([target, args, options], self.keep)
         if again[1] != original[1] or repr(again[0]) != repr(original[0]):
             which = _changed(self, args, options, original)

@@ -9,7 +9,7 @@ import threading
 import pytest
 import torch
 from doors import FILENAME, KINDS, QUICK_KINDS, TOY, alike, doors_of
-from grader.door.errors import ChapterBroken, LearnerError, OutOfTime, RuleBroken, Todo
+from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
 from grader.door.near import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from grader.door.worker import Nursery
 from hypothesis import given, settings
@@ -421,7 +421,7 @@ def test_in_process_too_a_call_ends_in_time(how):
 def test_in_process_the_process_cannot_be_ended(how):
     door = doors_of("local", Nursery())
     door.begin(0)
-    with pytest.raises(LearnerError, match="it ended the program"):
+    with pytest.raises(FarSideDied, match="your code ended the process"):
         Implementation(door).die(how)
     door.far.close()
 
