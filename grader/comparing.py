@@ -43,9 +43,10 @@ def new_example() -> None:
 
 def sizes(**named: int | None) -> None:
     """Name the sizes of this example: shown to the learner as `B=2 T=3`. None takes a name back that this example does not use."""
-    current.sizes.update(named)
-    for name in [name for name, size in named.items() if size is None]:
-        del current.sizes[name]
+    for name, size in named.items():
+        current.sizes.pop(name, None)  # the latest stand last, in the order given
+        if size is not None:
+            current.sizes[name] = size
 
 
 class Mismatch(AssertionError):
@@ -194,7 +195,7 @@ def _whole_number(value: Any) -> Any:
 def _start(what: str) -> str:
     """What is talked of, at the start of a sentence: a capital, unless it is a name as in code."""
     first = what.split(" ")[0]
-    return what if any(mark in first for mark in "_.([`") else what[:1].upper() + what[1:]
+    return what if any(mark in first for mark in "_.([`") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
 
 
 def _name(dtype: torch.dtype) -> str:

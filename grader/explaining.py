@@ -76,6 +76,8 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
             difference = first_difference(first.got, first.expected, first.tol)
     elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
         explanation = explain_plain(first.got, first.expected)
+    if explanation and isinstance(first.got, Tensor) and got.startswith("[") and first.got.numel() <= 24:
+        difference = ""  # it can be seen
     if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
         common["called"] = common["called"][:1]
     return Failure(
@@ -102,7 +104,8 @@ def _called(call: Call | None) -> list[str]:
         parts.append(_argument(f"argument {position + 1}", value, below))
     for name, value in call.options.items():
         parts.append(f"{name}=" + _argument(name, value, below))
-    return [f"{call.what}({', '.join(parts)})", *below]
+    shown = below if sum(text.count("\n") + 1 for text in below) <= TALL else []
+    return [f"{call.what}({', '.join(parts)})", *shown]
 
 
 def _argument(name: str, value: Any, below: list[str]) -> str:
@@ -118,6 +121,7 @@ def _argument(name: str, value: Any, below: list[str]) -> str:
 def _sentence(text: str, capital: bool = True) -> str:
     """One line with a full stop; a capital in front unless it begins with a name."""
     text = re.sub(r"\s+", " ", text).strip()
-    named = any(mark in text.split(" ")[0] for mark in "_.([`")
+    first = text.split(" ")[0]
+    named = any(mark in first for mark in "_.([`") or (len(first) == 1 and first != "a")
     start = text[:1].upper() if capital and not named else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")
