@@ -107,7 +107,7 @@ def test_an_id_is_a_position_in_the_vocabulary(learner, vocab, data):
     """The id of a word is its position in vocab, counted from 0, in whatever order vocab stands."""
     ids = data.draw(st.lists(st.integers(0, len(vocab) - 1), min_size=3, max_size=8))
     tokenizer = learner.WordTokenizer(vocab)
-    same(as_list(tokenizer.encode(" ".join(vocab[i] for i in ids))), ids, "the ids")
+    same(as_list(tokenizer.encode(" ".join(vocab[i] for i in ids))), ids, f"the ids with vocab {vocab}")
 
 
 @exercise("WordTokenizer", weight=2)
@@ -116,7 +116,7 @@ def test_decoding_gives_the_words_with_one_space_between(learner, vocab, data):
     """decode joins the words of the ids, repeated ones too, with one space between them."""
     ids = data.draw(st.lists(st.integers(0, len(vocab) - 1), min_size=3, max_size=8))
     tokenizer = learner.WordTokenizer(vocab)
-    same(tokenizer.decode(ids), " ".join(vocab[i] for i in ids), "the text")
+    same(tokenizer.decode(ids), " ".join(vocab[i] for i in ids), f"the text with vocab {vocab}")
 
 
 @exercise("WordTokenizer")
@@ -140,8 +140,8 @@ def test_an_unknown_word_is_named(learner):
     """Without unk, a word that is not in vocab raises a KeyError that names it, lower-cased."""
     tokenizer = learner.WordTokenizer(["sat", "the", "cat"])
     same(as_list(tokenizer.encode("the cat sat")), [1, 2, 0], "the ids of known words")
-    refuses(lambda: tokenizer.encode("the Zebra sat"), naming=("zebra",), errors=(KeyError,))
-    refuses(lambda: tokenizer.encode("Okapi"), naming=("okapi",), errors=(KeyError,))
+    refuses(lambda: tokenizer.encode("the Zebra sat"), naming=("zebra",), errors=(KeyError,), because="'zebra' is not in the vocabulary")
+    refuses(lambda: tokenizer.encode("Okapi"), naming=("okapi",), errors=(KeyError,), because="'okapi' is not in the vocabulary")
 
 
 @exercise("WordTokenizer", weight=2)
@@ -161,8 +161,8 @@ def test_any_entry_can_be_unk(learner):
     """unk is the entry that was named, whatever its name is, and one that vocab does not have is a ValueError."""
     tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
     same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
-    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"))
-    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="<unk>").encode("star comet sun"))
+    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"), because="unk 'other' is not in the vocabulary")
+    refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="<unk>").encode("star comet sun"), because="unk '<unk>' is not in the vocabulary")
 
 
 @exercise("WordTokenizer")
