@@ -70,14 +70,14 @@ def _list(got: list, expected: list) -> list[str]:
     if said:
         return said
     if Counter(got) == Counter(expected):
-        order = "from last to first" if got == expected[::-1] else "in another order"
+        order = "from last to first" if got == expected[::-1] and len(got) > 2 else "in another order"
         return [f"The items are right; they stand {order}."]
     for shorter, longer, verb in ((got, expected, "is missing"), (expected, got, "is too many")):
         at = _one_out(shorter, longer)
         if at is not None:
             return [f"One item {verb}: {longer[at]!r}, {_place(at, len(longer))}; the others are right."]
     if len(set(got)) < len(got) and list(dict.fromkeys(got)) == expected:
-        return ["With each item kept once it would be right."]
+        return ["The right items in the right order, but some of them more than once."]
     if len(got) < len(expected) and got == expected[: len(got)]:
         return [f"It stops after {_count(len(got), 'item')} of {len(expected)}; up to there it is right."]
     if len(got) > len(expected) and got[: len(expected)] == expected:
@@ -133,6 +133,8 @@ def _mapping(got: dict, expected: dict) -> list[str]:
     numbers = all(type(got[key]) is int and type(expected[key]) is int for key in expected)
     if numbers and len(expected) > 1 and len({got[key] - expected[key] for key in expected}) == 1:
         return [f"The keys are right; every value is {_by(got[wrong[0]] - expected[wrong[0]])}."]
+    if len(expected) == 1:
+        return [f"The key is right; its value is {_by(got[wrong[0]] - expected[wrong[0]]) if numbers else 'wrong'}."]
     of = f"{len(wrong)} of {_count(len(expected), 'value')}"
     first = f"at {wrong[0]!r} it is {_by(got[wrong[0]] - expected[wrong[0]])}" if numbers else f"the first at {wrong[0]!r}"
     return [f"The keys are right; {of} {'is' if len(wrong) == 1 else 'are'} wrong: {first}."]
@@ -156,6 +158,8 @@ def _text(got: str, expected: str) -> list[str]:
         return [f"It stops after {_count(at, 'character')} of {len(expected)}; up to there it is right."]
     if at == len(expected):
         return [f"It begins right and goes on too long: {len(got)} characters for {len(expected)}."]
+    if at == 0:
+        return []  # it can be seen
     return [f"It first differs at character {at}: {got[at : at + 8]!r}, where {expected[at : at + 8]!r} should stand."]
 
 
