@@ -136,7 +136,9 @@ def _short(value: Any) -> str:
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
     if not isinstance(got, Tensor):
-        missing = " (is a `return` missing?)" if got is None else ""
+        missing = ""
+        if got is None:
+            missing = ": nothing flows back there" if "gradient" in what.lower() else " (is a `return` missing?)"
         raise Mismatch(f"{_start(what)} should be a tensor; it is {_a(got)}{missing}", got, expected, compared=True)
     if got.shape != expected.shape:
         sentence = f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"

@@ -111,7 +111,7 @@ SECOND = {
     "padding_mask": (function("padding_mask", "return right(*args).to_sparse()"), "sparse_coo"),
     "scaled_dot_product_attention": (function("scaled_dot_product_attention", "return {'out': 1}"), "."),
     "split_heads": (function("split_heads", "return args[0].new_zeros(1).expand(1 << 30)"), "MiB"),
-    "merge_heads": (function("merge_heads", "return right(*args).numpy()"), "should be a tensor"),
+    "merge_heads": (function("merge_heads", "return right(*args).detach().numpy()"), "should be a tensor"),
     "SelfAttentionHead": (klass("SelfAttentionHead", forward="raise KeyboardInterrupt"), "KeyboardInterrupt"),
     "MultiHeadAttention": (function("MultiHeadAttention", "return None"), "."),
     "FusedSelfAttention": ("FusedSelfAttention = 3\n\n\n", "to call|not callable"),
@@ -119,7 +119,7 @@ SECOND = {
     "split_qkv": (function("split_qkv", "return split_qkv"), "."),
 }  # fmt: skip
 
-PARTLY = {("second", "TokenEmbedding"), ("first", "BPETokenizer")}  # right but for the gradient; right where it does not encode
+PARTLY = {("first", "BPETokenizer"), ("second", "TokenEmbedding")}  # right where it does not encode; begins with a good table
 AT_IMPORT = {"ch01": ("while True: pass", "did not end within 4 s"), "ch02": ("os._exit(0)", ENDED), "ch03": ("quit()", "it ended the program")}
 
 
