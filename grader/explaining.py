@@ -41,6 +41,10 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
     """The words for whatever ended the test."""
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
+    if isinstance(problem, OutOfTime | FarSideDied):
+        return Failure(message=_sentence(str(problem)), **common)
+    if isinstance(problem, ChapterBroken):
+        return Failure(promise="", message=_sentence(problem.message), where=str(problem.where or ""))
     if isinstance(problem, Mismatch) or example.mismatches:
         mismatches = example.mismatches or [problem]
         return _mismatch(mismatches, call, common)
@@ -48,11 +52,8 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        return Failure(message=_sentence(f"{_name(call)} raised {problem.type_name}: {problem.message}", capital=False), where=str(problem.where or ""), **common)
-    if isinstance(problem, OutOfTime | FarSideDied):
-        return Failure(message=_sentence(str(problem)), **common)
-    if isinstance(problem, ChapterBroken):
-        return Failure(promise="", message=_sentence(problem.message), where=str(problem.where or ""))
+        said = f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
+        return Failure(message=_sentence(f"{_name(call)} raised {said}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
     if isinstance(problem, AssertionError) and str(problem):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,8 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
         if name in waiting:
             page.wrapped(f"{name} fails too, and it calls {waiting[name]}: mend that first.", indent=2)
         else:
-            page.wrapped(f"{name}: {_failures(result)[0].message if _failures(result) else result.forbidden[0]}", indent=2)
+            words = _failures(result)[0].message if _failures(result) else result.forbidden[0]
+            page.wrapped(words if words.startswith(name) else f"{name}: {words}", indent=2)
     _points(page, run)
     for exercise in run.news[:3]:
         page.blank()
@@ -154,7 +156,7 @@ def _next_step(run: GradedRun) -> list[str]:
     undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
     if undone is None:
         return ["All of it passes."]
-    command = f"headway check {undone.name}" if own else f"pytest --target {run.engine.target.label} --exercise {undone.name}"
+    command = f"headway check {undone.name}" if own else f"pytest --target {shlex.quote(run.engine.target.label)} --exercise {undone.name}"
     return [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {command}"]
 
 
