@@ -40,5 +40,4 @@ def token_ids(seed: int, *shape: int, vocab: int, least: int = 0) -> Tensor:
     return torch.randint(least, vocab, shape, generator=generator)
 
 
-words = st.text(alphabet="abcdeéñü", min_size=1, max_size=4)
 texts = st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=12)
