@@ -39,7 +39,6 @@ class GradedRun:
     engine: Engine
     chapters: set[str]  # asked for; empty means all
     names: set[str]
-    only_graded: bool = False
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
@@ -54,7 +53,7 @@ class GradedRun:
         self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
     ) -> TestResult:
         """One test has ended."""
-        found = self.engine.end_test(outcome == "passed", timed_out=outcome == "timeout")
+        found = self.engine.end_test(outcome)
         self.shortcuts.setdefault(exercise.name, set()).update(found)
         result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
         if outcome == "todo":

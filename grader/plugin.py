@@ -90,9 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """A session of graded tests only is told in our words; one with the kit's own tests keeps pytest's tracebacks."""
-    run = session.config.stash[RUN]
-    run.only_graded = bool(session.items) and all(item.get_closest_marker("exercise") for item in session.items)
-    if run.only_graded:
+    if session.items and all(item.get_closest_marker("exercise") for item in session.items):
         session.config.option.tbstyle = "no"
 
 

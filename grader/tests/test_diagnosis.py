@@ -113,7 +113,7 @@ def test_an_engine_keeps_what_was_asked_in_the_last_example():
     for ids in ([1, 2], [1, 2, 1, 2]):
         engine.begin_example()
         assert learner.count_pairs(ids)
-    engine.end_test(passed=True)
+    engine.end_test("passed")
     (record,) = engine.records["count_pairs"]
     assert [asked.op for asked in record.log] == ["get", "call"]
     engine.close()
