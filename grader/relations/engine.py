@@ -54,7 +54,7 @@ def _values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
     near = close_by(pair)
     if near:
         return [near, *_one(where(pair))]
-    whole = flat(pair) or from_inputs(pair, inputs) or computed(pair, inputs) or moved(pair) or shifted(pair)
+    whole = flat(pair) or from_inputs(pair, inputs) or moved(pair) or shifted(pair) or computed(pair, inputs)
     if whole:
         return [whole]
     total, zero = sums(pair), zeros(pair)
