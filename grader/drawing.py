@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 
 from torch import Tensor
 
-from .files import write_whole
+from .svg import FAINT, INK, MONO, box, card, write
 
 SEQUENTIAL = ("#ffffff", "#d6e6f4", "#9ecae1", "#4a98c9", "#1764ab", "#08306b")  # white to dark blue
 DIVERGING = ("#b35806", "#e68f2c", "#fdcf91", "#ffffff", "#c6cfe6", "#7f8fc6", "#3a4f9f")  # orange, white, indigo
-INK, FAINT, LINE = "#1f2328", "#59636e", "#d1d9e0"
-FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
-MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 NUMBERED = 100  # up to this many cells, each holds its number
 LABELLED = 12  # of more rows or columns than this, only some are labelled
 
@@ -51,18 +47,18 @@ def heatmap(
             text = (f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.3g}") if numbered else ""
             marks += _cell(left + c * wide, top + r * tall, wide, tall, colour(value, low, high), text)
     if not numbered:
-        marks.append(_box(left, top, width, height, "none"))
+        marks.append(box(left, top, width, height, "none"))
     for r in _labelled(len(rows)):
-        marks.append(_text(left - 8, top + r * tall + tall / 2 + 4, str(rows[r]), anchor="end"))
+        marks.append(write(left - 8, top + r * tall + tall / 2 + 4, str(rows[r]), anchor="end"))
     for c in _labelled(len(columns)):
-        marks.append(_text(left + c * wide + wide / 2, top - 8, str(columns[c]), anchor="middle"))
+        marks.append(write(left + c * wide + wide / 2, top - 8, str(columns[c]), anchor="middle"))
     if row_name:
-        marks.append(_text(20, top + height / 2, row_name, anchor="middle", colour=FAINT, turned=True))
+        marks.append(write(20, top + height / 2, row_name, anchor="middle", colour=FAINT, turned=True))
     if column_name:
-        marks.append(_text(left + width / 2, top - 28, column_name, anchor="middle", colour=FAINT))
+        marks.append(write(left + width / 2, top - 28, column_name, anchor="middle", colour=FAINT))
     if not numbered:
         marks += _scale(left, top + height + 16, low, high)
-    return _finish(
+    return card(
         marks,
         max(left + width + 20, left + (0 if numbered else 320), 44 + round(9 * len(title))),
         top + height + (44 if not numbered else 18),
@@ -80,22 +76,22 @@ def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str, path: Path
     before: set[tuple[int, int]] = set()
     for number, (label, tokens) in enumerate(rows):
         y, at = 56 + number * (tall + gap), 0
-        marks.append(_text(left - 14, y + tall / 2 + 4, label, anchor="end"))
+        marks.append(write(left - 14, y + tall / 2 + 4, label, anchor="end"))
         spans: set[tuple[int, int]] = set()
         for token in tokens:
             span = (at, at + len(token))
             spans.add(span)
             fresh = number > 0 and span not in before
-            marks.append(_box(left + at * step + 1, y, len(token) * step - 2, tall, SEQUENTIAL[2] if fresh else "#ffffff"))
+            marks.append(box(left + at * step + 1, y, len(token) * step - 2, tall, SEQUENTIAL[2] if fresh else "#ffffff"))
             for offset, letter in enumerate(token):
                 shown = "\u2423" if letter == " " else letter
-                marks.append(_text(left + (at + offset + 0.5) * step, y + tall / 2 + 5, shown, anchor="middle", size=15, font=MONO))
+                marks.append(write(left + (at + offset + 0.5) * step, y + tall / 2 + 5, shown, anchor="middle", size=15, font=MONO))
             at += len(token)
         before = spans
         note = notes[number] if number < len(notes) else f"{len(tokens)} tokens"
-        marks.append(_text(left + at * step + 12, y + tall / 2 + 4, note, colour=FAINT))
+        marks.append(write(left + at * step + 12, y + tall / 2 + 4, note, colour=FAINT))
         right = max(right, left + at * step + 24 + round(7.2 * len(note)))
-    return _finish(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title, path)
+    return card(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title, path)
 
 
 def colour(value: float, low: float, high: float) -> str:
@@ -122,12 +118,12 @@ def _parts(code: str) -> list[int]:
 
 def _cell(x: float, y: float, wide: float, tall: float, fill: str, text: str) -> Iterable[str]:
     if fill == "none":
-        return [_box(x, y, wide, tall, "#f6f8fa")]
+        return [box(x, y, wide, tall, "#f6f8fa")]
     if not text:
         return [f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" fill="{fill}"/>']
     red, green, blue = _parts(fill)
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 140
-    return [_box(x, y, wide, tall, fill), _text(x + wide / 2, y + tall / 2 + 4, text, anchor="middle", colour="#ffffff" if dark else INK)]
+    return [box(x, y, wide, tall, fill), write(x + wide / 2, y + tall / 2 + 4, text, anchor="middle", colour="#ffffff" if dark else INK)]
 
 
 def _labelled(count: int) -> range:
@@ -141,43 +137,9 @@ def _labelled(count: int) -> range:
 def _scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
     """A strip of the colours with its two ends named."""
     steps, start = 24, min(low, 0.0)
-    marks = [_text(x, y + 11, f"{start:.3g}", colour=FAINT)]
+    marks = [write(x, y + 11, f"{start:.3g}", colour=FAINT)]
     x += 12 + 7.2 * len(f"{start:.3g}")
     for i in range(steps):
         value = start + (max(high, 0.0) - start) * i / (steps - 1)
         marks.append(f'<rect x="{x + 6 * i:g}" y="{y:g}" width="6" height="12" fill="{colour(value, low, high)}"/>')
-    return [*marks, _text(x + 6 * steps + 10, y + 11, f"{max(high, 0.0):.3g}", colour=FAINT)]
-
-
-def _box(x: float, y: float, wide: float, tall: float, fill: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" rx="3" fill="{fill}" stroke="{LINE}"/>'
-
-
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", colour: str = INK, size: int = 13, font: str = "", bold: bool = False, turned: bool = False
-) -> str:
-    more = f' font-family="{font}"' * bool(font) + ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"{more}>{escape(_legal(text), quote=False)}</text>'
-
-
-def _legal(text: str) -> str:
-    """Characters that XML allows; the others become U+FFFD."""
-    return "".join(c if c in "\t\n" or (" " <= c and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "\ufffd" for c in text)
-
-
-def _finish(marks: Iterable[str], width: float, height: float, title: str, path: Path | None) -> str:
-    """The picture on a white card of its own, so that it can be read on a dark page as on a light one."""
-    wide, tall = math.ceil(width), math.ceil(height)
-    svg = "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" font-family="{FONT}" role="img">',
-            f"<title>{escape(_legal(title), quote=False)}</title>",
-            f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" fill="#ffffff" stroke="{LINE}"/>',
-            _text(20, 29, title, size=15, bold=True),
-            *marks,
-            "</svg>\n",
-        ]
-    )
-    if path is not None:
-        write_whole(path, svg)
-    return svg
+    return [*marks, write(x + 6 * steps + 10, y + 11, f"{max(high, 0.0):.3g}", colour=FAINT)]

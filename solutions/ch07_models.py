@@ -1,0 +1,242 @@
+"""Chapter 7: the whole machine.
+
+B batch, T positions, S positions of a source, D = d_model, V = vocab_size. Ids are (B, T), logits (B, T, V).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .ch02_embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
+from .ch03_attention import causal_mask, padding_mask
+from .ch05_layers import LayerNorm
+from .ch06_blocks import DecoderBlock, EncoderBlock, PreNormBlock
+
+
+@dataclass
+class GPTConfig:
+    """The sizes of a GPT, and the choices to make. `positions` is "learned", "sinusoidal", "rope" or "alibi"."""
+
+    vocab_size: int
+    max_len: int
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 4
+    d_ff: int | None = None
+    positions: str = "learned"
+    tie_weights: bool = True
+    dropout: float = 0.0
+    activation: str = "gelu"
+
+
+class GPT(nn.Module):
+    """A language model: for each position, a score for every token that could come next, (B, T) -> (B, T, V).
+
+    Its parts: `token_emb`; `pos_emb`, the table of positions, or None with RoPE and ALiBi, which live inside attention;
+    `blocks`, a ModuleList of n_layers PreNormBlocks; `ln_f`; `lm_head`, D -> V without a bias, whose weight *is* the
+    embedding's where tie_weights says so. `config` is kept. Embeddings are not scaled, and no dropout acts on them.
+    Every matrix starts as N(0, 0.02), every bias at 0, every norm at weight 1 and bias 0.
+    Raises ValueError for any other `positions`, and for input longer than max_len where positions are a table.
+    """
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        # TODO 1: check config.positions; name it in the error
+        # TODO 2: keep config; make token_emb and pos_emb
+        # TODO 3: make the blocks; they hear of positions only when these are "rope" or "alibi"
+        # TODO 4: make ln_f and lm_head
+        # TODO 5: give every matrix and every bias of the whole model its first values
+        # TODO 6: tie: let lm_head.weight be the very parameter that token_emb.weight is
+        ### BEGIN SOLUTION
+        if config.positions not in ("learned", "sinusoidal", "rope", "alibi"):
+            raise ValueError(f"positions = {config.positions!r} is not one of 'learned', 'sinusoidal', 'rope', 'alibi'")
+        self.config = config
+        self.token_emb = TokenEmbedding(config.vocab_size, config.d_model)
+        tables = {"learned": LearnedPositions, "sinusoidal": SinusoidalPositions}
+        table = tables.get(config.positions)
+        self.pos_emb = table(config.max_len, config.d_model) if table else None
+        inside = "none" if table else config.positions
+        self.blocks = nn.ModuleList(
+            PreNormBlock(config.d_model, config.n_heads, config.d_ff, inside, config.dropout, config.activation)
+            for _ in range(config.n_layers)
+        )
+        self.ln_f = LayerNorm(config.d_model)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+        if config.tie_weights:
+            self.lm_head.weight = self.token_emb.weight
+        ### END SOLUTION
+
+    def forward(self, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Give (logits, loss): (B, T, V), and the mean cross-entropy with `targets` (B, T), or None without them.
+
+        `targets[b, t]` is the token that should follow position t: they come shifted already. A target of -100 is left out of
+        the mean; when all are, the loss is 0.
+        """
+        # TODO 7: look up the tokens, and add the table of positions where there is one, (B, T, D)
+        # TODO 8: through every block, the last norm, and the head
+        # TODO 9: with targets, the mean of the cross-entropy over those that are not -100
+        ### BEGIN SOLUTION
+        x = self.token_emb(ids)  # (B, T, D)
+        if self.pos_emb is not None:
+            x = self.pos_emb(x)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.lm_head(self.ln_f(x))  # (B, T, V)
+        if targets is None:
+            return logits, None
+        total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        return logits, total / (targets != -100).sum().clamp(min=1)
+        ### END SOLUTION
+
+
+@dataclass
+class Seq2SeqConfig:
+    """The sizes of a Seq2Seq. `pad_id` is the id that fills up short rows, of source and target alike."""
+
+    src_vocab_size: int
+    tgt_vocab_size: int
+    max_len: int
+    d_model: int = 64
+    n_heads: int = 4
+    d_ff: int | None = None
+    n_encoder_blocks: int = 2
+    n_decoder_blocks: int = 2
+    dropout: float = 0.0
+    pad_id: int = 0
+
+
+class Seq2Seq(nn.Module):
+    """A translator: an encoder reads the source, a decoder writes the target, (B, S) and (B, T) -> (B, T, V).
+
+    Its parts: `src_emb` and `tgt_emb`, scaled by sqrt(D); `positions`, sinusoidal, for both; `encoder_blocks` and
+    `decoder_blocks`, ModuleLists; `lm_head`, D -> tgt_vocab_size, with a bias. `config` is kept. No norm follows the last
+    block, and no dropout acts on the embeddings. The model makes its own masks: padding is never attended to, and the decoder
+    never looks ahead. Raises ValueError for a source or target longer than max_len.
+    """
+
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__()
+        # TODO 1: keep config; make src_emb, tgt_emb and positions
+        # TODO 2: make encoder_blocks, decoder_blocks and lm_head
+        ### BEGIN SOLUTION
+        self.config = config
+        self.src_emb = TokenEmbedding(config.src_vocab_size, config.d_model, scale=True)
+        self.tgt_emb = TokenEmbedding(config.tgt_vocab_size, config.d_model, scale=True)
+        self.positions = SinusoidalPositions(config.max_len, config.d_model)
+        sizes = (config.d_model, config.n_heads, config.d_ff, config.dropout)
+        self.encoder_blocks = nn.ModuleList(EncoderBlock(*sizes) for _ in range(config.n_encoder_blocks))
+        self.decoder_blocks = nn.ModuleList(DecoderBlock(*sizes) for _ in range(config.n_decoder_blocks))
+        self.lm_head = nn.Linear(config.d_model, config.tgt_vocab_size)
+        ### END SOLUTION
+
+    def encode(self, src: Tensor) -> Tensor:
+        """Read the source: ids (B, S) -> memory (B, S, D)."""
+        # TODO 3: look up the tokens and add the positions
+        # TODO 4: through every encoder block, hiding the padding of the source
+        ### BEGIN SOLUTION
+        mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
+        x = self.positions(self.src_emb(src))  # (B, S, D)
+        for block in self.encoder_blocks:
+            x = block(x, mask)
+        return x
+        ### END SOLUTION
+
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """Score the next token after each position of the target: ids (B, T), memory (B, S, D), ids (B, S) -> (B, T, V).
+
+        `src` says which places of the memory are padding.
+        """
+        # TODO 5: a mask for the target: what is not padding and not later, (B, 1, T, T)
+        # TODO 6: a mask for the memory: what is not padding in the source, (B, 1, 1, S)
+        # TODO 7: look up the tokens, add the positions, through every decoder block, and the head
+        ### BEGIN SOLUTION
+        self_mask = padding_mask(tgt, self.config.pad_id) & causal_mask(tgt.size(1)).to(tgt.device)  # (B, 1, T, T)
+        memory_mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
+        x = self.positions(self.tgt_emb(tgt))  # (B, T, D)
+        for block in self.decoder_blocks:
+            x = block(x, memory, self_mask, memory_mask)
+        return self.lm_head(x)  # (B, T, V)
+        ### END SOLUTION
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Encode `src` (B, S), decode `tgt` (B, T) beside it: logits (B, T, V)."""
+        # TODO 8: encode, then decode
+        ### BEGIN SOLUTION
+        return self.decode(tgt, self.encode(src), src)
+        ### END SOLUTION
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers training can change: a matrix used in two places counts once, buffers not at all."""
+    # TODO 1: add up the sizes of the parameters, each once
+    ### BEGIN SOLUTION
+    return sum(parameter.numel() for parameter in model.parameters())
+    ### END SOLUTION
+
+
+def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
+    """Copy the tensors of a Hugging Face GPT-2 into a GPT made with activation="gelu_tanh".
+
+    Their names may begin with "transformer.". Block i is `h.i`, with `ln_1`, `attn.c_attn` (q, k and v side by side),
+    `attn.c_proj`, `ln_2`, `mlp.c_fc` and `mlp.c_proj`; beside the blocks are `wte`, `wpe`, `ln_f`, and for an untied model
+    `lm_head.weight`, or `wte` again where that is missing. The four linear maps keep their weights as (in, out): transpose
+    them. Other names, such as `h.0.attn.bias` (a mask), are ignored. Raises ValueError, naming it, for a missing tensor, a
+    wrong size, another number of layers, or a model whose positions are not learned; then no tensor of the model has changed.
+    """
+    # TODO 1: check that the model has learned positions
+    # TODO 2: take "transformer." off the names, and count the layers; they must be as many as the model's blocks
+    # TODO 3: gather for each parameter of the model the tensor that belongs there: transpose linear weights, cut c_attn in three
+    # TODO 4: check that each is there and of the right size, before anything is copied
+    # TODO 5: copy them all
+    ### BEGIN SOLUTION
+    if model.config.positions != "learned":
+        raise ValueError(f"GPT-2 has learned positions; this model's are {model.config.positions!r}")
+    theirs = {name.removeprefix("transformer."): tensor for name, tensor in state_dict.items()}
+    layers = len({name.split(".")[1] for name in theirs if name.startswith("h.")})
+    if layers != len(model.blocks):
+        raise ValueError(f"the state dict has {layers} layers, the model {len(model.blocks)}")
+
+    def take(name: str, shape: tuple[int, ...]) -> Tensor:
+        if name not in theirs:
+            raise ValueError(f"the state dict has no {name}")
+        if tuple(theirs[name].shape) != shape:
+            raise ValueError(f"{name} is {tuple(theirs[name].shape)}, and the model needs {shape}")
+        return theirs[name]
+
+    copied: dict[nn.Parameter, Tensor] = {}
+
+    def as_it_is(layer: nn.Module, name: str) -> None:
+        for kind, parameter in layer.named_parameters():
+            copied[parameter] = take(f"{name}.{kind}", tuple(parameter.shape))
+
+    def transposed(maps: list[nn.Linear], name: str) -> None:
+        d_in, d_out = maps[0].in_features, sum(linear.out_features for linear in maps)
+        weights = take(f"{name}.weight", (d_in, d_out)).T.chunk(len(maps))  # each (out, in)
+        biases = take(f"{name}.bias", (d_out,)).chunk(len(maps))
+        for linear, weight, bias in zip(maps, weights, biases):
+            copied[linear.weight], copied[linear.bias] = weight, bias
+
+    as_it_is(model.token_emb, "wte")
+    as_it_is(model.pos_emb, "wpe")
+    for i, block in enumerate(model.blocks):
+        as_it_is(block.ln1, f"h.{i}.ln_1")
+        transposed([block.attn.W_q, block.attn.W_k, block.attn.W_v], f"h.{i}.attn.c_attn")
+        transposed([block.attn.W_out], f"h.{i}.attn.c_proj")
+        as_it_is(block.ln2, f"h.{i}.ln_2")
+        transposed([block.ffn.up], f"h.{i}.mlp.c_fc")
+        transposed([block.ffn.down], f"h.{i}.mlp.c_proj")
+    as_it_is(model.ln_f, "ln_f")
+    if not model.config.tie_weights:
+        as_it_is(model.lm_head, "lm_head" if "lm_head.weight" in theirs else "wte")
+    with torch.no_grad():
+        for parameter, tensor in copied.items():
+            parameter.copy_(tensor)
+    ### END SOLUTION
