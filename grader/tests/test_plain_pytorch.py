@@ -1,0 +1,52 @@
+"""The reference is plain PyTorch that reads top to bottom: nothing but torch and the standard library, nothing compiled, no device named."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+
+import pytest
+from grader.names import resolve, scope_of
+from grader.syllabus import SOLUTIONS
+
+CHAPTERS = sorted(SOLUTIONS.glob("ch*.py"))
+NOT_PLAIN = ("torch.compile", "torch.jit", "torch._dynamo", "torch.cuda", "torch.vmap", "torch.func", "torch.set_default_device", "torch.set_default_dtype")
+
+
+def paths(text: str) -> set[str]:
+    """Every dotted path that an expression of the module stands for."""
+    tree = ast.parse(text)
+    scope = scope_of(tree.body)
+    return {path for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name) for path in resolve(node, scope)}
+
+
+def used(text: str) -> set[str]:
+    return {name for name in NOT_PLAIN for path in paths(text) if path == name or path.startswith(name + ".")}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_imports_only_torch_the_standard_library_and_earlier_chapters(chapter):
+    for node in ast.walk(ast.parse(chapter.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            roots = [alias.name.partition(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            roots = [node.module.partition(".")[0]]
+        elif isinstance(node, ast.ImportFrom):
+            assert re.fullmatch(r"ch\d\d_\w+", node.module) and node.module < chapter.stem, f"line {node.lineno} imports {node.module}"
+            continue
+        else:
+            continue
+        assert all(root == "torch" or root in sys.stdlib_module_names for root in roots), f"line {node.lineno} imports {roots}"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_compiles_nothing_and_names_no_device(chapter):
+    text = chapter.read_text(encoding="utf-8")
+    assert not used(text)
+    assert not re.search(r"""["']cuda|["']mps""", text)
+
+
+def test_what_is_not_plain_is_seen():
+    assert used("import torch\nmodel = torch.compile(model)") == {"torch.compile"}
+    assert used("import torch.jit as j\n@j.script\ndef f(x): return x") == {"torch.jit"}
