@@ -197,7 +197,7 @@ class AdamW:
                 g = parameter.grad
                 if g is None:
                     continue
-                t, m, v = self.state.get(parameter, (0, torch.zeros_like(parameter), torch.zeros_like(parameter)))
+                t, m, v = self.state.get(parameter) or (0, torch.zeros_like(g), torch.zeros_like(g))
                 t, m, v = t + 1, b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g.square()
                 self.state[parameter] = t, m, v
                 parameter.mul_(1 - lr * group["weight_decay"])

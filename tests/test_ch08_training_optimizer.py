@@ -1,0 +1,224 @@
+"""Chapter 8, second part: the learning rate's schedule, and the optimizer that follows it."""
+
+import math
+
+from grader.comparing import close, holds, same, sizes
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+from torch import float64
+
+# ---- warmup_cosine
+
+
+@st.composite
+def schedules(draw):
+    """warmup, total, peak, floor; the cosine has whole steps at each quarter of its way."""
+    warmup, quarter = draw(st.integers(3, 9)), draw(st.integers(2, 6))
+    sizes(warmup=warmup, total=warmup + 4 * quarter)
+    return warmup, warmup + 4 * quarter, draw(st.sampled_from([0.5, 0.8, 2.0])), draw(st.sampled_from([0.1, 0.2]))
+
+
+def rates(schedule, steps, warmup, total, peak, *floor):
+    return [schedule(step, warmup, total, peak, *floor) for step in steps]
+
+
+@exercise("warmup_cosine", weight=2)
+@given(schedule=schedules())
+def test_the_rate_climbs_in_a_straight_line(learner, schedule):
+    """Below `warmup` the rate is peak * step / warmup: 0 at step 0, and `peak` not before step `warmup`, whatever the floor."""
+    warmup, _, peak, _ = schedule
+    got = rates(learner.warmup_cosine, range(warmup + 1), *schedule)
+    close(got, [peak * step / warmup for step in range(warmup + 1)], "the list of rates at steps 0 to warmup", tol=1e-9)
+
+
+@exercise("warmup_cosine", weight=2)
+@given(schedule=schedules())
+def test_the_rate_follows_half_a_cosine(learner, schedule):
+    """A quarter of the way from `warmup` to `total` 0.854 of the way from floor to peak is left, halfway 0.5, at three quarters 0.146."""
+    warmup, total, peak, floor = schedule
+    quarter = (total - warmup) // 4
+    got = rates(learner.warmup_cosine, range(warmup, total + 1, quarter), *schedule)
+    left = [1.0, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0.0]
+    close(got, [floor + (peak - floor) * part for part in left], "the list of rates at the quarters of the cosine", tol=1e-9)
+
+
+@exercise("warmup_cosine")
+@given(schedule=schedules())
+def test_every_step_between_has_its_rate(learner, reference, schedule):
+    """At each step from 0 to past `total` the rate is the one of the definition; without a floor it ends at 0."""
+    steps = range(schedule[1] + 3)
+    got = [rates(learner.warmup_cosine, steps, *schedule), rates(learner.warmup_cosine, steps, *schedule[:3])]
+    expected = [rates(reference.warmup_cosine, steps, *schedule), rates(reference.warmup_cosine, steps, *schedule[:3])]
+    close(got[0], expected[0], "the list of rates with a floor", tol=1e-9)
+    close(got[1], expected[1], "the list of rates without a floor", tol=1e-9)
+
+
+@exercise("warmup_cosine")
+@given(schedule=schedules())
+def test_the_floor_holds_from_total_on(learner, schedule):
+    """At `total` the rate is `floor`, and it stays there however long training goes on."""
+    warmup, total, peak, floor = schedule
+    steps = [warmup, total, total + 1, total + (total - warmup) // 2, 2 * total - warmup, 9 * total]
+    close(rates(learner.warmup_cosine, steps, *schedule), [peak] + [floor] * 5, "the list of rates at warmup, total and later", tol=1e-9)
+
+
+@exercise("warmup_cosine")
+@given(schedule=schedules())
+def test_no_warmup_begins_at_the_peak(learner, schedule):
+    """With warmup = 0 the first step already has the peak, and the cosine begins there."""
+    total, peak = schedule[1] - schedule[0], schedule[2]
+    sizes(warmup=0, total=total)
+    got = rates(learner.warmup_cosine, [0, total // 4, total], 0, total, peak)
+    close(got, [peak, peak * (0.5 + math.sqrt(0.125)), 0.0], "the list of rates without warmup", tol=1e-9)
+
+
+# ---- AdamW
+
+
+def descend(AdamW, beginnings, gradients, rates=None, **options):
+    """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step."""
+    parameters = [nn.Parameter(beginning.clone()) for beginning in beginnings]
+    optimizer, course = AdamW(parameters, **options), []
+    for step, given in enumerate(gradients):
+        for parameter, gradient in zip(parameters, given):
+            parameter.grad = None if gradient is None else gradient.clone()
+        if rates is not None:
+            optimizer.param_groups[0]["lr"] = rates[step]
+        optimizer.step()
+        course.append([parameter.detach().clone() for parameter in parameters])
+    return course
+
+
+def the_same_course(learner, reference, what, beginnings, gradients, rates=None, tol=None, **options):
+    """The learner's optimizer takes these parameters where ours does, step by step."""
+    got = learner.bring(descend)(learner.AdamW, beginnings, gradients, rates, **options)
+    expected = reference.bring(descend)(reference.AdamW, beginnings, gradients, rates, **options)
+    for step, values in enumerate(expected):
+        for mine, value in zip(got[step], values):
+            close(mine, value, f"{what} after step {step + 1}", tol=tol)
+
+
+def weights(seed, n, scale=1.0, dtype=None):
+    """Two tensors, as beginnings or as gradients: a matrix and a vector."""
+    drawn = [tensor(seed, n.A, n.B, scale=scale), tensor(seed + 1, n.C, scale=scale)]
+    return drawn if dtype is None else [value.to(dtype) for value in drawn]
+
+
+two_shapes = distinct("A", "B", "C")
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_the_first_step_is_lr_long(learner, n, seed):
+    """Without decay the first step moves every number by lr against its gradient's sign, whether the gradient is 0.01 or 100."""
+    begin, size = weights(seed, n), tensor(seed + 9, n.C).abs() + 0.5
+    slopes = [tensor(seed + 5, n.A, n.B).sign() * 0.01, tensor(seed + 6, n.C).sign() * size * 100]
+    got = learner.bring(descend)(learner.AdamW, begin, [slopes], lr=0.03, weight_decay=0.0)
+    for mine, value, slope in zip(got[0], begin, slopes):
+        close(mine, value - 0.03 * slope.sign(), "the parameter after step 1")
+
+
+@exercise("AdamW", weight=3)
+@given(n=two_shapes, seed=seeds)
+def test_both_averages_are_kept_from_step_to_step(learner, reference, n, seed):
+    """Over several steps with changing gradients, each step uses the averages of all gradients so far, corrected by 1 - b^t."""
+    slopes = [weights(seed + 10 * step, n, scale=(1.0, 3.0, 0.3, 2.0)[step]) for step in range(4)]
+    for betas in ((0.9, 0.999), (0.6, 0.8)):
+        the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.1, betas=betas, weight_decay=0.0)
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_decay_alone_shrinks_by_lr_times_decay(learner, n, seed):
+    """Where the gradient is zero at every step, a step multiplies a parameter by 1 - lr * weight_decay, and does nothing else."""
+    begin, zeros = weights(seed, n, scale=3.0), weights(seed, n, scale=0.0)
+    got = learner.bring(descend)(learner.AdamW, begin, [zeros] * 3, lr=0.05, weight_decay=0.5)
+    for step in range(3):
+        for mine, value in zip(got[step], begin):
+            close(mine, value * (1 - 0.05 * 0.5) ** (step + 1), f"the parameter after step {step + 1}")
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_decay_stays_out_of_the_averages(learner, reference, n, seed):
+    """Decay comes first and by itself: it enters neither average, and the move that follows is not shrunk by it."""
+    slopes = [weights(seed + 10 * step + 1, n) for step in range(3)]
+    the_same_course(learner, reference, "the parameter", weights(seed, n, scale=10.0), slopes, lr=0.05, weight_decay=0.5, tol=1e-6)
+
+
+@exercise("AdamW")
+@given(n=two_shapes, seed=seeds)
+def test_eps_is_added_after_correction_and_root(learner, reference, n, seed):
+    """eps joins the root of the corrected average, nothing else: with gradients of a millionth, or a large eps, one sees where it stands."""
+    for scale, options in ((1e-6, {}), (1.0, {"eps": 0.1})):
+        slopes = [weights(seed + 10 * step, n, scale=scale) for step in range(3)]
+        the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.0, **options)
+
+
+@exercise("AdamW")
+@given(n=two_shapes, seed=seeds)
+def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
+    """Parameters of one shape, and even of one value, are told apart: each has its own t, m and v."""
+    begin = tensor(seed, n.A, n.B)
+    slopes = [[tensor(seed + 10 * step + i, n.A, n.B, scale=i) for i in (1, 3, 5)] for step in range(3)]
+    the_same_course(learner, reference, "the parameter", [begin, begin, begin * 2], slopes, lr=0.05)
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_no_gradient_no_change(learner, reference, n, seed):
+    """A parameter without gradient is left alone, with no decay and no step counted, while the others learn; later it goes on as if nothing had been."""
+    slopes = [weights(seed + 10 * step + 1, n) for step in range(5)]
+    slopes[0][0] = slopes[1][0] = slopes[3][0] = slopes[2][1] = None
+    the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.5)
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_a_schedule_sets_the_rate(learner, reference, n, seed):
+    """The "lr" written into param_groups[0] holds for the next step, for the move as for the decay."""
+    slopes = [weights(seed + 10 * step + 1, n) for step in range(4)]
+    the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
+
+
+@exercise("AdamW")
+@settings(max_examples=3)
+@given(n=two_shapes, seed=seeds)
+def test_defaults_and_precision(learner, reference, n, seed):
+    """Without options lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
+    begin, slopes = weights(seed, n, scale=20.0, dtype=float64), [weights(seed + step + 1, n, scale=1e-6, dtype=float64) for step in range(3)]
+    the_same_course(learner, reference, "the parameter in float64", begin, slopes)
+
+
+def live(AdamW, weight, inputs):
+    """A model whose parameters are given as a generator takes three real steps: its outputs, its parameters, what zero_grad left."""
+    model = nn.Linear(weight.size(1), weight.size(0), bias=False)
+    with torch.no_grad():
+        model.weight.copy_(weight)
+    held, outputs, stale = model.weight, [], 0.0
+    optimizer = AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    begins_at = float(optimizer.param_groups[0]["lr"])
+    for x in inputs:
+        optimizer.zero_grad()
+        stale = max(stale, 0.0 if held.grad is None else float(held.grad.abs().max()))
+        model(x).square().sum().backward()
+        optimizer.step()
+        outputs.append(model(x).detach())
+    return {"outputs": outputs, "stale": stale > 0, "rate": begins_at, "same": model.weight is held, "learns": held.requires_grad and held.is_leaf}
+
+
+@exercise("AdamW", weight=2)
+@given(n=two_shapes, seed=seeds)
+def test_a_model_learns_in_place(learner, reference, n, seed):
+    """Parameters may come as a generator; they are changed in place, so the model that holds them answers differently after each step."""
+    weight, inputs = tensor(seed, n.A, n.B), [tensor(seed + step, n.C, n.B) for step in (1, 2, 3)]
+    got = learner.bring(live)(learner.AdamW, weight, inputs)
+    expected = reference.bring(live)(reference.AdamW, weight, inputs)
+    holds(not got["stale"], "zero_grad left a gradient behind: the next backward pass would add to it")
+    for step in range(3):
+        close(got["outputs"][step], expected["outputs"][step], f"the model's output after step {step + 1}", tol=1e-4)
+    same(got["rate"], expected["rate"], 'param_groups[0]["lr"] of a new optimizer')
+    holds(got["same"], "the model holds another Parameter object than before the step")
+    holds(got["learns"], "after a step the parameter no longer takes a gradient")
