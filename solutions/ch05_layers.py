@@ -27,7 +27,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Set each number to 0 with chance p, and divide those that stay by 1 - p, so that the mean stays as it was.
 
-    Without `training` nothing changes. With p = 1 nothing stays.
+    Each number has a draw of its own, and each call draws anew. Without `training` nothing changes. With p = 1 nothing stays.
     """
     # TODO 1: without training, and with p = 0, give x back
     # TODO 2: draw for each number of x, on its device, whether it stays: with chance 1 - p
@@ -91,7 +91,8 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # TODO 2: bring x to at least float32: torch.promote_types(x.dtype, torch.float32)
         # TODO 3: take the mean of the squares of each vector, keeping the axis, (..., 1)
-        # TODO 4: divide by sqrt(mean square + eps), then weight, in the dtype of x
+        # TODO 4: divide by sqrt(mean square + eps), then weight
+        # TODO 5: give the result in the dtype of x
         ### BEGIN SOLUTION
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         mean_square = exact.square().mean(dim=-1, keepdim=True)  # (..., 1)

@@ -1,0 +1,278 @@
+"""Chapter 5, first part: gelu and dropout. The norms are in test_ch05_layers_norms.py, the feed-forwards in test_ch05_layers_feedforward.py."""
+
+import math
+
+import torch
+from grader.comparing import close, holds, shaped
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+forms = {False: "the exact form", True: "the tanh form"}
+
+
+def makes_nothing_of_its_own(f, x, *args):
+    """Does f make no tensor on a device of its own choice? Where not, it may still be right: then the device `meta` is asked."""
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            return f(x, *args).device.type == "cpu"
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def follows_its_input(learner, f, x, *args):
+    """f works on another device than the CPU. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
+    if not learner.bring(makes_nothing_of_its_own)(f, x, *args):
+        torch.empty(1, device="meta") + torch.empty(1, device="meta")  # and not while a learner's call is timed
+        close(f(x.to("meta"), *args), torch.empty_like(x, device="meta"), "the result on the device `meta`")
+
+
+# ---- gelu
+
+
+@exercise("gelu", weight=3)
+@given(n=distinct("B", "T", "D"), seed=seeds)
+def test_each_number_times_the_chance_below_it(learner, reference, n, seed):
+    """gelu(x) is x times the chance that a standard normal number lies below x, for every number by itself, also negative ones."""
+    x = tensor(seed, n.B, n.T, n.D, scale=2.0)
+    got = [learner.gelu(x), learner.gelu(x, False), learner.gelu(x, approximate=False)]
+    for result in got:
+        close(result, reference.gelu(x), forms[False])
+
+
+@exercise("gelu", weight=3)
+@given(n=distinct("B", "T", "D"), seed=seeds)
+def test_the_tanh_form_is_the_one_of_gpt2(learner, reference, n, seed):
+    """With approximate=True it is x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))."""
+    x = tensor(seed, n.B, n.T, n.D, scale=2.0)
+    got = [learner.gelu(x, approximate=True), learner.gelu(x, True)]
+    for result in got:
+        close(result, reference.gelu(x, approximate=True), forms[True])
+
+
+@exercise("gelu")
+@few
+@given(shift=st.integers(0, 4))
+def test_numbers_known_by_heart(learner, shift):
+    """gelu(1) = 0.8413 and gelu(-1) = -0.1587: of the normal numbers 84.13 % lie below 1, and 15.87 % below -1; gelu(0) = 0."""
+    x = torch.tensor([-1.0, 0.0, 1.0, 3.0, -3.0]).roll(shift)
+    exact = torch.tensor([-0.15865525, 0.0, 0.84134475, 2.99595031, -0.00404969]).roll(shift)
+    tanh = torch.tensor([-0.15880801, 0.0, 0.84119199, 2.99636261, -0.00363739]).roll(shift)
+    got = learner.gelu(x), learner.gelu(x, approximate=True)
+    close(got[0], exact, forms[False])
+    close(got[1], tanh, forms[True])
+
+
+@exercise("gelu")
+@few
+@given(n=distinct("T", "D"), seed=seeds)
+def test_what_is_lost_on_one_side_comes_out_on_the_other(learner, n, seed):
+    """gelu(x) - gelu(-x) is x: the chances to lie below x and below -x sum to 1."""
+    x = tensor(seed, n.T, n.D, scale=2.0)
+    for approximate, form in forms.items():
+        got = learner.gelu(x, approximate=approximate), learner.gelu(-x, approximate=approximate)
+        above, below = (shaped(result, (n.T, n.D), form) for result in got)
+        close(above - below, x, f"gelu(x) - gelu(-x) in {form}")
+
+
+@exercise("gelu")
+@few
+@given(seed=seeds)
+def test_far_out_it_is_x_or_nothing(learner, reference, seed):
+    """Numbers far above zero pass as they are, numbers far below it give 0, and nothing overflows."""
+    x = torch.cat([tensor(seed, 5).abs() + size for size in (8.0, 60.0, 1e3, 1e5)])
+    x = torch.cat([x, -x])
+    got = learner.gelu(x), learner.gelu(x, approximate=True)
+    for result, form in zip(got, forms.values()):
+        close(result, torch.relu(x), f"{form}, far from zero,", tol=1e-6)
+
+
+@exercise("gelu", weight=2)
+@few
+@given(n=distinct("T", "D"), seed=seeds)
+def test_slope_of_gelu(learner, reference, n, seed):
+    """The gradient is that of the formula, 1/2 at zero, and there is no corner anywhere."""
+    x = tensor(seed, n.T, n.D, scale=1.5)
+    x[0, 0], x[-1, -1] = 0.0, 20.0
+    got = [gradients(learner.gelu, x, approximate=approximate) for approximate in forms]
+    for found, (approximate, form) in zip(got, forms.items()):
+        expected = gradients(reference.gelu, x, approximate=approximate)
+        close(found.output, expected.output, form)
+        close(found.inputs[0], expected.inputs[0], f"the gradient of x in {form}", tol=5e-5)
+
+
+@exercise("gelu")
+@few
+@given(n=distinct("B", "T", "D"), seed=seeds)
+def test_gelu_of_any_shape_dtype_and_device(learner, reference, n, seed):
+    """One number, a row or a batch: shape, dtype and device are those of x; in float64 the result is exact to many digits."""
+    x = tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
+    inputs = [(x, 1e-7), (x[0, 0], 1e-7), (x[0, 0, 0], 1e-7), (x.bfloat16(), 3e-2)]
+    for approximate, form in forms.items():
+        got = [learner.gelu(value, approximate=approximate) for value, _ in inputs]
+        for result, (value, tol) in zip(got, inputs):
+            close(result, reference.gelu(value, approximate=approximate), f"{form} in {str(value.dtype).removeprefix('torch.')}", tol)
+    follows_its_input(learner, learner.gelu, x)
+
+
+# ---- dropout
+#
+# Everyone draws in another way, so what a call in training gives is never compared number by number. The helpers below look at it where it
+# is made and say what they saw in facts that do not depend on the draw.
+
+
+def seen_in_training(f, x, *args):
+    """What f(x, ...) did to the numbers of x: the share set to 0, the one factor of the others (None if there are several), anew at each call or not."""
+    results = [f(x, *args) for _ in range(6)]
+    for result in results:
+        if not isinstance(result, torch.Tensor) or result.shape != x.shape or result.dtype != x.dtype:
+            return result
+    factors = torch.cat([(result / x)[result != 0] for result in results]).double()
+    digits, tol = (2, 1e-3) if x.dtype.itemsize > 2 else (1, 2e-2)
+    alike = len(factors) > 0 and float(factors.max() - factors.min()) < tol * float(factors.abs().max())
+    dropped = torch.stack([result == 0 for result in results])
+    counts = dropped.flatten(1).sum(1)
+    return {
+        "dropped": round(float(dropped.double().mean()), 1),
+        "factor": round(float(factors.median()), digits) if alike else None,
+        "anew": not all(torch.equal(dropped[0], other) for other in dropped[1:]),
+        "by chance": bool((counts != counts[0]).any()),
+        "own draws": [len(part.unique(dim=0)) == len(part) for part in (dropped[0], dropped[0].flatten(0, -2), dropped[0].flatten(0, -2).T)],
+    }
+
+
+def gradient_in_training(f, x, c, *args):
+    """How the gradient that reaches x has to do with what f let pass, given the gradient c of its result."""
+    with torch.enable_grad():
+        x = x.detach().clone().requires_grad_(True)
+        result = f(x.view_as(x), *args)
+        if not isinstance(result, torch.Tensor) or result.shape != x.shape:
+            return result
+        if not result.requires_grad:
+            return "none"
+        gradient = torch.autograd.grad((result * c).sum(), x, allow_unused=True)[0]
+    if gradient is None:
+        return "none"
+    stays = result.detach() != 0
+    if torch.allclose(gradient, c * result.detach() / x.detach(), atol=1e-4):
+        return "as in the result"
+    return "no number dropped" if bool((gradient != 0).all()) else "where dropped" if bool((gradient[stays] == 0).all()) else "another factor"
+
+
+def facts(learner, x, *args):
+    """seen_in_training of the learner's dropout, once it is clear that there is something to see."""
+    found = learner.bring(seen_in_training)(learner.dropout, x, *args)
+    if not isinstance(found, dict):
+        shaped(found, tuple(x.shape), "what dropout returns", x.dtype)
+    return found
+
+
+def clear_of_zero(seed, *shape, dtype=torch.float32):
+    """Numbers of both signs, none of them near zero."""
+    x = tensor(seed, *shape, dtype=dtype)
+    return x + x.sign() * 0.5
+
+
+RATES = (0.3, 0.8)
+
+
+@exercise("dropout", weight=3)
+@few
+@given(n=distinct(B=(20, 22), T=(23, 26), D=(27, 30)), seed=seeds)
+def test_p_is_the_chance_to_be_dropped(learner, n, seed):
+    """In training each number is set to 0 with chance p: of many, a share of about p."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    got = [facts(learner, x, p) for p in RATES]
+    for p, found in zip(RATES, got):
+        holds(found["dropped"] == p, f"with p = {p} about {p:.0%} of the numbers should be set to 0; it was {found['dropped']:.0%}")
+
+
+@exercise("dropout", weight=3)
+@few
+@given(n=distinct(B=(20, 22), T=(23, 26), D=(27, 30)), seed=seeds)
+def test_what_stays_is_divided_by_its_chance_to_stay(learner, n, seed):
+    """What stays is divided by 1 - p, so that in the mean every number is what it was."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    got = [facts(learner, x, p, True) for p in RATES]
+    for p, found in zip(RATES, got):
+        holds(found["factor"] is not None, f"with p = {p} the numbers that stay should all be multiplied by the same factor")
+        factor = found["factor"]
+        holds(factor == round(1 / (1 - p), 2), f"with p = {p} what stays should be multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}; it was by {factor:.2f}")
+
+
+@exercise("dropout", weight=2)
+@few
+@given(n=distinct(B=(4, 5), T=(6, 9), D=(60, 64)), seed=seeds)
+def test_every_number_has_its_own_draw(learner, n, seed):
+    """Rows, columns and texts of a batch are not dropped together, and how many are dropped is chance too."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    found = facts(learner, x, 0.5)
+    texts, rows, columns = found["own draws"]
+    holds(texts, "every text of the batch is dropped at the same places; each number should have its own draw")
+    holds(rows, "every position drops the same features; each number should have its own draw")
+    holds(columns, "a position is dropped whole or not at all; each number should have its own draw")
+    holds(found["by chance"], "in six calls exactly as many numbers were dropped each time; each number should have its own draw, whatever happens to the others")
+
+
+@exercise("dropout", weight=2)
+@few
+@given(n=distinct(B=(4, 5), T=(6, 9), D=(10, 14)), seed=seeds)
+def test_each_call_draws_anew(learner, n, seed):
+    """Two calls do not drop the same numbers, and what was drawn before them does not come back."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    found = facts(learner, x, 0.5)
+    holds(found["anew"], "six calls dropped the very same numbers; each call should draw anew")
+
+
+@exercise("dropout", weight=2)
+@few
+@given(n=distinct(B=(4, 5), T=(6, 9), D=(10, 14)), seed=seeds)
+def test_without_training_nothing_changes(learner, n, seed):
+    """With training=False every number comes back as it is; training is the default."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    got = [learner.dropout(x, 0.6, False), learner.dropout(x, p=0.6, training=False), learner.dropout(x, 1.0, training=False)]
+    found = facts(learner, x, 0.6)
+    for result in got:
+        close(result, x, "the result without training")
+    holds(found["dropped"] == 0.6, f"training is the default, and with p = 0.6 about 60% should be dropped then; it was {found['dropped']:.0%}")
+
+
+@exercise("dropout", weight=2)
+@few
+@given(n=distinct("B", "T", "D"), seed=seeds)
+def test_none_and_all(learner, n, seed):
+    """With p = 0 every number stays as it is; with p = 1 none does, and the result is zeros, not NaN."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    got = learner.dropout(x, 0.0), learner.dropout(x, 1.0)
+    close(got[0], x, "the result with p = 0")
+    close(got[1], torch.zeros_like(x), "the result with p = 1")
+
+
+@exercise("dropout", weight=2)
+@few
+@given(n=distinct(B=(4, 5), T=(6, 9), D=(10, 14)), seed=seeds)
+def test_gradient_takes_the_same_way(learner, n, seed):
+    """A number that was dropped gets no gradient, and one that stayed gets it divided by 1 - p."""
+    x, cotangent = clear_of_zero(seed, n.B, n.T, n.D), clear_of_zero(seed + 1, n.B, n.T, n.D)
+    found = facts(learner, x, 0.4), learner.bring(gradient_in_training)(learner.dropout, x, cotangent, 0.4)
+    holds(found[0]["dropped"] == 0.4, f"with p = 0.4 about 40% should be dropped; it was {found[0]['dropped']:.0%}")
+    holds(found[1] != "none", "no gradient reaches x through dropout")
+    holds(found[1] != "no number dropped", "numbers that were dropped get gradient all the same, as if they had been there")
+    holds(found[1] == "as in the result", "the gradient should be dropped and scaled by the same factors as the numbers were")
+
+
+@exercise("dropout")
+@few
+@given(n=distinct(B=(6, 7), T=(8, 10), D=(20, 24)), seed=seeds)
+def test_dropout_keeps_dtype_and_device(learner, n, seed):
+    """float64 in, float64 out; bfloat16 in, bfloat16 out; and the draws are made on the device of x."""
+    x = clear_of_zero(seed, n.B, n.T, n.D)
+    got = [facts(learner, x.to(dtype), 0.3) for dtype in (torch.float64, torch.bfloat16)]
+    for found, dtype in zip(got, ("float64", "bfloat16")):
+        factor = found["factor"] or math.nan
+        right = found["dropped"] == 0.3 and abs(factor - 1 / 0.7) < 0.05
+        holds(right, f"in {dtype} about 30% should be dropped and the others multiplied by 1.43; it was {found['dropped']:.0%}, and {factor:.2f}")
+    follows_its_input(learner, learner.dropout, x, 0.3)
