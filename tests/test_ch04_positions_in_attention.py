@@ -1,0 +1,292 @@
+"""Chapter 4, first part: rotary angles, and features turned by them. ALiBi and the module are in the two files beside this one."""
+
+import math
+
+import torch
+from grader.comparing import close, holds, refuses, shaped, sizes
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+bases = st.sampled_from([10.0, 100.0, 500000.0])
+
+
+def paired(n):
+    """d_head is even: twice the number of pairs."""
+    n.d_head = 2 * n.pairs
+    sizes(pairs=None, d_head=n.d_head)
+    return n
+
+
+def apart(n):
+    """d_head is no other size either."""
+    return 2 * n.pairs not in [size for name, size in vars(n).items() if name != "d_head"]
+
+
+angle_sizes = distinct("T", pairs=(2, 6)).filter(apart).map(paired)
+rope_sizes = distinct("B", "H", "T", pairs=(2, 4)).filter(apart).map(paired)
+
+
+def places(seed, T, most=40):
+    """T different positions from 1 up, in no order and with gaps."""
+    return 1 + tensor(seed + 17, most).argsort()[:T]
+
+
+def turns(positions, d_head, base=10000.0):
+    """The definition, number by number in double precision."""
+    rows = [[p * base ** (-2 * i / d_head) for i in range(d_head // 2)] for p in positions.tolist()]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def turned(x, positions, base=10000.0):
+    """The definition with complex numbers, in double precision."""
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    angles = turns(positions, x.size(-1), base)
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+def makes_nothing_of_its_own(f, *inputs):
+    """Does calling `f` make no tensor on a device of its own choice?"""
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            return f(*inputs).device.type == "cpu"
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def meta_is_ready():
+    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
+    torch.empty(1, device="meta") + torch.empty(1, device="meta")
+
+
+# ---- rope_angles
+
+
+@exercise("rope_angles", weight=3)
+@given(n=angle_sizes, seed=seeds)
+def test_pair_i_at_position_p_turns_by_p_times_its_frequency(learner, n, seed):
+    """The angle at [t, i] is positions[t] * 10000^(-2i / d_head), in radians, whichever positions are asked for."""
+    positions = places(seed, n.T)
+    close(learner.rope_angles(positions, n.d_head), turns(positions, n.d_head).float(), "the table of angles")
+
+
+@exercise("rope_angles", weight=2)
+@given(n=angle_sizes, base=bases, seed=seeds)
+def test_base_sets_how_slow_the_slow_pairs_are(learner, n, base, seed):
+    """With another `base` the frequencies are base^(-2i / d_head): the first pair turns as before, the later ones faster or slower."""
+    positions = places(seed, n.T)
+    close(learner.rope_angles(positions, n.d_head, base=base), turns(positions, n.d_head, base).float(), f"the table with base={base:g}")
+    close(learner.rope_angles(positions, n.d_head, 50.0), turns(positions, n.d_head, 50.0).float(), "the table with base=50")
+
+
+@exercise("rope_angles", weight=2)
+@given(n=distinct("T", pairs=(3, 8)).map(paired))
+def test_each_pair_turns_more_slowly_than_the_one_before(learner, n):
+    """From one position to the next the first pair turns by one radian, and each later pair by 10000^(2 / d_head) times less."""
+    angles = shaped(learner.rope_angles(torch.arange(n.T), n.d_head), (n.T, n.pairs), "the table of angles").double()
+    close(angles[1, 0].item(), 1.0, "how far the first pair turns at position 1")
+    slower = 10000 ** (-2 / n.d_head)
+    close(angles[1, 1:] / angles[1, :-1], torch.full((n.pairs - 1,), slower).double(), "how far each next pair turns, beside the one before,", tol=1e-4)
+
+
+@exercise("rope_angles")
+@given(n=angle_sizes)
+def test_at_position_zero_nothing_turns(learner, n):
+    """All angles at position 0 are 0, and those at position p are p times those at position 1."""
+    angles = shaped(learner.rope_angles(torch.arange(n.T), n.d_head), (n.T, n.pairs), "the table of angles")
+    close(angles[1, 0].item(), 1.0, "the first angle at position 1")
+    close(angles[0], torch.zeros(n.pairs), "the angles at position 0")
+    close(angles, torch.arange(n.T)[:, None] * angles[1], "the table, beside multiples of its row for position 1,")
+
+
+@exercise("rope_angles", weight=2)
+@few
+@given(n=angle_sizes, seed=seeds)
+def test_angles_far_out_are_exact_in_float32(learner, n, seed):
+    """Positions in the thousands have the angles that float32 allows, several full turns and more, and the table is float32."""
+    positions = 1000 + places(seed, n.T, 3000)
+    angles = shaped(learner.rope_angles(positions, n.d_head), (n.T, n.pairs), "the table of angles", torch.float32)
+    for i in (0, 1, n.pairs - 1):
+        close(angles[:, i], turns(positions, n.d_head)[:, i].float(), f"the angles of pair {i}", tol=1e-5)
+
+
+@exercise("rope_angles")
+@few
+@given(n=angle_sizes, seed=seeds)
+def test_an_odd_width_cannot_be_paired(learner, n, seed):
+    """When d_head is odd, rope_angles raises a ValueError that names it."""
+    positions, odd = places(seed, n.T), n.d_head + 7
+    close(learner.rope_angles(positions, n.d_head), turns(positions, n.d_head).float(), "the table where d_head is even")
+    refuses(lambda: learner.rope_angles(positions, odd), naming=(odd,), because=f"d_head = {odd} is odd: its features cannot be paired")
+
+
+@exercise("rope_angles")
+@few
+@given(n=angle_sizes, seed=seeds)
+def test_angles_are_made_where_the_positions_are(learner, n, seed):
+    """The table is made on the device of `positions`, and nothing on any other; positions may be of any whole-number dtype."""
+    positions = places(seed, n.T)
+    expected = turns(positions, n.d_head).float()
+    plain, short = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions.int(), n.d_head)
+    close(plain, expected, "the table of angles")
+    close(short, expected, "the table for positions of dtype int32")
+    if not learner.bring(makes_nothing_of_its_own)(learner.rope_angles, positions, n.d_head):
+        meta_is_ready()
+        close(learner.rope_angles(positions.to("meta"), n.d_head), expected.to("meta"), "the table for positions on the device `meta`")
+
+
+# ---- apply_rope
+
+
+@exercise("apply_rope", weight=3)
+@given(n=rope_sizes, seed=seeds)
+def test_neighbouring_features_turn_together(learner, n, seed):
+    """Features 2i and 2i + 1 become x0 cos - x1 sin and x0 sin + x1 cos, with the angle of pair i at their position."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), torch.arange(n.T)
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+
+
+@exercise("apply_rope", weight=3)
+@given(n=rope_sizes, seed=seeds)
+def test_the_positions_given_are_the_ones_used(learner, n, seed):
+    """Row t stands at positions[t]: these may begin anywhere, leave gaps, and come in any order."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    last = positions[-1:]
+    close(learner.apply_rope(x[:, :, -1:].clone(), last), turned(x[:, :, -1:], last).float(), "one row alone, turned by its position,")
+
+
+@exercise("apply_rope", weight=2)
+@given(n=rope_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_any_number_of_axes_may_stand_in_front(learner, n, lead, seed):
+    """x may be (T, d_head), (B, T, d_head) or (B, H, T, d_head): the positions belong to the last axis but one."""
+    sizes(**{axis: None for axis in ("B", "H")[lead:]})
+    x, positions = tensor(seed, *(n.B, n.H)[:lead], n.T, n.d_head), places(seed, n.T)
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+
+
+@exercise("apply_rope", weight=2)
+@given(n=rope_sizes, base=bases, seed=seeds)
+def test_the_base_reaches_the_angles(learner, n, base, seed):
+    """With another `base` the pairs turn by that base's angles."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
+    close(learner.apply_rope(x, positions, base=base), turned(x, positions, base).float(), f"the features turned with base={base:g}")
+    close(learner.apply_rope(x, positions, 50.0), turned(x, positions, 50.0).float(), "the features turned with base=50")
+
+
+@exercise("apply_rope", weight=2)
+@few
+@given(p=st.integers(1, 30), a=st.sampled_from([1.0, 2.0, -3.0]))
+def test_one_pair_goes_round_a_circle(learner, p, a):
+    """The pair (a, 0) at position p becomes (a cos p, a sin p), and (0, a) becomes (-a sin p, a cos p): counter-clockwise."""
+    sizes(T=1, d_head=2)
+    there = torch.tensor([p])
+    first, second = learner.apply_rope(torch.tensor([[a, 0.0]]), there), learner.apply_rope(torch.tensor([[0.0, a]]), there)
+    close(first, torch.tensor([[a * math.cos(p), a * math.sin(p)]]), f"the pair ({a:g}, 0) at position {p}")
+    close(second, torch.tensor([[-a * math.sin(p), a * math.cos(p)]]), f"the pair (0, {a:g}) at position {p}")
+
+
+@exercise("apply_rope", weight=2)
+@given(n=rope_sizes, seed=seeds)
+def test_turning_keeps_every_length(learner, n, seed):
+    """Position 0 changes nothing, and wherever a vector stands its length stays the same."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
+    positions[seed % n.T] = 0
+    got = shaped(learner.apply_rope(x, positions), x.shape, "the result")
+    close(got, turned(x, positions).float(), "the turned features")
+    close(got[:, :, seed % n.T], x[:, :, seed % n.T], "the row at position 0")
+    close(got.norm(dim=-1), x.norm(dim=-1), "the length of every vector")
+
+
+@exercise("apply_rope", weight=3)
+@given(n=rope_sizes, seed=seeds)
+def test_scores_depend_on_the_distance_alone(learner, n, seed):
+    """A query at m and a key at n have the same dot product wherever m - n is the same: moving both changes no score."""
+    q, k, positions, far = tensor(seed, n.B, n.T, n.d_head), tensor(seed + 1, n.B, n.T, n.d_head), places(seed, n.T), 1 + seed % 50
+    sizes(H=None)
+    turned_here = learner.apply_rope(q, positions), learner.apply_rope(k, positions)
+    turned_there = learner.apply_rope(q, positions + far), learner.apply_rope(k, positions + far)
+    here, there = ([shaped(part, q.shape) for part in both] for both in (turned_here, turned_there))
+    expected = turned(q, positions) @ turned(k, positions).mT
+    close(here[0] @ here[1].mT, expected.float(), "the table of scores", tol=3e-5)
+    close(there[0] @ there[1].mT, expected.float(), f"the table of scores, all positions moved by {far},", tol=3e-5)
+
+
+@exercise("apply_rope", weight=2)
+@few
+@given(n=rope_sizes, seed=seeds)
+def test_the_gradient_turns_back(learner, n, seed):
+    """x gets the gradient of the result turned by the opposite angle; the positions get none."""
+    x, positions, cotangent = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), tensor(seed + 1, n.B, n.T, n.d_head)
+    sizes(H=None)
+    found = gradients(learner.apply_rope, x, positions, cotangent=cotangent)
+    close(found.output, turned(x, positions).float(), "the turned features")
+    close(found.inputs[0], turned(cotangent, -positions).float(), "the gradient of x")
+
+
+@exercise("apply_rope", weight=2)
+@few
+@given(n=rope_sizes, seed=seeds)
+def test_turned_features_have_the_dtype_of_x(learner, n, seed):
+    """float64 in, float64 out; bfloat16 in, bfloat16 out."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64), places(seed, n.T)
+    half = x.bfloat16()
+    double, rough = learner.apply_rope(x, positions), learner.apply_rope(half, positions)
+    close(double, turned(x, positions), "the turned features in float64", tol=2e-5)
+    close(rough, turned(half, positions).bfloat16(), "the turned features in bfloat16")
+
+
+@exercise("apply_rope", weight=2)
+@few
+@given(n=distinct(T=(20, 24), pairs=(8, 9)).map(paired), seed=seeds)
+def test_half_precision_is_rounded_once_and_at_the_end(learner, n, seed):
+    """At positions around 1000 a bfloat16 x is turned by exact angles: sines and cosines are not rounded to bfloat16."""
+    x, positions = tensor(seed, n.T, n.d_head, dtype=torch.bfloat16), 900 + places(seed, n.T, 200)
+    expected = turned(x, positions)
+    got = learner.apply_rope(x, positions)
+    close(got, expected.bfloat16(), "the turned features in bfloat16", tol=2e-2)
+    off = float((got != expected.bfloat16()).float().mean())
+    holds(off < 0.15, f"{off:.0%} of the numbers are not the nearest bfloat16 to the right one: sines or cosines were rounded on the way")
+
+
+@exercise("apply_rope")
+@few
+@given(n=rope_sizes, seed=seeds)
+def test_odd_features_are_refused(learner, n, seed):
+    """When d_head is odd, apply_rope raises a ValueError that names it."""
+    x, positions, odd = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), n.d_head + 7
+    sizes(H=None)
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features where d_head is even")
+    wide = tensor(seed, n.B, n.T, odd)
+    refuses(lambda: learner.apply_rope(wide, positions), naming=(odd,), because=f"d_head = {odd} is odd: its features cannot be paired")
+
+
+def of_views(f, x, positions):
+    """`f` of the same numbers, but laid out in memory as split_heads and a slice with a step leave them."""
+    apart = x.transpose(1, 2).contiguous().transpose(1, 2)
+    spread = torch.stack([positions, -positions], dim=1).flatten()[::2]
+    return f(apart, spread)
+
+
+@exercise("apply_rope")
+@few
+@given(n=rope_sizes, seed=seeds)
+def test_views_are_turned_like_any_tensor(learner, n, seed):
+    """What split_heads returns is a view, and so may the positions be: how the numbers lie in memory does not matter."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
+    close(learner.bring(of_views)(learner.apply_rope, x, positions), turned(x, positions).float(), "the turned features of a view")
+
+
+@exercise("apply_rope")
+@few
+@given(n=rope_sizes, seed=seeds)
+def test_turning_happens_where_x_is(learner, n, seed):
+    """Nothing is made on a device of its own: x and the positions may be anywhere."""
+    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    if not learner.bring(makes_nothing_of_its_own)(learner.apply_rope, x, positions):
+        meta_is_ready()
+        close(learner.apply_rope(x.to("meta"), positions.to("meta")), x.to("meta"), "the turned features on the device `meta`")

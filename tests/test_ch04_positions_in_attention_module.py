@@ -1,0 +1,315 @@
+"""Chapter 4, third part: causal self-attention, with distance entering as none, rotation or bias."""
+
+import torch
+from grader.comparing import close, holds, refuses, same, sizes
+from grader.door.near import gradients, load, parameters, randomise, state
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+KINDS = ("none", "rope", "alibi")
+
+
+def wide(n):
+    n.d_head = 2 * n.pairs if "pairs" in vars(n) else n.d_head
+    n.D = n.H * n.d_head
+    sizes(pairs=None, d_head=n.d_head)
+    return n
+
+
+def apart(n):
+    """Neither d_head nor the width is any other size."""
+    taken = [size for name, size in vars(n).items() if name != "pairs"]
+    return 2 * n.pairs not in taken and 2 * n.pairs * n.H not in taken
+
+
+def apart_from_width(n):
+    return n.H * n.d_head not in vars(n).values()
+
+
+any_width = distinct(B=(2, 4), H=(2, 6), d_head=(2, 7), T=(4, 8)).filter(apart_from_width).map(wide)
+even_width = distinct(B=(2, 4), H=(2, 6), pairs=(2, 4), T=(5, 9)).filter(apart).map(wide)
+
+
+def pair(learner, reference, n, seed, positions, **options):
+    """The learner's module and the reference's with the same random parameters, and those."""
+    model = reference.CausalSelfAttention(n.D, n.H, positions, **options)
+    values = randomise(model, seed)
+    mine = learner.CausalSelfAttention(n.D, n.H, positions, **options)
+    load(mine, values)
+    return mine, model, values
+
+
+def inputs(n, seed, T=None):
+    return tensor(seed, n.B, T or n.T, n.D)
+
+
+def both(result):
+    holds(isinstance(result, tuple | list) and len(result) == 2, "with return_weights the result should be two tensors: the output and the weights")
+    return result
+
+
+def same_pair(got, expected, when=""):
+    output, weights = both(got)
+    close(weights, expected[1], f"the tensor of weights{when}")
+    close(output, expected[0], f"the output{when}")
+
+
+def exactly(got, expected, what):
+    same(sorted(got), sorted(expected), f"the names of {what}")
+    for name, value in expected.items():
+        close(got[name], value, f"in {what}, {name}", tol=0.0)
+
+
+def makes_nothing_of_its_own(module, x):
+    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
+    if any(isinstance(value, torch.Tensor) for value in vars(module).values()):
+        return False
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            return module(x).device.type == "cpu"
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def meta_is_ready():
+    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
+    torch.empty(1, device="meta") + torch.empty(1, device="meta")
+
+
+@exercise("CausalSelfAttention", weight=3)
+@given(n=any_width, seed=seeds)
+def test_every_head_attends_to_itself_and_the_past(learner, reference, n, seed):
+    """With positions="none" every head attends to its own position and those before it, in its own block of features; W_out mixes the heads."""
+    mine, model, _ = pair(learner, reference, n, seed, "none")
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=any_width, seed=seeds)
+def test_no_positions_unless_asked_for(learner, reference, n, seed):
+    """Left out, `positions` is "none": no rotation, no bias on the scores."""
+    _, model, values = pair(learner, reference, n, seed, "none")
+    mine = learner.CausalSelfAttention(d_model=n.D, n_heads=n.H)
+    load(mine, values)
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+
+
+@exercise("CausalSelfAttention", weight=3)
+@given(n=even_width, seed=seeds)
+def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
+    """With positions="rope" the queries and keys of every head are turned by their positions, 0 to T - 1, before they are held together."""
+    mine, model, _ = pair(learner, reference, n, seed, "rope")
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
+
+
+@exercise("CausalSelfAttention", weight=3)
+@given(n=any_width, seed=seeds)
+def test_with_alibi_each_head_fades_with_distance(learner, reference, n, seed):
+    """With positions="alibi" each head's bias is added to its scaled scores, also for numbers of heads that are no power of two."""
+    mine, model, _ = pair(learner, reference, n, seed, "alibi")
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with alibi")
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_return_weights_shows_the_weights_of_every_head(learner, reference, n, seed):
+    """With return_weights the result is (output, weights), the weights (B, H, T, T) of each head, not their average; without, the output alone."""
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
+    results = [(mine(inputs(n, seed), return_weights=True), mine(inputs(n, seed))) for mine, _ in modules]
+    for kind, (shown, plain), (_, model) in zip(KINDS, results, modules):
+        same_pair(shown, model(inputs(n, seed), return_weights=True), f" with {kind}")
+        close(plain, model(inputs(n, seed)), f"the output with {kind}, without return_weights,")
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_the_future_is_never_heard(learner, reference, n, seed):
+    """Another token at position t changes the outputs from t on, and none before it, with none, rope and alibi alike."""
+    t = 1 + seed % (n.T - 2)
+    x = inputs(n, seed)
+    changed = x.clone()
+    changed[:, t] += 1.0
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
+    results = [(mine(x), mine(changed)) for mine, _ in modules]
+    for kind, (before, after), (_, model) in zip(KINDS, results, modules):
+        close(before[:, :t], model(x)[:, :t], f"the output with {kind} before position {t}")
+        by = [float(d.abs().max()) for d in (after - before).unbind(1)]
+        holds(max(by[:t]) < 1e-5, f"with {kind} a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
+        holds(min(by[t:]) > 1e-5, f"with {kind} a change at position {t} should be heard there and at every later position")
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, more=st.integers(2, 5), seed=seeds)
+def test_the_same_words_later_in_a_text_share_alike(learner, reference, n, more, seed):
+    """Moved to a later place, the same tokens share their attention among each other as before: only distance counts, in rope and alibi."""
+    sizes(earlier=more)
+    x = inputs(n, seed)
+    longer = torch.cat([inputs(n, seed + 1, more), x], dim=1)
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS[1:]]
+    results = [(mine(x, return_weights=True), mine(longer, return_weights=True)) for mine, _ in modules]
+    for kind, (here, there), (_, model) in zip(KINDS[1:], results, modules):
+        close(both(here)[1], model(x, return_weights=True)[1], f"the tensor of weights with {kind}")
+        close(both(there)[1], model(longer, return_weights=True)[1], f"the tensor of weights with {kind}, after {more} earlier tokens,")
+        among = both(there)[1][:, :, more:, more:]
+        close(among / among.sum(-1, keepdim=True), here[1], f"how the tokens share with {kind}, {more} positions later,", tol=1e-3)
+
+
+def deaf(values, n):
+    """The same parameters with queries of zero, which find all keys equally good, and a last map that passes everything through."""
+    zero = {"W_q.weight": torch.zeros(n.D, n.D), "W_q.bias": torch.zeros(n.D)}
+    return values | zero | {"W_out.weight": torch.eye(n.D), "W_out.bias": torch.zeros(n.D)}
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_values_are_never_turned(learner, reference, n, seed):
+    """Where all scores are equal, each position gets the plain average of the values up to it: positions touch queries and keys only."""
+    mine, _, values = pair(learner, reference, n, seed, "rope")
+    values = deaf(values, n)
+    load(mine, values)
+    x = inputs(n, seed)
+    v = x @ values["W_v.weight"].T + values["W_v.bias"]
+    close(mine(x), v.cumsum(1) / torch.arange(1, n.T + 1)[:, None], "the output where all scores are equal")
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
+    """The gradients of x and of every weight and bias are those of the formula."""
+    x, cotangent = inputs(n, seed), inputs(n, seed + 1)
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
+    results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
+    for kind, got, (_, model) in zip(KINDS, results, modules):
+        expected = gradients(model, x, cotangent=cotangent)
+        holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is cut off from it")
+        close(got.inputs[0], expected.inputs[0], f"the gradient of x with {kind}", tol=5e-5)
+        for name, gradient in expected.parameters.items():
+            if name == "W_k.bias" and kind != "rope":
+                continue  # softmax ignores what all keys have in common: its gradient is rounding and nothing else
+            holds(got.parameters.get(name) is not None, f"with {kind} no gradient reaches {name}: it will never learn")
+            close(got.parameters[name], gradient, f"the gradient of {name} with {kind}", tol=5e-5)
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_four_maps_and_nothing_else(learner, reference, n, seed):
+    """Parameters and state dict hold W_q, W_k, W_v and W_out, D x D, each with a bias of D or, with bias=False, without, and nothing of positions."""
+    modules = [(kind, bias, *pair(learner, reference, n, seed, kind, bias=bias)) for kind in KINDS for bias in (False, True)]
+    results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, _, mine, _, _ in modules]
+    for (kind, bias, _, model, values), (output, held, saved) in zip(modules, results):
+        exactly(held, values, f"the parameters with {kind} and bias={bias}")
+        exactly(saved, values, f"the state dict with {kind} and bias={bias}")
+        close(output, model(inputs(n, seed)), f"the output with {kind} and bias={bias}")
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=even_width, seed=seeds)
+def test_any_length_in_any_order(learner, reference, n, seed):
+    """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
+    for kind in KINDS:
+        mine, model, _ = pair(learner, reference, n, seed, kind)
+        for T in (n.T, 300 if n.B == 2 else 30, 3, 1):
+            x = tensor(seed, 1, T, n.D)
+            close(mine(x), model(x), f"the output for {T} positions with {kind}")
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=even_width, seed=seeds)
+def test_sizes_that_cannot_work(learner, reference, n, seed):
+    """When n_heads does not divide d_model, a ValueError names both numbers."""
+    mine, model, _ = pair(learner, reference, n, seed, "none")
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they fit")
+    too_wide = n.D + 1
+    x = tensor(seed, 2, 3, too_wide)
+    because = f"d_model = {too_wide} cannot be cut into {n.H} equal heads"
+    for kind in KINDS:
+        refuses(lambda kind=kind: learner.CausalSelfAttention(too_wide, n.H, kind)(x), naming=(too_wide, n.H), because=because)
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=any_width.filter(lambda n: n.d_head % 2 == 1), seed=seeds)
+def test_rope_needs_an_even_d_head(learner, reference, n, seed):
+    """With rope an odd d_head is a ValueError that names it, at the latest when first called; with none and alibi it is fine."""
+    for kind in ("none", "alibi"):
+        mine, model, _ = pair(learner, reference, n, seed, kind)
+        close(mine(inputs(n, seed)), model(inputs(n, seed)), f"the output with {kind}, d_head = {n.d_head}")
+    because = f"RoPE pairs features, but d_head = {n.d_head} is odd"
+    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, "rope")(inputs(n, seed)), naming=(n.d_head,), because=because)
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=even_width, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
+def test_other_positions_are_refused(learner, reference, n, word, seed):
+    """Any other `positions` is a ValueError that names it, and is never taken for one of the three."""
+    mine, model, _ = pair(learner, reference, n, seed, "rope")
+    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
+    because = f'positions="{word}" is none of the three'
+    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, word)(inputs(n, seed)), naming=(word,), because=because)
+
+
+@exercise("CausalSelfAttention")
+@few
+@given(n=even_width, seed=seeds)
+def test_nothing_is_dropped_in_eval_mode(learner, reference, n, seed):
+    """In eval mode dropout does nothing, neither to the output nor to the weights."""
+    modules = [pair(learner, reference, n, seed, kind, dropout=0.6)[:2] for kind in KINDS]
+    results = [mine.eval()(inputs(n, seed), return_weights=True) for mine, _ in modules]
+    for kind, got, (_, model) in zip(KINDS, results, modules):
+        same_pair(got, model.eval()(inputs(n, seed), return_weights=True), f" in eval mode with {kind}")
+
+
+@exercise("CausalSelfAttention", weight=3)
+def test_dropout_acts_on_the_weights_in_training(learner, reference):
+    """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout; those weights mix the values and are returned."""
+    H, d_head, T, rate = 4, 6, 13, 0.3
+    sizes(B=3, H=H, T=T, d_head=d_head)
+    x, allowed = tensor(1, 3, T, H * d_head), torch.ones(T, T, dtype=torch.bool).tril()
+    model = reference.CausalSelfAttention(H * d_head, H, "rope", dropout=rate)
+    values = randomise(model, 5)
+    mine = learner.CausalSelfAttention(H * d_head, H, "rope", dropout=rate)
+    load(mine, values)
+    result, alone, again = mine(x, return_weights=True), mine(x), mine(x, return_weights=True)
+    whole = model.eval()(x, return_weights=True)[1]
+    output, weights = both(result)
+    close(weights, (whole / (1 - rate)).masked_fill(weights == 0, 0.0), "one of the weights that were not dropped")
+    dropped = (weights == 0)[:, :, allowed]
+    share = float(dropped.float().mean())
+    holds(abs(share - rate) < 0.06, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
+    holds(len(dropped.flatten(0, 1).unique(dim=0)) == 3 * H, "each weight should be dropped or kept on its own: here heads or rows of the batch share one pattern")
+    v = x @ values["W_v.weight"].T + values["W_v.bias"]
+    mix = weights @ v.reshape(3, T, H, d_head).transpose(1, 2)
+    expected = mix.transpose(1, 2).reshape(3, T, H * d_head) @ values["W_out.weight"].T + values["W_out.bias"]
+    close(output, expected, "the output, which the returned weights should have mixed")
+    undropped = model(x)
+    holds(float((alone - undropped).abs().max()) > 1e-3, "without return_weights nothing is dropped in training")
+    holds(float((both(again)[0] - output).abs().max()) > 1e-3, "two calls in training should not drop the same weights")
+
+
+@exercise("CausalSelfAttention", weight=2)
+@few
+@given(n=even_width, seed=seeds)
+def test_everything_follows_dtype_and_device(learner, reference, n, seed):
+    """In double precision the output is double, in bfloat16 it is bfloat16, and on another device no mask, bias or table stays behind."""
+    x = inputs(n, seed).double()
+    for kind in KINDS:
+        mine, model, _ = pair(learner, reference, n, seed, kind)
+        close(mine.double()(x), model.double()(x), f"the output in float64 with {kind}", tol=2e-5)
+        close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
+        if not learner.bring(makes_nothing_of_its_own)(mine, x.bfloat16()):
+            meta_is_ready()
+            elsewhere = torch.empty_like(x, dtype=torch.bfloat16, device="meta")
+            close(mine.to("meta")(elsewhere), elsewhere, f"the output on the device `meta` with {kind}")
