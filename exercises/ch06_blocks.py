@@ -1,0 +1,110 @@
+"""Chapter 6: communication, then thought, around a residual stream.
+
+B batch, T positions, S positions of a source, D = d_model. Every block takes and gives (B, T, D).
+
+Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
+the lesson ch06_blocks.md says why, and `headway check` says how far you are.
+"""
+
+from torch import Tensor, nn
+
+from .ch03_attention import MultiHeadAttention
+from .ch04_positions_in_attention import CausalSelfAttention
+from .ch05_layers import FeedForward, LayerNorm
+
+
+class PreNormBlock(nn.Module):
+    """GPT-2's block: each part reads a normalised copy of the stream and adds what it found, (B, T, D) -> (B, T, D).
+
+    Its parts: `ln1`, `attn` (a CausalSelfAttention), `ln2`, `ffn` (a FeedForward). `dropout` goes to the attention's weights and
+    to the feed-forward's output, nowhere else.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int | None = None,
+        positions: str = "none",
+        dropout: float = 0.0,
+        activation: str = "gelu",
+    ):
+        super().__init__()
+        # TODO 1: make ln1, attn, ln2 and ffn, and hand each what it needs of the arguments
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        # TODO 2: add to the stream what attention finds in the normalised stream
+        # TODO 3: add to the result what the feed-forward makes of the normalised result
+        raise NotImplementedError
+
+
+class PostNormBlock(nn.Module):
+    """The order of 2017: add first, then normalise the sum, (B, T, D) -> (B, T, D).
+
+    The same parts under the same names as in PreNormBlock, and the same rule for dropout.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int | None = None,
+        positions: str = "none",
+        dropout: float = 0.0,
+        activation: str = "gelu",
+    ):
+        super().__init__()
+        # TODO 1: make ln1, attn, ln2 and ffn, and hand each what it needs of the arguments
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        # TODO 2: add what attention finds in the stream, and normalise the sum
+        # TODO 3: add what the feed-forward makes of that, and normalise the sum
+        raise NotImplementedError
+
+
+class EncoderBlock(nn.Module):
+    """One block of an encoder: every position attends to the whole sequence, (B, S, D) -> (B, S, D).
+
+    Its parts: `attn` (a MultiHeadAttention), `ln1`, `ffn` (a FeedForward with relu), `ln2`, in the order of 2017: add, then
+    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
+        super().__init__()
+        # TODO 1: make attn, ln1, ffn (with relu) and ln2
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`mask` broadcasts to (B, H, S, S), True where a position may attend."""
+        # TODO 2: add what attention finds under the mask, and normalise the sum
+        # TODO 3: add what the feed-forward makes of that, and normalise the sum
+        raise NotImplementedError
+
+
+class DecoderBlock(nn.Module):
+    """One block of a decoder: it attends to its own sequence, then to the encoder's memory, (B, T, D) -> (B, T, D).
+
+    Its parts: `self_attn`, `ln1`, `cross_attn`, `ln2`, `ffn` (with relu), `ln3`, in the order of 2017: add, then normalise.
+    The two attentions are each a MultiHeadAttention. `dropout` goes to the weights of both and to the feed-forward's output,
+    nowhere else.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
+        super().__init__()
+        # TODO 1: make self_attn, ln1, cross_attn, ln2, ffn (with relu) and ln3
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, memory: Tensor, self_mask: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> Tensor:
+        """Read `x` (B, T, D) and `memory` (B, S, D): (B, T, D).
+
+        `self_mask` broadcasts to (B, H, T, T), `memory_mask` to (B, H, T, S). A mask that is not given is not applied: the block
+        is causal only when `self_mask` says so.
+        """
+        # TODO 2: add what self-attention finds under self_mask, and normalise the sum
+        # TODO 3: add what cross-attention finds in the memory under memory_mask, and normalise the sum
+        # TODO 4: add what the feed-forward makes of that, and normalise the sum
+        raise NotImplementedError
