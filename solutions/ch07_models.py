@@ -185,58 +185,59 @@ def count_parameters(model: nn.Module) -> int:
 def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     """Copy the tensors of a Hugging Face GPT-2 into a GPT made with activation="gelu_tanh".
 
-    Their names may begin with "transformer.". Block i is `h.i`, with `ln_1`, `attn.c_attn` (q, k and v side by side),
-    `attn.c_proj`, `ln_2`, `mlp.c_fc` and `mlp.c_proj`; beside the blocks are `wte`, `wpe`, `ln_f`, and for an untied model
-    `lm_head.weight`, or `wte` again where that is missing. The four linear maps keep their weights as (in, out): transpose
-    them. Other names, such as `h.0.attn.bias` (a mask), are ignored. Raises ValueError, naming it, for a missing tensor, a
-    wrong size, another number of layers, or a model whose positions are not learned; then no tensor of the model has changed.
+    Each name may begin with "transformer.". `wte` holds the tokens, `wpe` the positions, and block i is `h.i`, with `ln_1`,
+    `attn.c_attn` (q, k and v side by side), `attn.c_proj`, `ln_2`, `mlp.c_fc` and `mlp.c_proj`; then comes `ln_f`. A tied model
+    needs no more; an untied one takes `lm_head.weight`, or `wte` again where that is missing. The linear maps of the blocks keep
+    their weights as (in, out), the other way round than nn.Linear. Other names, such as `h.0.attn.bias` (a mask), are ignored.
+
+    Raises ValueError for a model whose positions are not learned (the error says what they are), for another number of layers
+    than the model has (it names both), and for a missing tensor or one of a wrong size (it names the tensor as the state dict
+    does, without the prefix). After an error every tensor of the model is what it was.
     """
     # TODO 1: check that the model has learned positions
-    # TODO 2: take "transformer." off the names, and count the layers; they must be as many as the model's blocks
-    # TODO 3: gather for each parameter of the model the tensor that belongs there: transpose linear weights, cut c_attn in three
-    # TODO 4: check that each is there and of the right size, before anything is copied
-    # TODO 5: copy them all
+    # TODO 2: take "transformer." off the names, and count the layers: are they as many as the model's blocks?
+    # TODO 3: write down what belongs where: a name of theirs, and the names of ours that share its rows
+    # TODO 4: find each tensor, transposed where it is linear; check that it is there and that its parts have the right sizes
+    # TODO 5: only when all of them have passed: copy them, part by part
     ### BEGIN SOLUTION
     if model.config.positions != "learned":
-        raise ValueError(f"GPT-2 has learned positions; this model's are {model.config.positions!r}")
+        raise ValueError(f"GPT-2 has learned positions, and the positions of this model are {model.config.positions!r}")
     theirs = {name.removeprefix("transformer."): tensor for name, tensor in state_dict.items()}
     layers = len({name.split(".")[1] for name in theirs if name.startswith("h.")})
     if layers != len(model.blocks):
-        raise ValueError(f"the state dict has {layers} layers, the model {len(model.blocks)}")
+        raise ValueError(f"the state dict has {layers} layers, and the model has {len(model.blocks)}")
 
-    def take(name: str, shape: tuple[int, ...]) -> Tensor:
-        if name not in theirs:
-            raise ValueError(f"the state dict has no {name}")
-        if tuple(theirs[name].shape) != shape:
-            raise ValueError(f"{name} is {tuple(theirs[name].shape)}, and the model needs {shape}")
-        return theirs[name]
-
-    copied: dict[nn.Parameter, Tensor] = {}
-
-    def as_it_is(layer: nn.Module, name: str) -> None:
-        for kind, parameter in layer.named_parameters():
-            copied[parameter] = take(f"{name}.{kind}", tuple(parameter.shape))
-
-    def transposed(maps: list[nn.Linear], name: str) -> None:
-        d_in, d_out = maps[0].in_features, sum(linear.out_features for linear in maps)
-        weights = take(f"{name}.weight", (d_in, d_out)).T.chunk(len(maps))  # each (out, in)
-        biases = take(f"{name}.bias", (d_out,)).chunk(len(maps))
-        for linear, weight, bias in zip(maps, weights, biases):
-            copied[linear.weight], copied[linear.bias] = weight, bias
-
-    as_it_is(model.token_emb, "wte")
-    as_it_is(model.pos_emb, "wpe")
-    for i, block in enumerate(model.blocks):
-        as_it_is(block.ln1, f"h.{i}.ln_1")
-        transposed([block.attn.W_q, block.attn.W_k, block.attn.W_v], f"h.{i}.attn.c_attn")
-        transposed([block.attn.W_out], f"h.{i}.attn.c_proj")
-        as_it_is(block.ln2, f"h.{i}.ln_2")
-        transposed([block.ffn.up], f"h.{i}.mlp.c_fc")
-        transposed([block.ffn.down], f"h.{i}.mlp.c_proj")
-    as_it_is(model.ln_f, "ln_f")
+    places = [("wte", ["token_emb"]), ("wpe", ["pos_emb"]), ("ln_f", ["ln_f"])]
+    for i in range(layers):
+        h, block = f"h.{i}", f"blocks.{i}"
+        places += [
+            (f"{h}.ln_1", [f"{block}.ln1"]),
+            (f"{h}.attn.c_attn", [f"{block}.attn.W_q", f"{block}.attn.W_k", f"{block}.attn.W_v"]),
+            (f"{h}.attn.c_proj", [f"{block}.attn.W_out"]),
+            (f"{h}.ln_2", [f"{block}.ln2"]),
+            (f"{h}.mlp.c_fc", [f"{block}.ffn.up"]),
+            (f"{h}.mlp.c_proj", [f"{block}.ffn.down"]),
+        ]
     if not model.config.tie_weights:
-        as_it_is(model.lm_head, "lm_head" if "lm_head.weight" in theirs else "wte")
+        places.append(("lm_head" if "lm_head.weight" in theirs else "wte", ["lm_head"]))
+
+    own = dict(model.named_parameters())
+    copies = []
+    for layer, ours in places:
+        for kind in ("weight", "bias"):
+            parameters = [own[f"{name}.{kind}"] for name in ours if f"{name}.{kind}" in own]
+            if not parameters:  # token_emb, pos_emb and lm_head have no bias
+                continue
+            name = f"{layer}.{kind}"
+            if name not in theirs:
+                raise ValueError(f"the state dict has no {name}")
+            linear = kind == "weight" and ".c_" in name
+            tensor = theirs[name].T if linear else theirs[name]
+            parts = tensor.chunk(len(parameters))
+            if [part.shape for part in parts] != [parameter.shape for parameter in parameters]:
+                raise ValueError(f"{name} has the size {tuple(theirs[name].shape)}, which does not fit this model")
+            copies += zip(parameters, parts)
     with torch.no_grad():
-        for parameter, tensor in copied.items():
-            parameter.copy_(tensor)
+        for parameter, part in copies:
+            parameter.copy_(part)
     ### END SOLUTION
