@@ -1,0 +1,347 @@
+"""Chapter 5, second part: LayerNorm and RMSNorm. The rest is in test_ch05_layers.py and test_ch05_layers_feedforward.py."""
+
+import torch
+from grader.comparing import close, holds, same
+from grader.door.near import gradients, load, parameters, randomise, state
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+shapes = distinct("B", "T", "D", D=(3, 8))
+
+
+def pair(learner, reference, kind, n, seed, **options):
+    """The learner's norm and the reference's with the same random parameters."""
+    model = getattr(reference, kind)(n.D, **options)
+    values = randomise(model, seed)
+    mine = getattr(learner, kind)(n.D, **options)
+    load(mine, values)
+    return mine, model
+
+
+def uneven(seed, n, dtype=torch.float32):
+    """Vectors (B, T, D), each around a mean of its own and with a spread of its own."""
+    middle, spread = tensor(seed + 1, n.B, n.T, 1, scale=3.0), tensor(seed + 2, n.B, n.T, 1).exp()
+    return (tensor(seed, n.B, n.T, n.D, dtype=torch.float64) * spread + middle).to(dtype)
+
+
+def small(seed, n, scale=1e-3):
+    """Vectors so small that eps is a good part of what is under the root, with a mean as large as their spread."""
+    return tensor(seed, n.B, n.T, n.D, scale=scale) + tensor(seed + 1, n.B, n.T, 1, scale=scale)
+
+
+def same_gradients(got, expected, when=""):
+    close(got.output, expected.output, f"the output{when}")
+    close(got.inputs[0], expected.inputs[0], f"the gradient of x{when}", tol=5e-5)
+    for name, gradient in expected.parameters.items():
+        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
+        close(got.parameters[name], gradient, f"the gradient of {name}{when}", tol=5e-5)
+
+
+def makes_nothing_of_its_own(module, x):
+    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
+    if any(isinstance(value, torch.Tensor) for part in module.modules() for value in vars(part).values()):
+        return False
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            return module(x).device.type == "cpu"
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def follows_its_input(learner, module, x):
+    """`module` works on another device. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
+    if not learner.bring(makes_nothing_of_its_own)(module, x):
+        torch.empty(1, device="meta") + torch.empty(1, device="meta")  # and not while a learner's call is timed
+        close(module.to("meta")(x.to("meta")), torch.empty_like(x, device="meta"), "the result on the device `meta`")
+
+
+def keeps_dtype_and_device(learner, reference, kind, n, seed):
+    """The dtype of the result is that of x, whatever the parameters have; float16 and bfloat16 are computed in float32, float64 in float64."""
+    mine, model = pair(learner, reference, kind, n, seed)
+    x = uneven(seed, n, torch.float64)
+    got = [mine(x.bfloat16()), mine(x), mine.double()(x), mine.bfloat16()(x.bfloat16())]
+    close(got[0], model(x.bfloat16()), "the result for x in bfloat16")
+    close(got[1], model(x), "the result for x in float64")
+    close(got[2], model.double()(x), "the result in float64")
+    close(got[3], model.bfloat16()(x.bfloat16()), "the result in bfloat16")
+    follows_its_input(learner, getattr(learner, kind)(n.D), uneven(seed, n))
+
+
+def large_in_half_precision(learner, reference, kind, n, seed):
+    """Numbers around 300, whose squares do not fit into float16."""
+    mine, model = pair(learner, reference, kind, n, seed)
+    x = (tensor(seed, n.B, n.T, n.D).sign() * 300 + tensor(seed + 1, n.B, n.T, n.D, scale=20.0)).half()
+    close(mine(x), model(x), "the result for numbers around 300 in float16")
+
+
+def alone(learner, reference, kind, n, seed):
+    """Each position by itself, whatever stands beside it and however many axes lie in front."""
+    mine, model = pair(learner, reference, kind, n, seed)
+    x = uneven(seed, n)
+    changed = x.clone()
+    changed[-1, -1] = 7.0 * tensor(seed + 3, n.D)
+    got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
+    expected = model(x)
+    close(got[0], expected, "the result")
+    close(got[1], model(changed), "the result after another vector in the last place")
+    close(got[2], expected[:1], "the result for the first text alone")
+    close(got[3], expected[0], "the result for x of shape (T, D)")
+    close(got[4], expected[0, 0], "the result for x of shape (D,)")
+    close(got[5], expected[:, None], "the result for x of shape (B, 1, T, D)")
+
+
+def remembers_nothing(learner, reference, kind, n, seed):
+    """The same in eval mode, whatever was seen in training."""
+    mine, model = pair(learner, reference, kind, n, seed)
+    x, other = uneven(seed, n), uneven(seed + 5, n) * 4
+    before = mine(x)
+    mine(other)
+    mine.eval()
+    got = mine(x)
+    close(before, model(x), "the result in training")
+    close(got, model(x), "the result in eval mode, after another batch in training,")
+
+
+def begins_as(learner, reference, kind, n, seed, start):
+    """A new norm's parameters, its state dict and its result."""
+    mine, model, x = getattr(learner, kind)(d_model=n.D), getattr(reference, kind)(n.D), uneven(seed, n)
+    own, saved, result = parameters(mine), state(mine), mine(x)
+    same(sorted(own), sorted(start), f"the list of parameters of {kind}")
+    for name, value in start.items():
+        close(own[name], torch.full((n.D,), value), f"`{name}` of a new {kind}", tol=0.0)
+    same(sorted(saved), sorted(start), "the list of names in the state dict")
+    close(result, model(x), f"what a new {kind} gives")
+
+
+# ---- LayerNorm
+
+
+@exercise("LayerNorm", weight=4)
+@given(n=shapes, seed=seeds)
+def test_layer_norm_centres_scales_and_then_stretches_and_shifts(learner, reference, n, seed):
+    """Each vector loses its mean, is divided by its standard deviation, then each feature is multiplied by its weight and gets its bias."""
+    mine, model = pair(learner, reference, "LayerNorm", n, seed)
+    x = uneven(seed, n)
+    close(mine(x), model(x), "the result")
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=distinct("B", "T", D=(2, 4)), seed=seeds)
+def test_variance_is_divided_by_d(learner, reference, n, seed):
+    """The variance is the mean of the squared deviations, divided by D and not by D - 1: with D = 2 a new norm gives -1 and 1."""
+    mine = learner.LayerNorm(n.D)
+    x = uneven(seed, n) * 5
+    result, two = mine(x), learner.LayerNorm(2)(torch.tensor([3.0, 7.0]))
+    close(result, reference.LayerNorm(n.D)(x), "what a new LayerNorm gives")
+    close(two, torch.tensor([-1.0, 1.0]), "what a new LayerNorm makes of (3, 7)")
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_a_new_layer_norm_gives_mean_zero_and_variance_one(learner, reference, n, seed):
+    """`weight` starts at ones and `bias` at zeros, both (D,), and there are no other parameters: every vector leaves with mean 0 and variance 1."""
+    begins_as(learner, reference, "LayerNorm", n, seed, {"weight": 1.0, "bias": 0.0})
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_shift_and_scale_of_a_vector_do_not_matter(learner, reference, n, seed):
+    """A vector stretched by a positive number and moved by another comes out the same."""
+    mine, model = pair(learner, reference, "LayerNorm", n, seed)
+    x = tensor(seed, n.B, n.T, n.D) * 2
+    stretch, move = 2 + tensor(seed + 1, n.B, n.T, 1).abs(), tensor(seed + 2, n.B, n.T, 1, scale=4.0)
+    changed = x * stretch, x + move, x * stretch + move
+    got = [mine(x), *map(mine, changed)]
+    close(got[0], model(x), "the result")
+    for result, value, how in zip(got[1:], changed, ("stretched", "moved", "stretched and moved")):
+        close(result, model(value), f"the result for x {how}", tol=1e-4)
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=shapes, offset=st.sampled_from([100.0, 1000.0, -1000.0]), seed=seeds)
+def test_numbers_far_from_zero(learner, reference, n, offset, seed):
+    """Vectors around 1000 in float32: the deviations are squared, so their small differences are not lost among large squares."""
+    mine, model = pair(learner, reference, "LayerNorm", n, seed)
+    x = tensor(seed, n.B, n.T, n.D) + offset
+    close(mine(x), model.double()(x.double()).float(), f"the result for numbers around {offset:g}", tol=2e-3)
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_a_constant_vector_gives_the_bias(learner, reference, n, seed):
+    """A vector of equal numbers has nothing but its mean: what is left is `bias`, never NaN, and its gradient is finite."""
+    mine, model = pair(learner, reference, "LayerNorm", n, seed)
+    x = uneven(seed, n)
+    x[0, 0], x[-1, -1], x[0, -1] = 0.0, 2.5, -1.0
+    got = mine(x), gradients(mine, x)
+    expected = model(x)
+    close(got[0], expected, "the result where some vectors are constant")
+    close(got[0][0, 0], parameters(model)["bias"], "the result for a vector of zeros")
+    same_gradients(got[1], gradients(model, x), " where some vectors are constant")
+
+
+@exercise("LayerNorm", weight=3)
+@few
+@given(n=shapes, seed=seeds)
+def test_eps_is_added_to_the_variance(learner, reference, n, seed):
+    """eps stands under the root, beside the variance; for vectors with a spread near 0.001 that makes all the difference. It is 1e-5 unless given."""
+    x = small(seed, n)
+    pairs = [pair(learner, reference, "LayerNorm", n, seed, **options) for options in ({}, {"eps": 1e-3}, {"eps": 1e-8})]
+    got = [mine(x) for mine, _ in pairs]
+    large = pairs[1][0](x * 1e3)
+    for result, (_, model), word in zip(got, pairs, ("eps left at 1e-5", "eps=0.001", "eps=1e-8")):
+        close(result, model(x), f"the result with {word}", tol=1e-4)
+    close(large, pairs[1][1](x * 1e3), "the result with eps=0.001 for vectors of usual size")
+
+
+@exercise("LayerNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_each_vector_is_normalised_alone(learner, reference, n, seed):
+    """The result at a position depends on the vector there and on nothing else: not on its neighbours, not on the batch, not on axes in front."""
+    alone(learner, reference, "LayerNorm", n, seed)
+
+
+@exercise("LayerNorm", weight=3)
+@few
+@given(n=shapes, seed=seeds)
+def test_gradients_of_layer_norm(learner, reference, n, seed):
+    """x, `weight` and `bias` get the gradient of the whole formula: mean and variance depend on x too."""
+    mine, model = pair(learner, reference, "LayerNorm", n, seed)
+    x = uneven(seed, n)
+    same_gradients(gradients(mine, x), gradients(model, x))
+
+
+@exercise("LayerNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_layer_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
+    """In training and in eval mode the result is the same, whatever other batches have passed."""
+    remembers_nothing(learner, reference, "LayerNorm", n, seed)
+
+
+@exercise("LayerNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_layer_norm_in_half_precision_does_not_overflow(learner, reference, n, seed):
+    """x in float16 is computed in float32, for 300 squared is more than float16 can hold; the result is float16 again."""
+    large_in_half_precision(learner, reference, "LayerNorm", n, seed)
+
+
+@exercise("LayerNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_layer_norm_keeps_dtype_and_device(learner, reference, n, seed):
+    """The result has the dtype and device of x; in float64 it has all its digits."""
+    keeps_dtype_and_device(learner, reference, "LayerNorm", n, seed)
+
+
+# ---- RMSNorm
+
+
+@exercise("RMSNorm", weight=4)
+@given(n=shapes, seed=seeds)
+def test_rms_norm_divides_by_the_root_mean_square(learner, reference, n, seed):
+    """Each vector is divided by the root of the mean of its squares, then each feature is multiplied by its weight; no mean is subtracted."""
+    mine, model = pair(learner, reference, "RMSNorm", n, seed)
+    x = uneven(seed, n)
+    close(mine(x), model(x), "the result")
+
+
+@exercise("RMSNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_a_new_rms_norm_gives_mean_square_one(learner, reference, n, seed):
+    """`weight`, (D,), starts at ones, and there is no other parameter: every vector leaves with a mean square of 1."""
+    begins_as(learner, reference, "RMSNorm", n, seed, {"weight": 1.0})
+
+
+@exercise("RMSNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_scale_does_not_matter_and_shift_does(learner, reference, n, seed):
+    """A vector stretched by a positive number comes out the same; a vector moved by a number does not."""
+    mine, model = pair(learner, reference, "RMSNorm", n, seed)
+    x = tensor(seed, n.B, n.T, n.D) * 2
+    stretch = 2 + tensor(seed + 1, n.B, n.T, 1).abs()
+    got = mine(x), mine(x * stretch), mine(x + 3)
+    close(got[0], model(x), "the result")
+    close(got[1], model(x * stretch), "the result for x stretched")
+    close(got[2], model(x + 3), "the result for x + 3")
+
+
+@exercise("RMSNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_a_vector_of_zeros_stays_zeros(learner, reference, n, seed):
+    """A vector of zeros gives zeros, never NaN, and its gradient is finite."""
+    mine, model = pair(learner, reference, "RMSNorm", n, seed)
+    x = uneven(seed, n)
+    x[0, 0], x[-1, -1] = 0.0, 0.0
+    got = mine(x), gradients(mine, x)
+    close(got[0], model(x), "the result where some vectors are zero")
+    same_gradients(got[1], gradients(model, x), " where some vectors are zero")
+
+
+@exercise("RMSNorm", weight=3)
+@few
+@given(n=shapes, seed=seeds)
+def test_eps_is_added_to_the_mean_square(learner, reference, n, seed):
+    """eps stands under the root, beside the mean square; for numbers near 0.001 that makes all the difference. It is 1e-6 unless given."""
+    x = small(seed, n)
+    pairs = [pair(learner, reference, "RMSNorm", n, seed, **options) for options in ({}, {"eps": 1e-3}, {"eps": 1e-8})]
+    got = [mine(x) for mine, _ in pairs]
+    large = pairs[1][0](x * 1e3)
+    for result, (_, model), word in zip(got, pairs, ("eps left at 1e-6", "eps=0.001", "eps=1e-8")):
+        close(result, model(x), f"the result with {word}", tol=1e-4)
+    close(large, pairs[1][1](x * 1e3), "the result with eps=0.001 for vectors of usual size")
+
+
+@exercise("RMSNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_each_vector_is_scaled_alone(learner, reference, n, seed):
+    """The result at a position depends on the vector there and on nothing else: not on its neighbours, not on the batch, not on axes in front."""
+    alone(learner, reference, "RMSNorm", n, seed)
+
+
+@exercise("RMSNorm", weight=2)
+@few
+@given(n=shapes, seed=seeds)
+def test_gradients_of_rms_norm(learner, reference, n, seed):
+    """x and `weight` get the gradient of the whole formula: the mean square depends on x too."""
+    mine, model = pair(learner, reference, "RMSNorm", n, seed)
+    x = uneven(seed, n)
+    same_gradients(gradients(mine, x), gradients(model, x))
+
+
+@exercise("RMSNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_rms_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
+    """In training and in eval mode the result is the same, whatever other batches have passed."""
+    remembers_nothing(learner, reference, "RMSNorm", n, seed)
+
+
+@exercise("RMSNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_rms_norm_in_half_precision_does_not_overflow(learner, reference, n, seed):
+    """x in float16 is computed in float32, for 300 squared is more than float16 can hold; the result is float16 again."""
+    large_in_half_precision(learner, reference, "RMSNorm", n, seed)
+
+
+@exercise("RMSNorm")
+@few
+@given(n=shapes, seed=seeds)
+def test_rms_norm_keeps_dtype_and_device(learner, reference, n, seed):
+    """The result has the dtype and device of x; in float64 it has all its digits."""
+    keeps_dtype_and_device(learner, reference, "RMSNorm", n, seed)
