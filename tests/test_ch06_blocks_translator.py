@@ -1,0 +1,369 @@
+"""Chapter 6, second part: the blocks of an encoder and of a decoder, which take their masks from outside."""
+
+import torch
+from grader.comparing import close, holds, refuses, sizes
+from grader.door.near import gradients, load
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, seeds, tensor
+from test_ch06_blocks import (
+    RATE,
+    answers,
+    drops,
+    each_part_alone,
+    each_row_normalised,
+    heads_of,
+    in_training_and_after,
+    keeps_dtypes,
+    moved,
+    pair,
+    plain,
+    same_gradients,
+    same_names,
+    silenced,
+    two,
+    width_of_its_own,
+    x_of,
+)
+
+source = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), S=(4, 7), d_ff=(9, 14)).filter(width_of_its_own)
+both = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), T=(4, 7), S=(4, 8), d_ff=(9, 14)).filter(width_of_its_own)
+PARTS = ("self_attn", "cross_attn", "ffn")
+
+
+def some(seed, *shape):
+    """A mask that allows every query about half of the keys, at least one, and never all."""
+    x = tensor(seed + 101, *shape)
+    return ((x > 0) | (x == x.amax(-1, keepdim=True))) & (x != x.amin(-1, keepdim=True))
+
+
+def padding(B, S):
+    """(B, 1, 1, S): every row with real keys, and padding in another place, on the left, on the right, on both sides."""
+    real = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    for row, (left, right) in enumerate([(1, 0), (0, 2), (1, 1), (0, 1)][:B]):
+        real[row, ..., :left] = False
+        real[row, ..., S - right :] = False
+    return real
+
+
+def causal(T):
+    return torch.ones(T, T, dtype=torch.bool).tril()
+
+
+def of_every_shape(n, seed, queries, keys):
+    """Masks for these axes: one for all, by row of the batch, by head, and all at once."""
+    return [some(seed, queries, keys), padding(n.B, keys), some(seed, n.B, 1, queries, keys), some(seed, 1, n.H, 1, keys), some(seed, n.B, n.H, queries, keys)]
+
+
+# ---- EncoderBlock
+
+
+@exercise("EncoderBlock", weight=3)
+@given(n=source, seed=seeds)
+def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
+    """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; relu bends the feed-forward."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    x = x_of(n, seed, "S")
+    whole, first = mine(x), mine(x[:, :1])
+    close(whole, model(x), "the output")
+    close(first, model(x[:, :1]), "the output for one position")
+
+
+@exercise("EncoderBlock", weight=3)
+@given(n=source, seed=seeds)
+def test_an_encoder_follows_its_mask(learner, reference, n, seed):
+    """A mask is whatever broadcasts to (B, H, S, S), True where a position may attend; it may differ from row to row of the batch."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    x, masks = x_of(n, seed, "S"), of_every_shape(n, seed, n.S, n.S)
+    got = [mine(x, mask) for mask in masks]
+    for mask, result in zip(masks, got):
+        close(result, model(x, mask), f"the output under a mask of shape {tuple(mask.shape)}")
+
+
+@exercise("EncoderBlock", weight=2)
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_every_position_hears_every_other(learner, reference, n, seed):
+    """With no mask another last token is heard at every position, and other sequences of the batch hear nothing of it."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    x, row = x_of(n, seed, "S"), seed % n.B
+    changed = x.clone()
+    changed[row, -1] = tensor(seed + 1, n.H * n.d_head)
+    before, after = mine(x), mine(changed)
+    close(before, model(x), "the output")
+    holds(min(moved(before[row], after[row], 0)) > 1e-5, "without a mask, another last token should be heard at every position, the first one too")
+    others = [i for i in range(n.B) if i != row]
+    holds(max(moved(before[others], after[others], 0)) < 1e-5, f"another token in row {row} of the batch changed another row")
+
+
+@exercise("EncoderBlock", weight=2)
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_padding_is_never_heard(learner, reference, n, seed):
+    """What stands at a padded position, on the left or on the right, changes no real position."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    x, mask = x_of(n, seed, "S"), padding(n.B, n.S)
+    real = mask[:, 0, 0, :, None]
+    other = torch.where(real, x, 5 * x_of(n, seed + 1, "S"))
+    before, after = mine(x, mask=mask), mine(other, mask=mask)
+    close(before * real, model(x, mask=mask) * real, "the output at real positions")
+    close(after * real, before * real, "the output at real positions after the padding was changed")
+
+
+@exercise("EncoderBlock", weight=2)
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_each_sum_of_an_encoder_has_its_own_norm(learner, reference, n, seed):
+    """Each part reads the stream as it is, and its own norm is put around the sum, under a mask as without one."""
+    mine, model, values = two(learner, reference, "EncoderBlock", n, seed)
+    each_part_alone(mine, model, values, ("attn", "ffn"), x_of(n, seed, "S"), mask=padding(n.B, n.S))
+    load(mine, plain(values, "ln2"))
+    each_row_normalised(mine(x_of(n, seed, "S")), "the output while ln2 stretches and shifts nothing")
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_an_encoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
+    """Where the mask allows no key the attention gives W_out's bias, never NaN, and neither value nor gradient of the others suffers."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    x, mask = x_of(n, seed, "S"), some(seed, n.B, 1, n.S, n.S)
+    mask[0, :, 1], mask[1] = False, False
+    got = gradients(mine, x, mask=mask)
+    close(got.output, model(x, mask=mask), "the output where some positions may attend to nothing")
+    same_gradients(got, gradients(model, x, mask=mask), ["x"])
+
+
+@exercise("EncoderBlock", weight=2)
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_gradients_of_an_encoder_block(learner, reference, n, seed):
+    """The gradients of x and of every parameter are those of the formula."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    same_gradients(gradients(mine, x_of(n, seed, "S")), gradients(model, x_of(n, seed, "S")), ["x"])
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_sizes_and_names_of_an_encoder_block(learner, reference, n, seed):
+    """Its parameters are those of attn, ln1, ffn and ln2; d_ff sizes the feed-forward, and is 4 * d_model unless given."""
+    x, width = x_of(n, seed, "S"), n.H * n.d_head
+    made = [pair(learner, reference, "EncoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), pair(learner, reference, "EncoderBlock", width, n.H, seed=seed)]
+    got = [mine(x) for mine, _, _ in made]
+    for word, result, (mine, model, values) in zip((f"d_ff={n.d_ff}", "no d_ff given"), got, made):
+        close(result, model(x), f"the output with {word}")
+        same_names(mine, values)
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=2)
+def test_an_encoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, seed):
+    """When n_heads does not divide d_model, that is a ValueError that names both."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
+    close(mine(x_of(n, seed, "S")), model(x_of(n, seed, "S")), "the output")
+    width = n.H * n.d_head + 1
+    x = tensor(seed, n.B, n.S, width)
+    refuses(lambda: learner.EncoderBlock(width, n.H)(x), naming=(width, n.H), because="the width cannot be cut into equal heads")
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=3)
+def test_dropout_of_an_encoder_in_training_only(learner, reference, n, seed):
+    """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    mine, model, _ = two(learner, reference, "EncoderBlock", n, seed, dropout=1.0)
+    in_training_and_after(mine, model, x_of(n, seed, "S"))
+
+
+@exercise("EncoderBlock")
+def test_dropout_of_an_encoder_on_weights_and_thoughts(learner, reference):
+    """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+    sizes(B=400, S=1, H=2, d_head=2)
+    x = tensor(5, 400, 1, 4)
+    mine, model, values = pair(learner, reference, "EncoderBlock", 4, 2, seed=6, dropout=RATE)
+    listening, thinking = silenced(values, "ffn"), silenced(values, "attn")
+    first, second = answers(mine, (listening, thinking), x)
+    drops(first, model, listening, "attn.W_out", heads_of(2, 2), x, where="the attention's weights")
+    drops(second, model, thinking, "ffn.down", range(4), x, where="the numbers of the feed-forward's output")
+
+
+@exercise("EncoderBlock")
+@given(n=source, seed=seeds)
+@settings(max_examples=2)
+def test_dtype_and_device_of_an_encoder_block(learner, reference, n, seed):
+    """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
+    keeps_dtypes(learner, *two(learner, reference, "EncoderBlock", n, seed), x_of(n, seed, "S"))
+
+
+# ---- DecoderBlock
+
+
+def decoders(learner, reference, n, seed, **options):
+    """Both blocks, what is written so far (B, T, D), the memory (B, S, D), and a mask for each, different in every row of the batch."""
+    mine, model, values = two(learner, reference, "DecoderBlock", n, seed, **options)
+    return mine, model, values, x_of(n, seed), x_of(n, seed + 1, "S"), causal(n.T) & padding(n.B, n.T).flip(0), padding(n.B, n.S)
+
+
+@exercise("DecoderBlock", weight=3)
+@given(n=both, seed=seeds)
+def test_listen_to_oneself_then_to_the_memory_then_think(learner, reference, n, seed):
+    """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by a norm of its own."""
+    mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
+    masked, bare = mine(x, memory, self_mask, memory_mask), mine(x, memory)
+    close(masked, model(x, memory, self_mask, memory_mask), "the output under both masks")
+    close(bare, model(x, memory), "the output without masks")
+
+
+@exercise("DecoderBlock", weight=3)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_each_mask_belongs_to_one_attention(learner, reference, n, seed):
+    """self_mask, whatever broadcasts to (B, H, T, T), acts on self-attention alone; memory_mask, (B, H, T, S), on cross-attention alone."""
+    mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed)
+    selves, memories = of_every_shape(n, seed, n.T, n.T), of_every_shape(n, seed + 1, n.T, n.S)
+    cases = [{"self_mask": selves[0]}, {"memory_mask": memories[0]}, {"self_mask": selves[1]}, {"memory_mask": memories[1]}]
+    cases += [{"self_mask": a, "memory_mask": b} for a, b in zip(selves[2:], memories[2:])]
+    got = [mine(x, memory, **case) for case in cases]
+    for case, result in zip(cases, got):
+        close(result, model(x, memory, **case), "the output with " + " and ".join(f"a {name} of shape {tuple(mask.shape)}" for name, mask in case.items()))
+
+
+@exercise("DecoderBlock", weight=2)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
+    """Where what is written is as long as the source, each mask still acts on its own attention, and None on none."""
+    mine, model, _, x, _, self_mask, _ = decoders(learner, reference, n, seed)
+    memory, memory_mask = x_of(n, seed + 2), some(seed, n.B, 1, n.T, n.T)
+    cases = [(self_mask, memory_mask), (self_mask, None), (None, memory_mask), (None, None)]
+    got = [mine(x, memory, *case) for case in cases]
+    for result, case in zip(got, cases):
+        words = [name for name, mask in zip(("self_mask", "memory_mask"), case) if mask is not None]
+        close(result, model(x, memory, *case), f"the output with {' and '.join(words) or 'no mask'}, T and S alike")
+
+
+@exercise("DecoderBlock", weight=3)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_every_memory_that_is_not_masked_is_heard(learner, reference, n, seed):
+    """Another vector at one position of the memory changes the whole output where the mask shows that position, and nothing where it hides it."""
+    mine, model, _, x, memory, self_mask, mask = decoders(learner, reference, n, seed)
+    other = 3 * x_of(n, seed + 3, "S")
+    memories = [torch.where((torch.arange(n.S) == s)[:, None], other, memory) for s in range(n.S)]
+    before, expected = mine(x, memory, self_mask, mask), model(x, memory, self_mask, mask)
+    after = [mine(x, changed, self_mask, mask) for changed in memories]
+    close(before, expected, "the output")
+    for s, output in enumerate(after):
+        by, should = ((a - b).abs().amax(-1) for a, b in ((output, before), (model(x, memories[s], self_mask, mask), expected)))  # (B, T)
+        shown = mask[:, 0, 0, s, None].expand_as(by)
+        holds(bool((by[~shown] < 1e-5).all()), f"memory position {s} is masked in some rows, and changing it changed their output")
+        holds(bool((by[shown & (should > 1e-4)] > 1e-5).all()), f"memory position {s} is not masked in some rows, and changing it did not change their output")
+
+
+@exercise("DecoderBlock", weight=2)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
+    """Under a causal self_mask another token at position t changes no output before t; without a mask it is heard at every position."""
+    mine, _, _, x, memory, _, mask = decoders(learner, reference, n, seed)
+    t = 1 + seed % (n.T - 2)
+    changed = x.clone()
+    changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
+    by = moved(mine(x, memory, causal(n.T), mask), mine(changed, memory, causal(n.T), mask), 1)
+    bare = moved(mine(x, memory), mine(changed, memory), 1)
+    holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+    holds(min(bare) > 1e-5, f"with no mask given, a change at position {t} should be heard at every position, the first one too")
+
+
+@exercise("DecoderBlock", weight=2)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_each_part_of_a_decoder_alone(learner, reference, n, seed):
+    """Each part reads the stream as it is, the memory comes in as it is, and each sum has its own norm."""
+    mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
+    each_part_alone(mine, model, values, PARTS, x, memory, self_mask=self_mask, memory_mask=memory_mask)
+    load(mine, plain(values, "ln3"))
+    each_row_normalised(mine(x, memory), "the output while ln3 stretches and shifts nothing")
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_a_decoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
+    """A row whose source or whose own past is all masked gets W_out's bias there, never NaN, and no other row suffers."""
+    mine, model, _, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
+    memory_mask[0], self_mask = False, self_mask.clone()
+    self_mask[-1] = False
+    got = gradients(mine, x, memory, self_mask=self_mask, memory_mask=memory_mask)
+    expected = gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask)
+    close(got.output, expected.output, "the output where some positions may attend to nothing")
+    same_gradients(got, expected, ["x", "the memory"])
+
+
+@exercise("DecoderBlock", weight=2)
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_gradients_of_a_decoder_block(learner, reference, n, seed):
+    """The gradients of x, of the memory and of every parameter are those of the formula: the encoder learns through the decoder."""
+    mine, model, _, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
+    got = gradients(mine, x, memory, self_mask=self_mask, memory_mask=memory_mask)
+    same_gradients(got, gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask), ["x", "the memory"])
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_sizes_and_names_of_a_decoder_block(learner, reference, n, seed):
+    """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, each its own; d_ff is 4 * d_model unless given."""
+    x, memory, width = x_of(n, seed), x_of(n, seed + 1, "S"), n.H * n.d_head
+    made = [pair(learner, reference, "DecoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), pair(learner, reference, "DecoderBlock", width, n.H, seed=seed)]
+    got = [mine(x, memory) for mine, _, _ in made]
+    for word, result, (mine, model, values) in zip((f"d_ff={n.d_ff}", "no d_ff given"), got, made):
+        close(result, model(x, memory), f"the output with {word}")
+        same_names(mine, values)
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=2)
+def test_a_decoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, seed):
+    """When n_heads does not divide d_model, that is a ValueError that names both."""
+    mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed)
+    close(mine(x, memory), model(x, memory), "the output")
+    width = n.H * n.d_head + 1
+    wide = tensor(seed, n.B, n.T, width)
+    refuses(lambda: learner.DecoderBlock(width, n.H)(wide, wide), naming=(width, n.H), because="the width cannot be cut into equal heads")
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=3)
+def test_dropout_of_a_decoder_in_training_only(learner, reference, n, seed):
+    """With dropout=1.0 training hears W_out's bias of both attentions and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed, dropout=1.0)
+    in_training_and_after(mine, model, x, memory)
+
+
+@exercise("DecoderBlock")
+def test_dropout_of_a_decoder_on_weights_and_thoughts(learner, reference):
+    """Each weight of either attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+    sizes(B=400, T=1, S=1, H=2, d_head=2)
+    x, memory = tensor(5, 400, 1, 4), tensor(7, 400, 1, 4)
+    mine, model, values = pair(learner, reference, "DecoderBlock", 4, 2, seed=6, dropout=RATE)
+    loads = [silenced(values, *(other for other in PARTS if other != part)) for part in PARTS]
+    found = answers(mine, loads, x, memory)
+    drops(found[0], model, loads[0], "self_attn.W_out", heads_of(2, 2), x, memory, where="self-attention's weights")
+    drops(found[1], model, loads[1], "cross_attn.W_out", heads_of(2, 2), x, memory, where="cross-attention's weights")
+    drops(found[2], model, loads[2], "ffn.down", range(4), x, memory, where="the numbers of the feed-forward's output")
+
+
+@exercise("DecoderBlock")
+@given(n=both, seed=seeds)
+@settings(max_examples=2)
+def test_dtype_and_device_of_a_decoder_block(learner, reference, n, seed):
+    """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
+    mine, model, values, x, memory, _, _ = decoders(learner, reference, n, seed)
+    keeps_dtypes(learner, mine, model, values, x, memory)
