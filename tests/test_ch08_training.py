@@ -1,0 +1,276 @@
+"""Chapter 8, first part: windows of a text, batches of windows, and the loss. Steps are in test_ch08_training_steps.py."""
+
+from typing import Any
+
+import torch
+from grader.comparing import close, holds, refuses, same, shaped, sizes
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import distinct, seeds, tensor, token_ids
+
+texts_as_ids = st.lists(st.integers(0, 40), min_size=3, max_size=14)
+lengths = st.integers(1, 5)
+cubes = distinct("B", "T", V=(8, 11))
+
+
+def windows(value: Any) -> Any:
+    """Windows with each pair as a tuple, where it came as a list of two; anything else as it is."""
+    if not isinstance(value, list | tuple):
+        return value
+    return [tuple(pair) if isinstance(pair, list) and len(pair) == 2 else pair for pair in value]
+
+
+def same_windows(got, expected, ids, seq_len):
+    same(windows(got), expected, f"the list of windows of {ids} with seq_len = {seq_len}")
+
+
+# ---- next_token_pairs
+
+
+@exercise("next_token_pairs", weight=3)
+@given(ids=texts_as_ids, seq_len=lengths)
+def test_a_window_is_inputs_and_what_follows_each_of_them(learner, reference, ids, seq_len):
+    """A window is a pair of lists, inputs and targets: each target is the id right after its input. Windows follow one another."""
+    sizes(ids=len(ids), seq_len=seq_len)
+    same_windows(learner.next_token_pairs(ids, seq_len), reference.next_token_pairs(ids, seq_len), ids, seq_len)
+
+
+@exercise("next_token_pairs", weight=2)
+def test_every_pair_of_neighbours_is_learned_once(learner):
+    """Every id but the first is a target in exactly one window, whatever the length of the text: the last window may be shorter."""
+    ids = [31, 14, 25, 9, 26, 5, 35, 8, 97, 3]
+    found = {(n, seq_len): windows(learner.next_token_pairs(ids[:n], seq_len)) for n in (5, 6, 7, 8, 9, 10) for seq_len in (3, 4)}
+    for (n, seq_len), got in found.items():
+        expected = [(ids[s : min(s + seq_len, n - 1)], ids[s + 1 : min(s + seq_len, n - 1) + 1]) for s in range(0, n - 1, seq_len)]
+        same_windows(got, expected, ids[:n], seq_len)
+
+
+@exercise("next_token_pairs")
+def test_a_text_that_just_fits_is_one_window(learner):
+    """seq_len + 1 ids make exactly one full window, and a shorter text makes one short window."""
+    whole, short, two = learner.next_token_pairs([6, 2, 9, 4], 3), learner.next_token_pairs([6, 2, 9, 4], 50), learner.next_token_pairs([6, 2], 3)
+    same_windows(whole, [([6, 2, 9], [2, 9, 4])], [6, 2, 9, 4], 3)
+    same_windows(short, [([6, 2, 9], [2, 9, 4])], [6, 2, 9, 4], 50)
+    same_windows(two, [([6], [2])], [6, 2], 3)
+
+
+@exercise("next_token_pairs")
+def test_windows_of_one_input(learner):
+    """With seq_len = 1 every window is one id and the id that follows it."""
+    same_windows(learner.next_token_pairs([7, 7, 3, 8], 1), [([7], [7]), ([7], [3]), ([3], [8])], [7, 7, 3, 8], 1)
+
+
+@exercise("next_token_pairs")
+def test_less_than_two_ids_give_no_window(learner):
+    """A text of one id, or of none, has nothing to predict: no window, and no error."""
+    one, none, two = learner.next_token_pairs([4], 3), learner.next_token_pairs([], 3), learner.next_token_pairs([4, 5], 3)
+    same_windows(two, [([4], [5])], [4, 5], 3)
+    same_windows(one, [], [4], 3)
+    same_windows(none, [], [], 3)
+
+
+@exercise("next_token_pairs")
+def test_ids_may_be_any_sequence(learner):
+    """The ids may come as a tuple too; inputs and targets are lists all the same."""
+    same_windows(learner.next_token_pairs((9, 1, 6, 2, 5), 3), [([9, 1, 6], [1, 6, 2]), ([2], [5])], (9, 1, 6, 2, 5), 3)
+
+
+@exercise("next_token_pairs")
+def test_a_window_without_inputs_is_refused(learner):
+    """seq_len below 1 raises a ValueError, also a negative one; 1 is fine."""
+    same_windows(learner.next_token_pairs([3, 5, 4], 1), [([3], [5]), ([5], [4])], [3, 5, 4], 1)
+    for seq_len in (0, -2):
+        refuses(lambda seq_len=seq_len: learner.next_token_pairs([3, 5, 4], seq_len), because=f"no window can have {seq_len} inputs")
+
+
+# ---- collate
+
+
+def pairs_of(seed, *lengths_):
+    """One window a length, ids from 0 to 30, some of them 0."""
+    rows = [token_ids(seed + i, n + 1, vocab=31).tolist() for i, n in enumerate(lengths_)]
+    for i, row in enumerate(rows):
+        row[i % len(row)] = 0
+    return [(row[:-1], row[1:]) for row in rows]
+
+
+def same_batch(got, expected, when=""):
+    holds(isinstance(got, tuple | list) and len(got) == 2, "collate should return two tensors: the inputs and the targets")
+    same(got[0], expected[0], f"the tensor of inputs{when}")
+    same(got[1], expected[1], f"the tensor of targets{when}")
+
+
+@exercise("collate", weight=3)
+@settings(max_examples=3)
+@given(n=distinct("short", "middle", "long", most=6), pad_id=st.sampled_from([7, 32, 50]), seed=seeds)
+def test_short_rows_are_filled_on_the_right(learner, reference, n, pad_id, seed):
+    """Each row begins with its window; after it stand pad_id among the inputs and -100 among the targets. T is the longest window's length."""
+    pairs = pairs_of(seed, n.middle, n.long, n.short, 1)
+    same_batch(learner.collate(pairs, pad_id), reference.collate(pairs, pad_id), f" with pad_id = {pad_id}")
+    same_batch(learner.collate(pairs), reference.collate(pairs), " without a word about pad_id")
+
+
+@exercise("collate", weight=2)
+def test_padding_is_told_from_words(learner):
+    """A real word stays a target whatever its id, pad_id and 0 too; only what was filled in is -100."""
+    pairs = [([4, 3, 8], [3, 8, 0]), ([8, 3], [3, 3]), ([0], [4])]
+    zero, three, named = learner.collate(pairs), learner.collate(pairs, 3), learner.collate(pairs, pad_id=9)
+    targets = torch.tensor([[3, 8, 0], [3, 3, -100], [4, -100, -100]])
+    same_batch(zero, (torch.tensor([[4, 3, 8], [8, 3, 0], [0, 0, 0]]), targets))
+    same_batch(three, (torch.tensor([[4, 3, 8], [8, 3, 3], [0, 3, 3]]), targets), " with pad_id = 3, which is a word's id too")
+    same_batch(named, (torch.tensor([[4, 3, 8], [8, 3, 9], [0, 9, 9]]), targets), " with pad_id = 9")
+
+
+@exercise("collate")
+@settings(max_examples=3)
+@given(n=distinct("B", "T"), seed=seeds)
+def test_equal_rows_need_no_filling(learner, n, seed):
+    """Windows of one length are laid under each other as they are, in their order; one window alone makes a batch of one."""
+    pairs = pairs_of(seed, *[n.T] * n.B)
+    whole, alone = learner.collate(pairs, pad_id=33), learner.collate(pairs[:1], pad_id=33)
+    inputs, targets = torch.tensor([x for x, _ in pairs]), torch.tensor([y for _, y in pairs])
+    same_batch(whole, (inputs, targets))
+    same_batch(alone, (inputs[:1], targets[:1]), " of one window")
+
+
+@exercise("collate")
+@settings(max_examples=3)
+@given(n=distinct("short", "long", least=3), seed=seeds)
+def test_a_batch_is_two_tensors_of_ids(learner, reference, n, seed):
+    """Inputs and targets are two (B, T) tensors of int64, as an embedding and the loss want them; windows may be tuples as well."""
+    pairs = tuple((tuple(x), tuple(y)) for x, y in pairs_of(seed, n.short, n.long, n.short))
+    got, expected = learner.collate(pairs, 40), reference.collate(pairs, 40)
+    holds(isinstance(got, tuple | list) and len(got) == 2, "collate should return two tensors: the inputs and the targets")
+    for tensor_, what in zip(got, ("the tensor of inputs", "the tensor of targets")):
+        shaped(tensor_, (3, max(n.short, n.long)), what, torch.int64)
+    same_batch(got, expected)
+
+
+# ---- cross_entropy
+
+
+def places(seed, *shape, vocab, ignored=-100):
+    """Targets of which about a third is ignored, in unequal numbers a row; the first of all is kept and the second is not."""
+    targets = token_ids(seed, *shape, vocab=vocab)
+    hidden = tensor(seed + 3, *shape) > 0.5
+    hidden.view(-1)[0], hidden.view(-1)[1] = False, True
+    return targets.masked_fill(hidden, ignored)
+
+
+@exercise("cross_entropy", weight=3)
+@given(n=cubes, seed=seeds)
+def test_the_loss_is_the_mean_surprise(learner, reference, n, seed):
+    """Without anything ignored, the loss is the mean over all places of -log p(target), p being the softmax over the vocabulary."""
+    logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
+    close(learner.cross_entropy(logits, targets), reference.cross_entropy(logits, targets), "the loss")
+
+
+@exercise("cross_entropy", weight=3)
+@given(n=cubes, seed=seeds)
+def test_ignored_places_do_not_count(learner, reference, n, seed):
+    """Places whose target is -100 count neither in the sum nor in the number it is divided by, whatever their logits are."""
+    logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), places(seed, n.B, n.T, vocab=n.V)
+    changed = torch.where((targets == -100)[..., None], tensor(seed + 9, n.B, n.T, n.V, scale=5.0), logits)
+    first, second = learner.cross_entropy(logits, targets), learner.cross_entropy(changed, targets)
+    close(first, reference.cross_entropy(logits, targets), "the loss")
+    close(second, reference.cross_entropy(logits, targets), "the loss after only the logits of ignored places were changed")
+
+
+@exercise("cross_entropy", weight=2)
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_ignore_index_may_be_any_number(learner, reference, n, seed):
+    """Only targets equal to ignore_index are left out: word 0 counts like any other, and with ignore_index = 0 it is the one that does not."""
+    logits, full = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
+    full.view(-1)[:3] = torch.tensor([0, 2, 1])
+    targets = {0: full, 2: full, -1: places(seed, n.B, n.T, vocab=n.V, ignored=-1)}
+    plain = learner.cross_entropy(logits, full)
+    got = {index: learner.cross_entropy(logits, targets[index], ignore_index=index) for index in targets}
+    close(plain, reference.cross_entropy(logits, full), "the loss without a word about ignore_index")
+    for index, loss in got.items():
+        close(loss, reference.cross_entropy(logits, targets[index], ignore_index=index), f"the loss with ignore_index = {index}")
+
+
+@exercise("cross_entropy", weight=2)
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_any_number_of_axes(learner, reference, n, seed):
+    """Logits (..., V) and targets (...) may have any axes in front: one place, a row of them, a batch of rows, and more."""
+    for shape in ((), (n.T,), (n.B, n.T), (2, n.B, n.T)):
+        logits = tensor(seed, *shape, n.V, scale=3.0)
+        targets = logits.argmin(-1) if shape in ((), (n.T,)) else places(seed, *shape, vocab=n.V)
+        close(learner.cross_entropy(logits, targets), reference.cross_entropy(logits, targets), f"the loss of logits {tuple(logits.shape)}")
+
+
+def of_slices(cross_entropy, logits, targets):
+    """Logits and targets as slices of longer tensors, so that their numbers do not lie side by side; brought to the far side."""
+    return cross_entropy(logits[:, :-1], targets[:, 1:]).detach()
+
+
+@exercise("cross_entropy")
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_slices_are_welcome(learner, reference, n, seed):
+    """Logits and targets may be slices of longer tensors, such as logits[:, :-1] and ids[:, 1:]."""
+    logits, targets = tensor(seed, n.B, n.T + 1, n.V, scale=3.0), places(seed, n.B, n.T + 1, vocab=n.V)
+    expected = reference.cross_entropy(logits[:, :-1].contiguous(), targets[:, 1:].contiguous())
+    close(learner.bring(of_slices)(learner.cross_entropy, logits, targets), expected, "the loss of slices")
+
+
+@exercise("cross_entropy", weight=2)
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_the_slope_is_what_was_predicted_minus_what_came(learner, reference, n, seed):
+    """The gradient of the logits is (softmax - one-hot) / number of kept targets, and exactly zero at ignored places."""
+    logits, targets = tensor(seed, n.B, n.T, n.V, scale=2.0), places(seed, n.B, n.T, vocab=n.V)
+    got, expected = gradients(learner.cross_entropy, logits, targets), gradients(reference.cross_entropy, logits, targets)
+    close(got.output, expected.output, "the loss")
+    close(got.inputs[0], expected.inputs[0], "the gradient of the logits")
+
+
+def plain_value(cross_entropy, logits, targets):
+    """The loss as it is, gradient or not; brought to the far side."""
+    loss = cross_entropy(logits, targets)
+    return loss.detach() if isinstance(loss, torch.Tensor) else loss
+
+
+@exercise("cross_entropy", weight=2)
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_nothing_to_learn_is_a_loss_of_zero(learner, reference, n, seed):
+    """When every target is ignored the loss is 0, and not 0 / 0."""
+    logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), places(seed, n.B, n.T, vocab=n.V)
+    value = learner.bring(plain_value)
+    nothing, one_kept = torch.full_like(targets, -100), torch.full_like(targets, -100)
+    one_kept[1, 0] = logits[1, 0].argmin()
+    some, none, one = (value(learner.cross_entropy, logits, y) for y in (targets, nothing, one_kept))
+    close(some, reference.cross_entropy(logits, targets), "the loss")
+    close(one, reference.cross_entropy(logits, one_kept), "the loss with one target kept")
+    close(none, torch.tensor(0.0), "the loss with every target ignored")
+
+
+@exercise("cross_entropy", weight=2)
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_logits_of_any_size_are_safe(learner, reference, n, seed):
+    """Logits of ten thousand, and targets that the model holds for impossible, give a finite loss and a finite gradient."""
+    targets, x = places(seed, n.B, n.T, vocab=n.V), tensor(seed, n.B, n.T, n.V)
+    far = [x * 12, x * 1e4, x * 2 + 1e4, x * 50 - 3e3]
+    found = [gradients(learner.cross_entropy, logits, targets) for logits in far]
+    for logits, got in zip(far, found):
+        expected, largest = gradients(reference.cross_entropy, logits, targets), f"with logits up to {float(logits.abs().max()):.0f}"
+        close(got.output, expected.output, f"the loss {largest}", tol=1e-4)
+        close(got.inputs[0], expected.inputs[0], f"the gradient of the logits, {largest}", tol=1e-3)
+
+
+@exercise("cross_entropy")
+@settings(max_examples=3)
+@given(n=cubes, seed=seeds)
+def test_the_loss_is_one_number_in_the_dtype_of_the_logits(learner, reference, n, seed):
+    """The loss is a tensor without axes, in the dtype of the logits: float64 stays exact, bfloat16 stays bfloat16."""
+    logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0, dtype=torch.float64), places(seed, n.B, n.T, vocab=n.V)
+    for kind in (torch.float32, torch.float64, torch.bfloat16):
+        got = learner.cross_entropy(logits.to(kind), targets)
+        close(got, reference.cross_entropy(logits.to(kind), targets), f"the loss of logits in {str(kind).removeprefix('torch.')}")
