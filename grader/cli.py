@@ -36,6 +36,12 @@ def _chapters(incomplete: str) -> list[str]:
     return [chapter.id for chapter in chapters if chapter.name.lower().startswith(incomplete.lower())]
 
 
+def _measurements(incomplete: str) -> list[str]:
+    from grader.commands.measure import known
+
+    return [name for name in known() if name.startswith(incomplete)]
+
+
 AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names, show_default=False)]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names)]
 ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises)]
@@ -115,6 +121,17 @@ def doctor() -> None:
     from grader.commands.doctor import doctor
 
     raise typer.Exit(doctor())
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def measure(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=_measurements, show_default=False)] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="What it takes itself, as --seed 1.", show_default=False)] = None,
+) -> None:
+    """Measure anew what a lesson's table claims; without NAME, list what can be measured."""
+    from grader.commands.measure import measure
+
+    raise typer.Exit(measure(name, options or []))
 
 
 @app.command()
