@@ -4,12 +4,13 @@ import random
 
 import torch
 from grader.comparing import close, holds, refuses, same
+from grader.door.errors import LearnerError
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor, token_ids
 
-few = settings(max_examples=3)
+few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
 def good(n):
@@ -17,7 +18,7 @@ def good(n):
     return n.d_head % 2 == 0 and n.H * n.d_head not in vars(n).values()
 
 
-some = distinct(N=(2, 3), H=(2, 4), d_head=(2, 6), F=(5, 9), V=(10, 13), L=(6, 9)).filter(good)
+some = distinct(N=(2, 2), H=(3, 4), d_head=(2, 6), F=(5, 9), V=(10, 13), L=(6, 9)).filter(good)
 
 
 def make(learner, n, seed, **others):
@@ -99,9 +100,9 @@ def test_every_tensor_finds_its_place(learner, n, seed):
 def test_names_may_begin_with_transformer(learner, n, seed):
     """`transformer.h.0.ln_1.weight` is `h.0.ln_1.weight`; lm_head.weight has no prefix in either case."""
     theirs = published(n, seed, head=True)
-    got = [loaded(learner, make(learner, n, seed, tie_weights=False), names) for names in (theirs, prefixed(theirs))]
-    holds_them(*got[0], wanted(theirs, tied=False), "after loading names without the prefix")
-    holds_them(*got[1], wanted(theirs, tied=False), "after loading names with the prefix")
+    got = [loaded(learner, make(learner, n, seed, tie_weights=False), names) for names in (prefixed(theirs), theirs)]
+    holds_them(*got[0], wanted(theirs, tied=False), "after loading names with the prefix")
+    holds_them(*got[1], wanted(theirs, tied=False), "after loading names without the prefix")
 
 
 @exercise("load_gpt2", weight=2)
@@ -205,17 +206,39 @@ def test_the_loaded_model_speaks_and_can_go_on_learning(learner, reference, n, s
 # ---- what cannot be loaded
 
 
-def refused_unchanged(learner, n, seed, model, good, bad, naming, because):
-    """A good state dict is loaded; then a bad one is refused, and every number of the good one is still there."""
+def asked(call):
+    """Do it now, and give something that tells again how it went: so that all is asked before anything is judged."""
+    try:
+        value = call()
+    except LearnerError as problem:
+        error = problem
+    else:
+        return lambda: value
+
+    def again():
+        raise error
+
+    return again
+
+
+def unchanged(now, before, because):
+    for name, value in before.items():
+        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be what it was, and {name} has changed")
+
+
+def refused_unchanged(learner, model, good, bad):
+    """A good state dict is loaded; then each bad one is refused, and every number of the good one is still there.
+
+    `bad` holds a state dict, what the error should name, and why it is refused.
+    """
     names = list(parameters(model))
     learner.load_gpt2(model, good)
     before = parameters(model)
-    tied = "lm_head.weight" not in before
-    holds_them(before, names, wanted(good, tied), "after loading a state dict that fits")
-    refuses(lambda: learner.load_gpt2(model, bad), naming=naming, because=because)
-    now = parameters(model)
-    for name, value in before.items():
-        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be what it was, and {name} has changed")
+    holds_them(before, names, wanted(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
+    outcomes = [(asked(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
+    for again, now, naming, because in outcomes:
+        refuses(again, naming=naming, because=because)
+        unchanged(now, before, because)
 
 
 @exercise("load_gpt2", weight=2)
@@ -223,14 +246,13 @@ def refused_unchanged(learner, n, seed, model, good, bad, naming, because):
 @given(n=some, seed=seeds)
 def test_a_missing_tensor_is_named(learner, n, seed):
     """A state dict that lacks a tensor raises a ValueError with its name, and the model is as it was."""
-    last = n.N - 1
+    good, other, last = published(n, seed), published(n, seed + 1), n.N - 1
     wants = ["wte.weight", "wpe.weight", "ln_f.bias", "h.0.ln_1.weight", f"h.{last}.attn.c_attn.bias", f"h.{last}.mlp.c_proj.weight"]
-    good, model = published(n, seed), make(learner, n, seed)
+    bad = []
     for name in random.Random(seed).sample(wants, 3):
-        bad = {key: value for key, value in published(n, seed + 1).items() if key != name}
-        refused_unchanged(learner, n, seed, model, good, bad, (name,), f"{name} is missing")
-    bad = prefixed({key: value for key, value in published(n, seed + 1).items() if key != f"h.{last}.mlp.c_fc.weight"})
-    refused_unchanged(learner, n, seed, model, good, bad, (f"h.{last}.mlp.c_fc.weight",), f"transformer.h.{last}.mlp.c_fc.weight is missing")
+        without = {key: value for key, value in other.items() if key != name}
+        bad += [(without, (name,), f"{name} is missing"), (prefixed(without), (name,), f"transformer.{name} is missing")][: 1 + len(bad) % 2]
+    refused_unchanged(learner, make(learner, n, seed), good, bad)
 
 
 @exercise("load_gpt2", weight=2)
@@ -238,7 +260,7 @@ def test_a_missing_tensor_is_named(learner, n, seed):
 @given(n=some, seed=seeds)
 def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
     """A tensor that does not fit raises a ValueError with its name, also where it could be stretched or cut to fit, and the model is as it was."""
-    D, last = n.H * n.d_head, n.N - 1
+    good, other, D, last = published(n, seed), published(n, seed + 1), n.H * n.d_head, n.N - 1
     sizes = {
         "wte.weight": (n.V + 1, D),
         "wpe.weight": (n.L + 2, D),
@@ -248,13 +270,12 @@ def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
         f"h.{last}.attn.c_attn.weight": (D + 1, 3 * D),
         f"h.{last}.mlp.c_proj.weight": (D, n.F),
     }
-    good, model = published(n, seed), make(learner, n, seed)
+    bad = []
     for name in random.Random(seed).sample(list(sizes), 4):
-        bad = published(n, seed + 1) | {name: tensor(seed, *sizes[name])}
-        refused_unchanged(learner, n, seed, model, good, bad, (name,), f"{name} is {sizes[name]} in the state dict, and does not fit the model")
-    good, model = published(n, seed, head=True), make(learner, n, seed, tie_weights=False)
-    bad = published(n, seed + 1, head=True) | {"lm_head.weight": tensor(seed, 1, D)}
-    refused_unchanged(learner, n, seed, model, good, bad, ("lm_head.weight",), f"lm_head.weight is {(1, D)} in the state dict, and the model is not tied")
+        bad.append((other | {name: tensor(seed, *sizes[name])}, (name,), f"{name} is {sizes[name]} in the state dict, and does not fit the model"))
+    refused_unchanged(learner, make(learner, n, seed), good, bad)
+    stretched = other | {"lm_head.weight": tensor(seed, 1, D)}, ("lm_head.weight",), f"lm_head.weight is {(1, D)} in the state dict, and the model is not tied"
+    refused_unchanged(learner, make(learner, n, seed, tie_weights=False), good, [stretched])
 
 
 @exercise("load_gpt2")
@@ -262,10 +283,10 @@ def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
 @given(n=some, seed=seeds)
 def test_another_number_of_layers_is_refused(learner, n, seed):
     """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
-    good, model = published(n, seed), make(learner, n, seed)
+    bad = []
     for layers in (n.N + 1, n.N - 1):
-        because = f"the state dict has {layers} layers, and the model {n.N}"
-        refused_unchanged(learner, n, seed, model, good, published(n, seed + 1, layers=layers), (layers, n.N), because)
+        bad.append((published(n, seed + 1, layers=layers), (layers, n.N), f"the state dict has {layers} layers, and the model {n.N}"))
+    refused_unchanged(learner, make(learner, n, seed), published(n, seed), bad)
 
 
 @exercise("load_gpt2")
@@ -276,9 +297,12 @@ def test_a_model_without_learned_positions_is_refused(learner, n, seed):
     theirs, model = published(n, seed), make(learner, n, seed)
     got = loaded(learner, model, theirs)
     holds_them(*got, wanted(theirs), "of a model with learned positions")
-    for positions in ("sinusoidal", "rope", "alibi"):
+    outcomes = []
+    for positions in ("sinusoidal", ("rope", "alibi")[seed % 2]):
         other = make(learner, n, seed, positions=positions)
         before = parameters(other)
-        refuses(lambda: learner.load_gpt2(other, theirs), naming=(positions,), because=f"the model's positions are {positions!r}")
-        now = parameters(other)
-        holds(all(torch.equal(now[name], value) for name, value in before.items()), f"a model with positions={positions!r} was refused, and yet changed")
+        outcomes.append((positions, before, asked(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
+    for positions, before, again, now in outcomes:
+        because = f"the model's positions are {positions!r}"
+        refuses(again, naming=(positions,), because=because)
+        unchanged(now, before, because)
