@@ -1,0 +1,150 @@
+"""Training really learns: the reference's own models, loss and optimizer on corpora small enough to be known by heart."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+import torch
+from grader.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
+from grader.graft import Graft
+from grader.syllabus import ROOT, load_syllabus
+from grader.target import graft_for, resolve
+from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, least_loss, one_batch, tokenizer_for
+
+TEXTS = (*SENTENCES, *(english for english, _ in ENGLISH_HINDI))
+SPLIT = """
+import json, sys
+from grader.graft import Graft
+from grader.syllabus import load_syllabus
+from grader.target import graft_for, resolve
+training = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)).module("ch08_training")
+json.dump([training.is_validation(text, 0.2) for text in json.load(sys.stdin)] + [hash("cat")], sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def chapters():
+    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True), "held")
+    yield Chapters.of(graft)
+    graft.close()
+
+
+# ---- the corpora
+
+
+def test_the_corpora_are_what_they_are_said_to_be():
+    assert len(set(SENTENCES)) == 20 and "the cat sat on the mat" in SENTENCES
+    sitting = [sentence.split() for sentence in SENTENCES if " sat on " in sentence]
+    assert len(sitting) >= 5 and {words[-1] for words in sitting} <= set(SURFACES)
+    english, hindi = zip(*ENGLISH_HINDI)
+    assert 20 <= len(set(english)) == len(set(hindi)) == len(ENGLISH_HINDI)
+    for text in TEXTS:
+        assert text == " ".join(text.lower().split()) and text.isascii()
+    for text in hindi:
+        assert text == unicodedata.normalize("NFC", " ".join(text.split())), text
+        assert all(character == " " or "DEVANAGARI" in unicodedata.name(character) for character in text), text
+    assert least_loss() < 0.3, "so many sentences begin alike that nobody could reach a loss below 0.5"
+
+
+# ---- twenty sentences
+
+
+def test_twenty_sentences_are_memorised_and_the_cat_sits_on_something(chapters):
+    model, tokenizer, losses = learn_sentences(chapters)
+    words = tokenizer.vocab_size
+    told = f"loss {losses[0]:.3f} (ln {words} = {math.log(words):.3f}) to {losses[-1]:.3f}; by heart {least_loss():.3f}"
+    assert abs(losses[0] - math.log(words)) < 0.2, told
+    assert least_loss() - 1e-3 < losses[-1] < 0.5, told
+    assert chapters.models.count_parameters(model) > 200_000
+    for sentence in SENTENCES:
+        beginning, _, surface = sentence.partition(" sat on the ")
+        if surface:
+            assert continued(model, tokenizer, f"{beginning} sat on", 2) == sentence, told
+    assert continued(model, tokenizer, "the cat sat on", 2).split()[-1] in SURFACES, told
+
+
+# ---- English to Hindi
+
+
+def test_every_training_sentence_is_translated_exactly(chapters):
+    translator, losses = learn_to_translate(chapters)
+    translated = {english: translator.translate(english) for english, _ in ENGLISH_HINDI}
+    wrong = [f"{english}: {translated[english]}, not {hindi}" for english, hindi in ENGLISH_HINDI if translated[english] != hindi]
+    assert not wrong, f"loss {losses[0]:.3f} to {losses[-1]:.3f}, {len(wrong)} of {len(ENGLISH_HINDI)} wrong: " + "; ".join(wrong)
+
+
+class Still(torch.optim.SGD):
+    """Steps that go nowhere, so that the gradient stays and can be looked at."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, lr=0.0)
+
+
+@pytest.mark.parametrize("corpus", ["sentences", "translations"])
+def test_accumulated_gradients_are_the_big_batchs(chapters, corpus):
+    if corpus == "sentences":
+        tokenizer = tokenizer_for(chapters, SENTENCES, PAD)
+        model, batch = curriculum_gpt(chapters, tokenizer), one_batch(chapters, tokenizer, SENTENCES)
+    else:
+        model = Translator(chapters)
+        batch = model.batch
+    rows = [1, 2, 5, len(batch[0]) - 8]
+    pieces = list(zip(batch[0].split(rows), batch[1].split(rows)))
+    tokens = [int((targets != -100).sum()) for _, targets in pieces]
+    assert len(set(tokens)) == len(tokens)
+
+    def gradients(step):
+        optimizer = Still(model.parameters())
+        loss = step(optimizer)
+        return loss, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+    def furthest(some, others):
+        return max((some[name] - others[name]).abs().max().item() for name in others)
+
+    whole_loss, whole = gradients(lambda optimizer: chapters.training.train_step(model, optimizer, *batch))
+    loss, accumulated = gradients(lambda optimizer: chapters.training.accumulated_step(model, optimizer, iter(pieces)))
+    means = [gradients(lambda optimizer, piece=piece: chapters.training.train_step(model, optimizer, *piece))[1] for piece in pieces]
+    mean_of_means = {name: sum(mean[name] for mean in means) / len(means) for name in whole}
+    assert furthest(mean_of_means, whole) > 1e-2, "the pieces are too much alike to show a mistake"
+    assert furthest(accumulated, whole) < 1e-6, f"{furthest(accumulated, whole):.2e} apart, with {tokens} real tokens"
+    assert abs(loss - whole_loss) < 1e-5
+
+
+# ---- kept back
+
+
+def test_the_split_is_the_same_in_another_process(chapters):
+    here = [chapters.training.is_validation(text, 0.2) for text in TEXTS]
+    assert 0 < sum(here) < len(here) / 2
+    hashes = set()
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", SPLIT], input=json.dumps(TEXTS), cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        *there, hashed = json.loads(done.stdout)
+        assert there == here
+        hashes.add(hashed)
+    assert len(hashes) == 2
+
+
+def test_perplexity_falls_on_what_was_kept_back_until_the_rest_is_known_by_heart(chapters):
+    training = chapters.training
+    tokenizer = tokenizer_for(chapters, TEXTS, PAD)
+    kept_back = [text for text in TEXTS if training.is_validation(text, 0.2)]
+    learned, exam = (one_batch(chapters, tokenizer, texts) for texts in ([text for text in TEXTS if text not in kept_back], kept_back))
+    model = curriculum_gpt(chapters, tokenizer)
+    before = training.perplexity(model, [exam])
+    optimizer = training.AdamW(model.parameters(), lr=3e-3)
+    records = training.fit(model, optimizer, lambda: [learned], 60, validate=lambda model: training.perplexity(model, [exam]))
+    train, held = ([record[key] for record in records] for key in ("train_loss", "val_loss"))
+    after = training.perplexity(model, [learned])
+    told = f"kept back {len(kept_back)} of {len(TEXTS)}: {before:.1f}, lowest {min(held):.1f}, last {held[-1]:.1f}; learned: {after:.1f}"
+    assert before == pytest.approx(tokenizer.vocab_size, rel=0.2), told
+    assert min(held) < 0.6 * before, told
+    assert after < 0.1 * before, told
+    assert training.judge_fit(train, held) == "overfitting", told
