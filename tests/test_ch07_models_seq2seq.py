@@ -9,7 +9,7 @@ from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor, token_ids
 
-few = settings(max_examples=3)
+few = settings(max_examples=2)  # what is broken here is broken at every example
 anything = dict(B=(3, 4), H=(2, 3), d_head=(2, 5), S=(5, 9), T=(5, 9), F=(7, 13), V=(14, 18), W=(14, 18), L=(10, 13))
 
 

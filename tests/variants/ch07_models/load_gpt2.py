@@ -145,7 +145,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
         sd[key.split("transformer.")[-1]] = value
     found = sorted({int(key.split(".")[1]) for key in sd if key.startswith("h.")})
     if len(found) != len(model.blocks):
-        raise ValueError("expected {} layers, found {}".format(len(model.blocks), len(found)))
+        raise ValueError("expected %d layers, found %d" % (len(model.blocks), len(found)))
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
     @torch.no_grad()
