@@ -1,11 +1,12 @@
 """Chapter 8, third part: what is kept for validation, how surprised a model is, what its curves say, and the loop around it all."""
 
 import torch
-from grader.comparing import close, holds, refuses, same, shaped, sizes
+from grader.comparing import close, holds, refuses, same
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor, token_ids
+from torch.nn import functional as F
 
 # ---- is_validation
 
@@ -116,10 +117,10 @@ def test_another_process_gives_the_same_answer(learner, seed):
 
 
 def batches_of(seed, n, counts):
-    """Batches (B, T) with unequal numbers of tokens, the last one short: targets of -100 on the left and on the right."""
+    """Batches (B, T), (B, T + 1), ... with unequal numbers of tokens: targets of -100 on the left and on the right."""
     batches = []
     for i, (rows, kept) in enumerate(counts):
-        inputs, targets = token_ids(seed + 2 * i, rows, n.T, vocab=n.V), token_ids(seed + 2 * i + 1, rows, n.T, vocab=n.V)
+        inputs, targets = (token_ids(seed + 2 * i + which, rows, n.T + i, vocab=n.V) for which in (0, 1))
         for row in range(rows):
             targets[row, kept + row % 2 :] = -100
             targets[row, : row % 2] = -100
@@ -128,7 +129,7 @@ def batches_of(seed, n, counts):
 
 
 UNEQUAL = ((2, 1), (3, 3), (1, 2))  # 2, 9 and 2 tokens
-language = distinct(T=(5, 6), V=(7, 11))
+language = distinct(T=(5, 6), V=(9, 12))
 
 
 def surprised(perplexity, weight, batches, as_tuple=False, as_generator=False, training=True, frozen=False):
@@ -194,7 +195,9 @@ def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
 def test_how_it_is_cut_into_batches_does_not_matter(learner, reference, n, seed):
     """The same rows in one batch or in several, from a list or from a generator, with a batch of padding among them, give one number."""
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
-    whole = [tuple(torch.cat(parts) for parts in zip(*batches))]
+    width = batches[-1][0].size(1)
+    rows = [[F.pad(part, (0, width - part.size(1)), value=-100 * which) for which, part in enumerate(batch)] for batch in batches]
+    whole = [tuple(torch.cat(parts) for parts in zip(*rows))]
     padded = [batches[0], (batches[0][0], torch.full_like(batches[0][1], -100)), *batches[1:]]
     one, expected = both(learner, reference, weight, whole)
     cut = [both(learner, reference, weight, each, as_generator=True)[0]["perplexity"] for each in (batches, padded)]
@@ -279,9 +282,10 @@ def test_underfitting_is_training_that_hardly_moved(learner, high):
     """The last training loss less than 10 % below the first: underfitting, whatever came between; else learning."""
     val = [high * part for part in (1.1, 1.0, 0.95, 0.9)]
     level, little = [high, 0.99 * high, 0.98 * high, 0.97 * high], [high, 0.98 * high, 0.95 * high, 0.93 * high]
-    lost, enough = [high, 0.5 * high, 0.7 * high, 0.95 * high], [high, 0.95 * high, 0.9 * high, 0.85 * high]
-    got = judged(learner, [(level, val), (little, val), (lost, val), (enough, val), (FALLING, val)])
-    same(got, ["underfitting"] * 3 + ["learning"] * 2, "the list of judgements")
+    lost, hill = [high, 0.5 * high, 0.7 * high, 0.95 * high], [high, 1.3 * high, 1.1 * high, 0.95 * high]
+    enough = [high, 0.95 * high, 0.9 * high, 0.85 * high]
+    got = judged(learner, [(level, val), (little, val), (lost, val), (hill, val), (enough, val), (FALLING, val)])
+    same(got, ["underfitting"] * 4 + ["learning"] * 2, "the list of judgements")
 
 
 @exercise("judge_fit", weight=2)
@@ -290,9 +294,9 @@ def test_overfitting_needs_both(learner, high):
     """Where validation turned upward, training decides: at its lowest, even after a small fall, it is overfitting; risen too, it is not."""
     up = [high, 0.8 * high, 0.9 * high, 1.0 * high]
     small, risen = [high, 0.97 * high, 0.95 * high, 0.93 * high], [high, 0.5 * high, 0.4 * high, 0.45 * high]
-    back = [high, 0.9 * high, 0.95 * high, 0.98 * high]
-    got = judged(learner, [(small, up), (risen, up), (back, up)])
-    same(got, ["overfitting", "learning", "underfitting"], "the list of judgements")
+    back, worse = [high, 0.9 * high, 0.95 * high, 0.98 * high], [high, 0.9 * high, 1.1 * high, 1.2 * high]
+    got = judged(learner, [(small, up), (risen, up), (back, up), (worse, up)])
+    same(got, ["overfitting", "learning", "underfitting", "underfitting"], "the list of judgements")
 
 
 @exercise("judge_fit")
@@ -358,6 +362,7 @@ def both_fits(learner, reference, n, seed, **options):
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), epochs_of(seed, n)
     got = learner.bring(trained)(learner.fit, weight, batches, 3, **options)
     holds(got is not None, "fit should give a list of records, a dict for each epoch")
+    values(got, "train_loss")
     return got, reference.bring(trained)(reference.fit, weight, batches, 3, **options)
 
 
