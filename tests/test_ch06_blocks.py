@@ -99,11 +99,11 @@ def makes_nothing_of_its_own(block, *inputs):
     """Does the block make no tensor on a device of its own choice, whatever its attentions do?"""
     attentions = [part for name, part in block.named_children() if name.endswith("attn")]
     for part in attentions:
-        part.forward = lambda x, *args, part=part, **kwargs: part.W_out(x)
+        part.forward = lambda x, *args, part=part, return_weights=False, **more: (part.W_out(x), None) if return_weights else part.W_out(x)
     try:
         with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
             return block(*inputs).device.type == "cpu"
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except Exception:  # it attends in its own way: then only another device tells
         return False
     finally:
         for part in attentions:
@@ -176,6 +176,7 @@ def hears_only_the_past(mine, n, seed):
 
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=4)
 def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
     """x + attn(ln1(x)), and then the same with ffn and ln2, starting from that sum; one position alone works too."""
     mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
@@ -187,6 +188,7 @@ def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
 
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_the_stream_runs_through_untouched(learner, reference, n, seed):
     """When attention and feed-forward answer zeros, the block gives x itself, and the gradient comes back exactly as it was sent."""
     mine, model, values = two(learner, reference, "PreNormBlock", n, seed)
@@ -201,6 +203,7 @@ def test_the_stream_runs_through_untouched(learner, reference, n, seed):
 
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
     """Attention reads ln1 of the stream and the feed-forward ln2 of it; what each adds is added to the stream as it was."""
     mine, model, values = two(learner, reference, "PreNormBlock", n, seed)
@@ -209,6 +212,7 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
 
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_no_position_hears_the_future(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = two(learner, reference, "PreNormBlock", n, seed)
@@ -217,6 +221,7 @@ def test_no_position_hears_the_future(learner, reference, n, seed):
 
 @exercise("PreNormBlock", weight=2)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_gradients_of_a_pre_norm_block(learner, reference, n, seed):
     """The gradients of x and of every parameter are those of the formula."""
     mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
@@ -323,6 +328,7 @@ def test_rows_of_a_batch_do_not_meet(learner, reference, n, seed):
 
 @exercise("PostNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=4)
 def test_add_then_normalise_twice(learner, reference, n, seed):
     """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; one position alone works too."""
     mine, model, _ = two(learner, reference, "PostNormBlock", n, seed)
@@ -334,6 +340,7 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
 
 @exercise("PostNormBlock", weight=3)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_every_vector_leaves_normalised(learner, reference, n, seed):
     """While ln2 stretches and shifts nothing, every vector that leaves the block has mean 0 and variance 1, also when both parts answer zeros."""
     mine, model, values = two(learner, reference, "PostNormBlock", n, seed)
@@ -348,6 +355,7 @@ def test_every_vector_leaves_normalised(learner, reference, n, seed):
 
 @exercise("PostNormBlock", weight=2)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_each_sum_has_its_own_norm(learner, reference, n, seed):
     """Attention reads the stream as it is, and ln1 normalises the sum; the feed-forward reads that, and ln2 normalises the second sum."""
     mine, model, values = two(learner, reference, "PostNormBlock", n, seed)
@@ -356,6 +364,7 @@ def test_each_sum_has_its_own_norm(learner, reference, n, seed):
 
 @exercise("PostNormBlock", weight=2)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_no_position_of_a_post_norm_block_hears_the_future(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = two(learner, reference, "PostNormBlock", n, seed)
@@ -364,6 +373,7 @@ def test_no_position_of_a_post_norm_block_hears_the_future(learner, reference, n
 
 @exercise("PostNormBlock", weight=2)
 @given(n=stream, seed=seeds)
+@settings(max_examples=3)
 def test_gradients_of_a_post_norm_block(learner, reference, n, seed):
     """The gradients of x and of every parameter are those of the formula."""
     mine, model, _ = two(learner, reference, "PostNormBlock", n, seed)

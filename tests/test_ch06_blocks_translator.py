@@ -60,6 +60,7 @@ def of_every_shape(n, seed, queries, keys):
 
 @exercise("EncoderBlock", weight=3)
 @given(n=source, seed=seeds)
+@settings(max_examples=4)
 def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
     """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; relu bends the feed-forward."""
     mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
@@ -71,6 +72,7 @@ def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
 
 @exercise("EncoderBlock", weight=3)
 @given(n=source, seed=seeds)
+@settings(max_examples=3)
 def test_an_encoder_follows_its_mask(learner, reference, n, seed):
     """A mask is whatever broadcasts to (B, H, S, S), True where a position may attend; it may differ from row to row of the batch."""
     mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
@@ -208,6 +210,7 @@ def decoders(learner, reference, n, seed, **options):
 
 @exercise("DecoderBlock", weight=3)
 @given(n=both, seed=seeds)
+@settings(max_examples=4)
 def test_listen_to_oneself_then_to_the_memory_then_think(learner, reference, n, seed):
     """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by a norm of its own."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
