@@ -1,0 +1,380 @@
+"""Chapter 8, second part: clipping, one step on one batch, one step on a batch in pieces. Windows, batches and loss are in test_ch08_training.py."""
+
+import math
+from types import SimpleNamespace
+
+import torch
+from grader.comparing import close, holds, sizes
+from grader.door.near import parameters, randomise
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, seeds, tensor, token_ids
+from torch import nn
+
+models = distinct("B", "T", "D", V=(8, 11))
+
+
+# ---- clip_gradients
+
+
+def clipped(clip_gradients, gradients, max_norm, as_generator):
+    """Clip parameters that have these gradients: what came back, the gradients after it, and whether the parameters kept their values; brought."""
+    every = [nn.Parameter(torch.ones(2) if g is None else torch.ones_like(g)) for g in gradients]
+    for parameter, g in zip(every, gradients):
+        parameter.grad = None if g is None else g.clone()
+    came_back = clip_gradients((parameter for parameter in every) if as_generator else every, max_norm)
+    return came_back, [parameter.grad for parameter in every], all(bool((parameter == 1).all()) for parameter in every)
+
+
+def clip(learner, gradients, max_norm, as_generator=False):
+    norm, after, kept = learner.bring(clipped)(learner.clip_gradients, gradients, max_norm, as_generator)
+    return SimpleNamespace(norm=norm, after=after, kept=kept)
+
+
+def unequal(n, seed, dtype=torch.float32):
+    """Gradients of three shapes, one large, one small, one a single number."""
+    return [tensor(seed, n.a, n.b, scale=3.0, dtype=dtype), tensor(seed + 1, n.c, scale=0.4, dtype=dtype), torch.tensor(2.0 + seed % 3, dtype=dtype)]
+
+
+def length(gradients):
+    return math.sqrt(sum(float(g.double().square().sum()) for g in gradients if g is not None))
+
+
+def scaled(gradients, factor):
+    return [None if g is None else g * factor for g in gradients]
+
+
+def same_gradients(got, expected, when, tol=1e-4):
+    for i, (mine, wanted) in enumerate(zip(got, expected)):
+        if wanted is None:
+            holds(mine is None, f"parameter {i} had no gradient, and has one now")
+        else:
+            close(mine, wanted, f"the gradient of parameter {i} {when}", tol=tol)
+
+
+@exercise("clip_gradients", weight=3)
+@settings(max_examples=3)
+@given(n=distinct("a", "b", "c"), seed=seeds)
+def test_all_gradients_are_shortened_by_one_factor(learner, n, seed):
+    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: together they keep their direction."""
+    gradients = unequal(n, seed)
+    norm = length(gradients)
+    found = {limit: clip(learner, gradients, limit) for limit in (1.0, norm / 3, 0.02)}
+    for limit, got in found.items():
+        same_gradients(got.after, scaled(gradients, limit / norm), f"of joint norm {norm:.3f}, clipped to {limit:.3f},")
+        close(got.norm, norm, "the norm that comes back", tol=1e-4)
+        holds(got.kept, "the parameters themselves were changed; only their gradients are to be scaled")
+
+
+@exercise("clip_gradients", weight=2)
+@settings(max_examples=3)
+@given(n=distinct("a", "b", "c"), seed=seeds)
+def test_the_norm_from_before_comes_back(learner, n, seed):
+    """What comes back is the norm of all gradients as one long vector, as a float, as it was before clipping; clipped or not."""
+    gradients = unequal(n, seed)
+    norm = length(gradients)
+    shortened, left, triangle = clip(learner, gradients, 0.5), clip(learner, gradients, 1e3), clip(learner, [torch.tensor([3.0, 0.0]), torch.tensor([4.0])], 1.0)
+    close(triangle.norm, 5.0, "the norm of the gradients (3, 0) and (4)")
+    close(shortened.norm, norm, "the norm that comes back with max_norm = 0.5")
+    close(left.norm, norm, "the norm that comes back with max_norm = 1000")
+    holds(isinstance(shortened.norm, float | int), "the norm should come back as a float; it is a tensor: .item() makes it a float")
+    same_gradients(triangle.after, [torch.tensor([0.6, 0.0]), torch.tensor([0.8])], "of (3, 0) and (4), clipped to 1,")
+
+
+@exercise("clip_gradients", weight=2)
+@settings(max_examples=3)
+@given(n=distinct("a", "b", "c"), seed=seeds)
+def test_gradients_within_the_limit_stay(learner, n, seed):
+    """Gradients whose joint norm is below max_norm stay as they are, and are never stretched; zeros stay zeros."""
+    gradients = unequal(n, seed)
+    norm = length(gradients)
+    above, far, tight = clip(learner, gradients, norm * 1.05), clip(learner, gradients, 1e3), clip(learner, gradients, norm * 0.95)
+    zeros = clip(learner, scaled(gradients, 0.0), 1.0)
+    same_gradients(above.after, gradients, "below the limit", tol=1e-6)
+    same_gradients(far.after, gradients, "far below the limit", tol=1e-6)
+    same_gradients(tight.after, scaled(gradients, 0.95), "a little above the limit")
+    same_gradients(zeros.after, scaled(gradients, 0.0), "that was zero")
+    close(zeros.norm, 0.0, "the norm of zeros")
+    close(above.norm, norm, "the norm that comes back")
+
+
+@exercise("clip_gradients", weight=2)
+@settings(max_examples=3)
+@given(n=distinct("a", "b", "c"), seed=seeds)
+def test_parameters_without_gradient_do_not_count(learner, n, seed):
+    """Parameters whose gradient is None are passed over; where none has a gradient, or there is no parameter, the norm is 0.0."""
+    first, second, third = unequal(n, seed)
+    gradients = [None, first, None, second, third]
+    some, none, nobody = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
+    same_gradients(some.after, scaled(gradients, 0.7 / length(gradients)), "among parameters without,")
+    close(some.norm, length(gradients), "the norm where some have no gradient")
+    close(none.norm, 0.0, "the norm where none has a gradient")
+    close(nobody.norm, 0.0, "the norm of no parameters")
+
+
+@exercise("clip_gradients")
+@settings(max_examples=3)
+@given(n=distinct("a", "b", "c"), seed=seeds)
+def test_parameters_may_come_from_a_generator(learner, n, seed):
+    """The parameters may come as a generator, as model.parameters() is: it can be walked through only once. Dtypes stay."""
+    for dtype in (torch.float32, torch.float64):
+        gradients = unequal(n, seed, dtype)
+        got = clip(learner, gradients, 0.9, as_generator=True)
+        same_gradients(got.after, scaled(gradients, 0.9 / length(gradients)), "of parameters from a generator")
+        close(got.norm, length(gradients), "the norm of parameters from a generator")
+
+
+# ---- a model and an optimizer to learn with
+
+
+def beginner(vocab, width, gives_tuple, lr, momentum):
+    """A model and its optimizer, brought to the far side. Its numbers differ with its mode and that of its part; `heard` is what befell it."""
+
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(vocab, width), nn.Linear(width, vocab)
+            self.part, self.spare, self.heard = nn.Dropout(0.0), nn.Parameter(torch.ones(3)), []  # spare never gets a gradient
+
+        def forward(self, ids):
+            x = self.table(ids) * (2.0 if self.part.training else 1.0)
+            logits = self.head(torch.tanh(x)) * (1.0 if self.training else 0.6)
+            if logits.requires_grad:
+                logits.register_hook(lambda gradient: self.heard.append("backward"))
+            return (logits, None) if gives_tuple else logits
+
+    class Descent:
+        """Gradient descent with momentum, so that each update leaves a trace in the next."""
+
+        def __init__(self, model):
+            self.param_groups, self.speed, self.heard = [{"params": list(model.parameters()), "lr": lr}], {}, model.heard
+
+        def zero_grad(self, set_to_none=True):
+            for parameter in self.param_groups[0]["params"]:
+                parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter.grad)
+
+        def step(self, closure=None):
+            self.heard.append("step")
+            with torch.no_grad():
+                for parameter in self.param_groups[0]["params"]:
+                    if parameter.grad is not None:
+                        self.speed[parameter] = momentum * self.speed.get(parameter, 0.0) + parameter.grad
+                        parameter -= self.param_groups[0]["lr"] * self.speed[parameter]
+
+    model = Tiny()
+    return model, Descent(model)
+
+
+def batch(n, seed, *kept):
+    """A batch of len(kept) rows of T ids, of which row b has kept[b] real targets; the last of them is followed by -100."""
+    inputs, targets = token_ids(seed, len(kept), n.T, vocab=n.V), token_ids(seed + 1, len(kept), n.T, vocab=n.V)
+    for row, count in enumerate(kept):
+        targets[row, count:] = -100
+    return inputs, targets
+
+
+def batches(n, seed, many=3):
+    """Batches of one shape, with padding in all rows but the first."""
+    return [batch(n, seed + 10 * i, n.T, *[1 + (i + row) % n.T for row in range(n.B - 1)]) for i in range(many)]
+
+
+class Taught:
+    """A model of `side` with known parameters, and what each step on it gave."""
+
+    def __init__(self, side, n, seed, lr=0.8, momentum=0.0, gives_tuple=False):
+        self.side, self.losses = side, []
+        self.model, self.optimizer = side.bring(beginner)(n.V, n.D, gives_tuple, lr, momentum)
+        randomise(self.model, seed, scale=2.0)
+
+    def train(self, every, **options):
+        for inputs, targets in every:
+            self.losses.append(self.side.train_step(self.model, self.optimizer, inputs, targets, **options))
+        return self
+
+    def accumulate(self, *updates, **options):
+        for pieces in updates:
+            self.losses.append(self.side.accumulated_step(self.model, self.optimizer, pieces, **options))
+        return self
+
+    def left_behind(self):
+        """How long the gradient is now. Nothing is demanded of it; it tells mistakes apart."""
+        return self.side.bring(left_over)(self.model)
+
+
+def left_over(model):
+    return math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters() if p.grad is not None))
+
+
+def same_steps(mine, model, when=""):
+    """Equal losses and equal parameters. All is asked for before anything is judged; what the model heard tells mistakes apart."""
+    got, expected, _ = parameters(mine.model), parameters(model.model), mine.model.heard
+    for i, (loss, wanted) in enumerate(zip(mine.losses, model.losses)):
+        close(loss, wanted, f"the loss of step {i + 1}{when}" if len(model.losses) > 1 else f"the loss that comes back{when}", tol=1e-4)
+    for name, value in expected.items():
+        close(got[name], value, f"the parameter {name} {'after ' + str(len(model.losses)) + ' steps' if len(model.losses) > 1 else 'after the step'}{when}", tol=1e-4)
+
+
+# ---- train_step
+
+
+@exercise("train_step", weight=3)
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_one_step_goes_down_the_gradient(learner, reference, n, seed):
+    """One train_step updates the parameters once, along the gradient of the batch's loss; the loss that comes back is from before the update."""
+    mine, model = (Taught(side, n, seed).train(batches(n, seed, 1)) for side in (learner, reference))
+    same_steps(mine, model)
+
+
+@exercise("train_step", weight=3)
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_each_step_forgets_the_last_ones_gradient(learner, reference, n, seed):
+    """Each step goes along the gradient of its own batch alone: what earlier batches left behind is forgotten."""
+    mine, model = (Taught(side, n, seed, momentum=0.5).train(batches(n, seed, 3)) for side in (learner, reference))
+    same_steps(mine, model)
+
+
+@exercise("train_step", weight=2)
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_learning_is_done_in_train_mode(learner, reference, n, seed):
+    """The model and all its parts are in train mode while they learn, also when the model came in eval mode."""
+    mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught in (mine, model):
+        taught.model.eval()
+        taught.train(batches(n, seed, 2))
+    same_steps(mine, model, " (the model came in eval mode)")
+
+
+@exercise("train_step", weight=2)
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_logits_may_come_first_in_a_tuple(learner, reference, n, seed):
+    """A model that returns a tuple learns from the first thing in it, the logits."""
+    mine, model = (Taught(side, n, seed, gives_tuple=True).train(batches(n, seed, 2)) for side in (learner, reference))
+    same_steps(mine, model, ", where the model returns (logits, None)")
+
+
+@exercise("train_step", weight=3)
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_gradients_are_clipped_before_the_update(learner, reference, n, seed):
+    """With max_norm the whole gradient is clipped after backward and before the update; a max_norm far above it changes nothing."""
+    every = batches(n, seed, 2)
+    mine, model = (Taught(side, n, seed).train(every, max_norm=0.1) for side in (learner, reference))
+    mine.left_behind()
+    free, plain = (Taught(side, n, seed).train(every, max_norm=1e3) for side in (learner, reference))
+    same_steps(mine, model, " with max_norm = 0.1")
+    same_steps(free, plain, " with max_norm = 1000")
+
+
+@exercise("train_step")
+@settings(max_examples=2)
+@given(n=models, seed=seeds)
+def test_the_loss_of_a_step_is_a_float(learner, reference, n, seed):
+    """The loss comes back as a float, which holds on to nothing; it is what the reference measures before the update, however far that goes."""
+    mine, model = (Taught(side, n, seed, lr=30.0).train(batches(n, seed, 1)) for side in (learner, reference))
+    close(mine.losses[0], model.losses[0], "the loss that comes back", tol=1e-4)
+    holds(isinstance(mine.losses[0], float), "the loss should come back as a float; as a tensor it keeps alive all that it was computed from")
+
+
+# ---- accumulated_step
+
+
+def pieces_of(n, seed):
+    """Two pieces of one shape, with 3 and 9 kept targets or so: the first has few, the second many."""
+    first, second = batch(n, seed, 1, 2), batch(n, seed + 20, n.T, n.T)
+    sizes(kept_in_piece_1=3, kept_in_piece_2=2 * n.T)
+    return [first, second]
+
+
+accumulated = distinct("D", T=(4, 6), V=(8, 11))
+
+
+@exercise("accumulated_step", weight=4)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_pieces_teach_what_the_whole_batch_would(learner, reference, n, seed):
+    """One accumulated_step is one train_step on all pieces at once, its loss too, however unequally the kept targets are spread."""
+    pieces = pieces_of(n, seed)
+    mine = Taught(learner, n, seed).accumulate(pieces)
+    model = Taught(reference, n, seed).train([(torch.cat([x for x, _ in pieces]), torch.cat([y for _, y in pieces]))])
+    same_steps(mine, model)
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_pieces_of_any_shape_and_number(learner, reference, n, seed):
+    """There may be one piece or many, of different numbers of rows and different lengths: each kept target counts alike."""
+    short = SimpleNamespace(T=3, V=n.V)
+    many = [batch(n, seed, 2), batch(short, seed + 30, 3, 3, 1), batch(n, seed + 60, n.T, 1), batch(short, seed + 90, 1, 0)]
+    mine, model = (Taught(side, n, seed).accumulate(many) for side in (learner, reference))
+    one, alone = (Taught(side, n, seed).accumulate(many[:1]) for side in (learner, reference))
+    same_steps(mine, model, " on four pieces")
+    same_steps(one, alone, " on one piece")
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_one_update_for_all_pieces_and_old_gradients_forgotten(learner, reference, n, seed):
+    """Each accumulated_step is one update, and none hears the gradients of the one before."""
+    updates = [pieces_of(n, seed), [*pieces_of(n, seed + 40), batch(n, seed + 80, n.T, 3)], pieces_of(n, seed + 120)[::-1]]
+    mine, model = (Taught(side, n, seed, momentum=0.5).accumulate(*updates) for side in (learner, reference))
+    same_steps(mine, model)
+
+
+def from_a_generator(step, model, optimizer, pieces):
+    """A step on pieces that come one after the other and once only; brought to the far side."""
+    return step(model, optimizer, ((inputs, targets) for inputs, targets in pieces))
+
+
+@exercise("accumulated_step")
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
+    """The pieces may come from a generator, which gives each of them once."""
+    mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
+    for taught, side in ((mine, learner), (model, reference)):
+        taught.losses.append(side.bring(from_a_generator)(side.accumulated_step, taught.model, taught.optimizer, pieces_of(n, seed)))
+    same_steps(mine, model, " on pieces from a generator")
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
+    """A piece whose targets are all -100 adds nothing: no loss, no gradient, no NaN."""
+    first, second = pieces_of(n, seed)
+    mine = Taught(learner, n, seed).accumulate([first, batch(n, seed + 50, 0, 0), second])
+    model = Taught(reference, n, seed).accumulate([first, second])
+    same_steps(mine, model, " with a piece of nothing but -100 among them")
+
+
+@exercise("accumulated_step", weight=3)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_the_whole_gradient_is_clipped_once(learner, reference, n, seed):
+    """With max_norm it is the gradient of all pieces together that is clipped, once, before the update; a large max_norm changes nothing."""
+    updates = [pieces_of(n, seed), pieces_of(n, seed + 40)]
+    mine, model = (Taught(side, n, seed).accumulate(*updates, max_norm=0.1) for side in (learner, reference))
+    mine.left_behind()
+    loose, plain = (Taught(side, n, seed).accumulate(*updates, max_norm=1e3) for side in (learner, reference))
+    same_steps(mine, model, " with max_norm = 0.1")
+    same_steps(loose, plain, " with max_norm = 1000")
+
+
+@exercise("accumulated_step", weight=2)
+@settings(max_examples=2)
+@given(n=accumulated, seed=seeds)
+def test_pieces_are_learned_in_train_mode(learner, reference, n, seed):
+    """The model is in train mode for every piece, and may return a tuple that begins with the logits; the loss comes back as a float."""
+    mine, model = Taught(learner, n, seed, gives_tuple=True), Taught(reference, n, seed, gives_tuple=True)
+    for taught in (mine, model):
+        for pieces in (pieces_of(n, seed), pieces_of(n, seed + 40)):
+            taught.model.eval()
+            taught.accumulate(pieces)
+    same_steps(mine, model, " (the model came in eval mode, and returns (logits, None))")
+    holds(isinstance(mine.losses[0], float), "the loss should come back as a float; as a tensor it keeps alive all that it was computed from")
