@@ -6,6 +6,7 @@ from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor, token_ids
+from torch import nn
 from torch.nn import functional as F
 
 # ---- is_validation

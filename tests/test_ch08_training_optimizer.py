@@ -2,12 +2,13 @@
 
 import math
 
+import torch
 from grader.comparing import close, holds, same, sizes
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
-from torch import float64
+from torch import nn
 
 # ---- warmup_cosine
 
@@ -81,8 +82,8 @@ def descend(AdamW, beginnings, gradients, rates=None, **options):
     """Parameters with these beginnings, given these gradients step by step (None: none); their values after each step."""
     parameters = [nn.Parameter(beginning.clone()) for beginning in beginnings]
     optimizer, course = AdamW(parameters, **options), []
-    for step, given in enumerate(gradients):
-        for parameter, gradient in zip(parameters, given):
+    for step, slopes in enumerate(gradients):
+        for parameter, gradient in zip(parameters, slopes):
             parameter.grad = None if gradient is None else gradient.clone()
         if rates is not None:
             optimizer.param_groups[0]["lr"] = rates[step]
@@ -188,7 +189,7 @@ def test_a_schedule_sets_the_rate(learner, reference, n, seed):
 @given(n=two_shapes, seed=seeds)
 def test_defaults_and_precision(learner, reference, n, seed):
     """Without options lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
-    begin, slopes = weights(seed, n, scale=20.0, dtype=float64), [weights(seed + step + 1, n, scale=1e-6, dtype=float64) for step in range(3)]
+    begin, slopes = weights(seed, n, scale=20.0, dtype=torch.float64), [weights(seed + step + 1, n, scale=1e-6, dtype=torch.float64) for step in range(3)]
     the_same_course(learner, reference, "the parameter in float64", begin, slopes)
 
 
