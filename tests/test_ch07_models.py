@@ -1,18 +1,26 @@
 """Chapter 7: the GPT, and counting what a model learns. Its other models are in test_ch07_models_seq2seq.py and test_ch07_models_gpt2.py."""
 
+from types import SimpleNamespace
+
 import torch
 import torch.nn.functional as F
-from grader.comparing import close, holds, refuses, same, shaped
+from grader.comparing import close, holds, refuses, same, shaped, sizes
 from grader.door.near import gradients, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
-from strategies import distinct, seeds, tensor, token_ids
+from strategies import distinct, tensor, token_ids
 from torch import nn
 
 TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 
-gpt_sizes = distinct(B=(4, 5), T=(5, 7), H=(2, 3), L=(2, 3), max_len=(9, 11), V=(13, 17))
-once = settings(max_examples=1)  # what is broken at all is broken at every size, and another seed brings others
+
+def drawn():
+    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
+    T, max_len, V = (low + int(torch.randint(3, ())) for low in (5, 9, 13))
+    H = 2 + int(torch.randint(2, ()))
+    n = SimpleNamespace(B=4, T=T, H=H, L=5 - H, max_len=max_len, V=V)
+    sizes(**vars(n))
+    return n, int(torch.randint(10000, ()))
 
 
 def fill(model, values):
@@ -98,28 +106,25 @@ def moved(before, after):
 
 
 @exercise("GPT", weight=3)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_ids_become_logits(learner, reference, n, seed):
+def test_ids_become_logits(learner, reference):
     """Token vectors plus positions go through every block in turn, then the last norm, then the head: (B, T) becomes (B, T, V)."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits")
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_positions_may_be_waves(learner, reference, n, seed):
+def test_positions_may_be_waves(learner, reference):
     """With positions="sinusoidal" the fixed table of waves is added, and is no parameter."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, positions="sinusoidal")
     close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], 'the logits with positions="sinusoidal"')
 
 
 @exercise("GPT", weight=3)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_rope_and_alibi_live_inside_attention(learner, reference, n, seed):
+def test_rope_and_alibi_live_inside_attention(learner, reference):
     """With positions="rope" or "alibi" the blocks' attention tells the order, nothing is added to the tokens, and pos_emb is None."""
+    n, seed = drawn()
     models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in INSIDE}
     got = {positions: mine(ids_of(n, seed)) for positions, (mine, _) in models.items()}
     tables = {positions: mine.pos_emb for positions, (mine, _) in models.items()}
@@ -129,10 +134,9 @@ def test_rope_and_alibi_live_inside_attention(learner, reference, n, seed):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_without_targets_there_is_no_loss(learner, reference, n, seed):
+def test_without_targets_there_is_no_loss(learner, reference):
     """model(ids) returns (logits, None), with logits for every position; with targets the logits are the same."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     ids, targets = ids_of(n, seed), targets_of(n, seed)
     without, beside = mine(ids), mine(ids, targets)
@@ -143,10 +147,9 @@ def test_without_targets_there_is_no_loss(learner, reference, n, seed):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_the_future_changes_nothing(learner, reference, n, seed):
+def test_the_future_changes_nothing(learner, reference):
     """Another token at position t changes the logits there and later, and none before, whatever the positions are made of."""
+    n, seed = drawn()
     t = 2 + seed % (n.T - 3)
     ids = ids_of(n, seed)
     changed = ids.clone()
@@ -161,10 +164,9 @@ def test_the_future_changes_nothing(learner, reference, n, seed):
 
 
 @exercise("GPT")
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
+def test_rows_of_a_batch_are_handled_alone(learner, reference):
     """Permuting the rows of a batch permutes the logits, and a row alone gives what it gives among others."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     ids = ids_of(n, seed)
     permuted, alone, expected = mine(ids.flip(0)), mine(ids[:1].clone()), model(ids)[0]
@@ -176,10 +178,9 @@ def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_the_parts_have_their_names(learner, reference, n, seed):
+def test_the_parts_have_their_names(learner, reference):
     """The state dict holds exactly the names of the parts, and no table or mask; it loads into any other implementation."""
+    n, seed = drawn()
     for options in ({}, {"positions": "sinusoidal", "tie_weights": False}, {"positions": "rope"}):
         mine, model = pair(learner, reference, n, seed, **options)
         names, got = learner.bring(saved_names)(mine), mine(ids_of(n, seed))
@@ -192,10 +193,9 @@ def saved_names(model):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_the_blocks_are_made_as_configured(learner, reference, n, seed):
+def test_the_blocks_are_made_as_configured(learner, reference):
     """d_ff and activation reach every block, and d_ff is 4 * d_model where it is None."""
+    n, seed = drawn()
     ids = ids_of(n, seed)
     for options in ({"d_ff": 2 * n.V}, {"activation": "relu"}, {"activation": "gelu_tanh"}):
         mine, model = pair(learner, reference, n, seed, **options)
@@ -207,10 +207,9 @@ def keeps(model):
 
 
 @exercise("GPT")
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_the_config_is_kept(learner, reference, n, seed):
+def test_the_config_is_kept(learner, reference):
     """The attribute `config` says later how the model was made."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, positions="alibi", dropout=0.25)
     logits = mine.eval()(ids_of(n, seed))
     close(two(logits)[0], model.eval()(ids_of(n, seed))[0], "the logits")
@@ -218,10 +217,9 @@ def test_the_config_is_kept(learner, reference, n, seed):
 
 
 @exercise("GPT")
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_unknown_positions_are_refused(learner, reference, n, seed):
+def test_unknown_positions_are_refused(learner, reference):
     """Any other value of `positions` is a ValueError that names it, when the model is made."""
+    n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with learned positions")
     for unknown in ("none", "rotary"):
@@ -229,10 +227,9 @@ def test_unknown_positions_are_refused(learner, reference, n, seed):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_where_positions_are_a_table_it_can_run_out(learner, reference, n, seed):
+def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     """With learned and sinusoidal positions max_len tokens fit, and one more is a ValueError that names max_len."""
+    n, seed = drawn()
     ids = ids_of(n, seed, n.max_len + 1)
     for positions in TABLES:
         mine, model = pair(learner, reference, n, seed, positions=positions)
@@ -241,10 +238,9 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference, n, seed)
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_rope_and_alibi_go_on_past_max_len(learner, reference, n, seed):
+def test_rope_and_alibi_go_on_past_max_len(learner, reference):
     """RoPE and ALiBi have no table that could end: longer input is read like any other."""
+    n, seed = drawn()
     ids = ids_of(n, seed, n.max_len + 2)
     for positions in INSIDE:
         mine, model = pair(learner, reference, n, seed, positions=positions)
@@ -257,10 +253,9 @@ def is_random(model, ids):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_dropout_acts_inside_the_blocks_only(learner, reference, n, seed):
+def test_dropout_acts_inside_the_blocks_only(learner, reference):
     """Dropout goes to the blocks, and only there: at dropout=1 in training the embeddings still arrive, and in eval mode nothing is dropped."""
+    n, seed = drawn()
     ids = ids_of(n, seed)
     mine, model = pair(learner, reference, n, seed, dropout=1.0)
     all_dropped, expected = mine(ids), model(ids)[0]
@@ -291,10 +286,9 @@ def works_elsewhere(model, ids):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_the_model_moves_to_other_dtypes_and_devices(learner, reference, n, seed):
+def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
     """After .double() or .bfloat16() logits and loss are of that dtype, and the model works on any device."""
+    n, seed = drawn()
     ids, targets = ids_of(n, seed), targets_of(n, seed)
     for positions, dtype, tol in (("sinusoidal", torch.float64, 1e-9), ("rope", torch.float64, 1e-6), ("learned", torch.bfloat16, 0.1)):
         mine, model = pair(learner, reference, n, seed, positions=positions)
@@ -310,10 +304,9 @@ def test_the_model_moves_to_other_dtypes_and_devices(learner, reference, n, seed
 
 
 @exercise("GPT", weight=3)
-@settings(max_examples=2)
-@given(n=gpt_sizes, seed=seeds)
-def test_the_loss_is_the_mean_over_the_targets(learner, reference, n, seed):
+def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     """The loss is the mean of -log p(target) over all targets that are not -100; targets are shifted already."""
+    n, seed = drawn()
     ids, targets, every = ids_of(n, seed), targets_of(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
     mine, model = pair(learner, reference, n, seed)
     some, whole, logits = mine(ids, targets), mine(ids, every), model(ids)[0]
@@ -322,10 +315,9 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference, n, seed):
 
 
 @exercise("GPT")
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_nothing_to_learn_is_a_loss_of_zero(learner, reference, n, seed):
+def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
     """When every target is -100 the loss is 0, and so is its gradient: never NaN."""
+    n, seed = drawn()
     ids, targets = ids_of(n, seed), targets_of(n, seed)
     mine, model = pair(learner, reference, n, seed)
     ignored = torch.full_like(targets, -100)
@@ -338,10 +330,9 @@ def test_nothing_to_learn_is_a_loss_of_zero(learner, reference, n, seed):
 
 
 @exercise("GPT", weight=3)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_every_parameter_learns_from_the_loss(learner, reference, n, seed):
+def test_every_parameter_learns_from_the_loss(learner, reference):
     """The loss sends the right gradient to every parameter; a tied matrix gets the sum of what it did as embedding and as head."""
+    n, seed = drawn()
     ids, targets = ids_of(n, seed), targets_of(n, seed)
     for tied in (True, False):
         mine, model = pair(learner, reference, n, seed, tie_weights=tied)
@@ -361,10 +352,9 @@ def how_tied(model):
 
 
 @exercise("GPT", weight=3)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_a_tied_matrix_is_one_tensor(learner, reference, n, seed):
+def test_a_tied_matrix_is_one_tensor(learner, reference):
     """With tie_weights the head's weight is the embedding's very parameter: when made, after loading, and after .double()."""
+    n, seed = drawn()
     mine = made(learner, n)
     new = learner.bring(how_tied)(mine)
     mine, model = pair(learner, reference, n, seed)
@@ -386,10 +376,9 @@ def fill_one(model, values):
 
 
 @exercise("GPT", weight=2)
-@once
-@given(n=gpt_sizes, seed=seeds)
-def test_an_untied_model_has_two_matrices(learner, reference, n, seed):
+def test_an_untied_model_has_two_matrices(learner, reference):
     """With tie_weights=False embedding and head are two parameters with numbers of their own."""
+    n, seed = drawn()
     new = learner.bring(how_tied)(made(learner, n, tie_weights=False))
     mine, model = pair(learner, reference, n, seed, tie_weights=False)
     close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with tie_weights=False")
@@ -410,11 +399,9 @@ def beginnings(model, ids):
 
 
 @exercise("GPT", weight=3)
-@once
-@given(seed=seeds)
-def test_everything_begins_small(learner, reference, seed):
+def test_everything_begins_small(learner, reference):
     """In a new model every matrix, embeddings and positions too, is N(0, 0.02), biases are 0, norms 1 and 0; its loss is about ln V."""
-    ids = token_ids(seed, 3, 50, vocab=101)
+    ids = token_ids(drawn()[1], 3, 50, vocab=101)
     for tied in (True, False):
         config = {"vocab_size": 101, "max_len": 50, "d_model": 40, "n_heads": 2, "n_layers": 2, "tie_weights": tied}
         wrong, near = learner.bring(beginnings)(learner.GPT(learner.GPTConfig(**config)), ids)
