@@ -34,7 +34,7 @@ def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
     The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x;
     sines and cosines are never rounder than float32. Raises ValueError when d_head is odd.
     """
-    # TODO 1: take the sine and cosine of rope_angles, (T, d_head / 2); in x's dtype only if that is no less exact
+    # TODO 1: take the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
     # TODO 2: take the even features of x and the odd ones, each (..., T, d_head / 2)
     # TODO 3: turn every pair
     # TODO 4: put the pairs next to each other again, (..., T, d_head), in the dtype of x
@@ -79,7 +79,7 @@ def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
     keys = torch.arange(k_len)
     queries = keys[k_len - q_len :]
     distance = (queries[:, None] - keys).abs()  # (q_len, k_len)
-    return -alibi_slopes(n_heads)[:, None, None] * distance  # (H, q_len, k_len)
+    return alibi_slopes(n_heads)[:, None, None] * -distance  # (H, q_len, k_len)
     ### END SOLUTION
 
 

@@ -141,22 +141,35 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
 # ---- apply_rope
 
 
+@exercise("apply_rope", weight=2)
+@few
+@given(p=st.integers(1, 30), a=st.sampled_from([1.0, 2.0, -3.0]))
+def test_one_pair_goes_round_a_circle(learner, p, a):
+    """The pair (a, 0) at position p becomes (a cos p, a sin p), and (0, a) becomes (-a sin p, a cos p): counter-clockwise."""
+    sizes(T=1, d_head=2)
+    there = torch.tensor([p])
+    first, second = learner.apply_rope(torch.tensor([[a, 0.0]]), there), learner.apply_rope(torch.tensor([[0.0, a]]), there)
+    close(first, torch.tensor([[a * math.cos(p), a * math.sin(p)]]), f"the pair ({a:g}, 0) at position {p}")
+    close(second, torch.tensor([[-a * math.sin(p), a * math.cos(p)]]), f"the pair (0, {a:g}) at position {p}")
+
+
 @exercise("apply_rope", weight=3)
-@given(n=rope_sizes, seed=seeds)
+@given(n=distinct(T=(2, 3), pairs=(2, 4)).filter(apart).map(paired), seed=seeds)
 def test_neighbouring_features_turn_together(learner, n, seed):
     """Features 2i and 2i + 1 become x0 cos - x1 sin and x0 sin + x1 cos, with the angle of pair i at their position."""
-    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), torch.arange(n.T)
+    x, positions = tensor(seed, n.T, n.d_head), torch.arange(n.T)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
 
 
 @exercise("apply_rope", weight=3)
-@given(n=rope_sizes, seed=seeds)
+@given(n=distinct("B", T=(3, 5), pairs=(2, 4)).filter(apart).map(paired), seed=seeds)
 def test_the_positions_given_are_the_ones_used(learner, n, seed):
     """Row t stands at positions[t]: these may begin anywhere, leave gaps, and come in any order."""
-    x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
-    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    x, positions = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T)
     last = positions[-1:]
-    close(learner.apply_rope(x[:, :, -1:].clone(), last), turned(x[:, :, -1:], last).float(), "one row alone, turned by its position,")
+    whole, alone = learner.apply_rope(x, positions), learner.apply_rope(x[:, -1:].clone(), last)
+    close(whole, turned(x, positions).float(), "the turned features")
+    close(alone, turned(x[:, -1:], last).float(), "one row alone, turned by its position,")
 
 
 @exercise("apply_rope", weight=2)
@@ -175,18 +188,6 @@ def test_the_base_reaches_the_angles(learner, n, base, seed):
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.apply_rope(x, positions, base=base), turned(x, positions, base).float(), f"the features turned with base={base:g}")
     close(learner.apply_rope(x, positions, 50.0), turned(x, positions, 50.0).float(), "the features turned with base=50")
-
-
-@exercise("apply_rope", weight=2)
-@few
-@given(p=st.integers(1, 30), a=st.sampled_from([1.0, 2.0, -3.0]))
-def test_one_pair_goes_round_a_circle(learner, p, a):
-    """The pair (a, 0) at position p becomes (a cos p, a sin p), and (0, a) becomes (-a sin p, a cos p): counter-clockwise."""
-    sizes(T=1, d_head=2)
-    there = torch.tensor([p])
-    first, second = learner.apply_rope(torch.tensor([[a, 0.0]]), there), learner.apply_rope(torch.tensor([[0.0, a]]), there)
-    close(first, torch.tensor([[a * math.cos(p), a * math.sin(p)]]), f"the pair ({a:g}, 0) at position {p}")
-    close(second, torch.tensor([[-a * math.sin(p), a * math.cos(p)]]), f"the pair (0, {a:g}) at position {p}")
 
 
 @exercise("apply_rope", weight=2)

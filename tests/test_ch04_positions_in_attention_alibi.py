@@ -85,7 +85,7 @@ bias_sizes = distinct("H", q_len=(3, 6), k_len=(7, 10))
 
 def biases(H, q_len, k_len):
     """The definition, number by number."""
-    rows = [[[-slope * abs(k_len - q_len + i - j) for j in range(k_len)] for i in range(q_len)] for slope in slopes(H).tolist()]
+    rows = [[[slope * -abs(k_len - q_len + i - j) for j in range(k_len)] for i in range(q_len)] for slope in slopes(H).tolist()]
     return torch.tensor(rows)
 
 
