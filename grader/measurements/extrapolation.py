@@ -131,6 +131,7 @@ def table(rows: list[Row]) -> Table:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.measurements.extrapolation", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--length", type=int, default=LENGTH, help=f"of the texts to train on ({LENGTH})")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"of training ({STEPS})")
     parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapters 1 to 7: a folder of yours, or `solutions` (the reference)")
     asked = parser.parse_args(arguments)
@@ -141,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
         chapter = graft.module("ch07_models")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(f"training {len(SCHEMES)} models", total=len(SCHEMES) * asked.steps)
-            rows = measure(chapter, asked.seed, steps=asked.steps, each_step=lambda: progress.advance(task))
+            rows = measure(chapter, asked.seed, asked.length, asked.steps, each_step=lambda: progress.advance(task))
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
