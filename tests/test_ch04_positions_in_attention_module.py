@@ -257,7 +257,7 @@ def test_other_positions_are_refused(learner, reference, n, word, seed):
     """Any other `positions` is a ValueError that names it, and is never taken for one of the three."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
-    because = f'positions="{word}" is none of the three'
+    because = f'there is no kind of positions called "{word}"'
     refuses(lambda: learner.CausalSelfAttention(n.D, n.H, word)(inputs(n, seed)), naming=(word,), because=because)
 
 
