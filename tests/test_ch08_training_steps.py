@@ -127,7 +127,7 @@ def test_parameters_may_come_from_a_generator(learner, n, seed):
 # ---- a model and an optimizer to learn with
 
 
-def beginner(vocab, width, gives_tuple, lr, momentum):
+def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
     """A model and its optimizer, brought to the far side. Its numbers differ with its mode and that of its part; `heard` is what befell it."""
 
     class Tiny(nn.Module):
@@ -183,7 +183,7 @@ class Taught:
 
     def __init__(self, side, n, seed, lr=0.8, momentum=0.0, gives_tuple=False):
         self.side, self.losses = side, []
-        self.model, self.optimizer = side.bring(beginner)(n.V, n.D, gives_tuple, lr, momentum)
+        self.model, self.optimizer = side.bring(model_and_optimizer)(n.V, n.D, gives_tuple, lr, momentum)
         randomise(self.model, seed, scale=2.0)
 
     def train(self, every, **options):
