@@ -207,7 +207,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     if layers != len(model.blocks):
         raise ValueError(f"the state dict has {layers} layers, and the model has {len(model.blocks)}")
 
-    places = [("wte", ["token_emb"]), ("wpe", ["pos_emb"]), ("ln_f", ["ln_f"])]
+    places = [("wte", ["token_emb"]), ("wpe", ["pos_emb"])]
     for i in range(layers):
         h, block = f"h.{i}", f"blocks.{i}"
         places += [
@@ -218,6 +218,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
             (f"{h}.mlp.c_fc", [f"{block}.ffn.up"]),
             (f"{h}.mlp.c_proj", [f"{block}.ffn.down"]),
         ]
+    places.append(("ln_f", ["ln_f"]))
     if not model.config.tie_weights:
         places.append(("lm_head" if "lm_head.weight" in theirs else "wte", ["lm_head"]))
 
