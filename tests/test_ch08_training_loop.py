@@ -103,7 +103,7 @@ def elsewhere(is_validation, texts):
     return answers[0] == answers[1]
 
 
-@exercise("is_validation", weight=2)
+@exercise("is_validation", weight=4)
 @settings(max_examples=3)
 @given(seed=seeds)
 def test_another_process_gives_the_same_answer(learner, seed):
@@ -257,11 +257,12 @@ def test_no_token_is_refused(learner, reference, n, seed):
 # ---- judge_fit
 
 
-def judged(learner, curves):
-    return [learner.judge_fit(train, val) for train, val in curves]
-
-
-FALLING = [3.0, 2.0, 1.4, 1.1]
+def judged(learner, *cases):
+    """Each case: the training curve, the validation curve, and how it should be judged."""
+    got = [learner.judge_fit(train, val) for train, val, _ in cases]
+    for judgement, (train, val, right) in zip(got, cases):
+        curves = " and validation ".join(str([round(loss, 2) for loss in curve]) for curve in (train, val))
+        same(judgement, right, f"the judgement of training {curves}")
 
 
 @exercise("judge_fit", weight=2)
@@ -273,8 +274,14 @@ def test_overfitting_is_validation_that_turned_upward(learner, high, rise):
     up, turned = [high, low, 0.9 * rise * low, rise * low], [high, low, 1.3 * rise * low, rise * low]
     level, down = [high, low, 1.01 * low, 1.03 * low], [4 * high, 3 * high, 2 * high, high]
     slowly = [high, 1.02 * low, low, 1.07 * low]
-    got = judged(learner, [(train, up), (train, turned), (train, slowly), (train, level), (train, down)])
-    same(got, ["overfitting"] * 3 + ["learning"] * 2, "the list of judgements")
+    judged(
+        learner,
+        (train, up, "overfitting"),
+        (train, turned, "overfitting"),
+        (train, slowly, "overfitting"),
+        (train, level, "learning"),
+        (train, down, "learning"),
+    )
 
 
 @exercise("judge_fit", weight=2)
@@ -285,8 +292,15 @@ def test_underfitting_is_training_that_hardly_moved(learner, high):
     level, little = [high, 0.99 * high, 0.98 * high, 0.97 * high], [high, 0.98 * high, 0.95 * high, 0.93 * high]
     lost, hill = [high, 0.5 * high, 0.7 * high, 0.95 * high], [high, 1.3 * high, 1.1 * high, 0.95 * high]
     enough = [high, 0.95 * high, 0.9 * high, 0.85 * high]
-    got = judged(learner, [(level, val), (little, val), (lost, val), (hill, val), (enough, val), (FALLING, val)])
-    same(got, ["underfitting"] * 4 + ["learning"] * 2, "the list of judgements")
+    judged(
+        learner,
+        (level, val, "underfitting"),
+        (little, val, "underfitting"),
+        (lost, val, "underfitting"),
+        (hill, val, "underfitting"),
+        (enough, val, "learning"),
+        ([0.4 * loss for loss in level], [2.0, 1.5], "underfitting"),
+    )
 
 
 @exercise("judge_fit", weight=2)
@@ -296,16 +310,15 @@ def test_overfitting_needs_both(learner, high):
     up = [high, 0.8 * high, 0.9 * high, 1.0 * high]
     small, risen = [high, 0.97 * high, 0.95 * high, 0.93 * high], [high, 0.5 * high, 0.4 * high, 0.45 * high]
     back, worse = [high, 0.9 * high, 0.95 * high, 0.98 * high], [high, 0.9 * high, 1.1 * high, 1.2 * high]
-    got = judged(learner, [(small, up), (risen, up), (back, up), (worse, up)])
-    same(got, ["overfitting", "learning", "underfitting", "underfitting"], "the list of judgements")
+    judged(learner, (small, up, "overfitting"), (risen, up, "learning"), (back, up, "underfitting"), (worse, up, "underfitting"))
 
 
 @exercise("judge_fit")
 @given(high=st.floats(1.0, 9.0))
 def test_curves_of_one_and_two_epochs(learner, high):
     """After one epoch nothing has fallen yet, so it is underfitting; after two there is something to compare."""
-    got = judged(learner, [([high], [high]), ([high, 0.5 * high], [high, 1.2 * high]), ([high, 0.5 * high], [high, 0.9 * high])])
-    same(got, ["underfitting", "overfitting", "learning"], "the list of judgements")
+    half = [high, 0.5 * high]
+    judged(learner, ([high], [high], "underfitting"), (half, [high, 1.2 * high], "overfitting"), (half, [high, 0.9 * high], "learning"))
 
 
 # ---- fit
@@ -362,14 +375,21 @@ def epochs_of(seed, n):
 def both_fits(learner, reference, n, seed, **options):
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), epochs_of(seed, n)
     got = learner.bring(trained)(learner.fit, weight, batches, 3, **options)
-    holds(got is not None, "fit should give a list of records, a dict for each epoch")
-    values(got, "train_loss")
+    holds(got is not None, "what fit gives should be a list of records, a dict for each epoch")
+    holds(got["records"] and all("train_loss" in record for record in got["records"]), 'a record has no "train_loss"')
     return got, reference.bring(trained)(reference.fit, weight, batches, 3, **options)
 
 
 def values(found, name):
     holds(all(name in record for record in found["records"]), f'a record has no "{name}"')
     return [record[name] for record in found["records"]]
+
+
+def the_same(got, expected, name, tol=None):
+    mine, right = values(got, name), values(expected, name)
+    same(len(mine), len(right), "the number of records")
+    for epoch, (value, loss) in enumerate(zip(mine, right), 1):
+        close(value, loss, f"{name} of epoch {epoch}", tol)
 
 
 @exercise("fit", weight=2)
@@ -386,7 +406,7 @@ def test_one_update_a_batch(learner, reference, n, seed):
 def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
     """`train_loss` is the epoch's mean over kept targets, of the losses as they were met while training; padding does not count."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
-    close(values(got, "train_loss"), values(expected, "train_loss"), "the list of train losses")
+    the_same(got, expected, "train_loss")
 
 
 @exercise("fit")
@@ -394,7 +414,7 @@ def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
 def test_a_record_for_each_epoch(learner, reference, n, seed):
     """There is one record an epoch, numbered from 1; without `validate` it has no val_loss."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
-    close(values(got, "train_loss"), values(expected, "train_loss"), "the list of train losses")
+    the_same(got, expected, "train_loss")
     same(values(got, "epoch"), [1, 2, 3], "the list of epochs")
     holds(not any("val_loss" in record for record in got["records"]), "without validate there is nothing to write under val_loss")
 
@@ -405,7 +425,7 @@ def test_validation_ends_each_epoch(learner, reference, n, seed):
     """validate(model) is called once at the end of every epoch, after its last update, and what it gives is the val_loss."""
     got, expected = both_fits(learner, reference, n, seed)
     same(got["happened"], expected["happened"], "the list of updates and validations")
-    close(values(got, "val_loss"), values(expected, "val_loss"), "the list of val losses", tol=1e-4)
+    the_same(got, expected, "val_loss", tol=1e-4)
 
 
 @exercise("fit", weight=2)

@@ -22,7 +22,12 @@ def schedules(draw):
 
 
 def rates(schedule, steps, warmup, total, peak, *floor):
-    return [schedule(step, warmup, total, peak, *floor) for step in steps]
+    return {step: schedule(step, warmup, total, peak, *floor) for step in steps}
+
+
+def the_same_rates(got, expected, where=""):
+    for step, rate in expected.items():
+        close(got[step], rate, f"the rate at step {step}{where}", tol=1e-9)
 
 
 @exercise("warmup_cosine", weight=2)
@@ -31,7 +36,7 @@ def test_the_rate_climbs_in_a_straight_line(learner, schedule):
     """Below `warmup` the rate is peak * step / warmup: 0 at step 0, and `peak` not before step `warmup`, whatever the floor."""
     warmup, _, peak, _ = schedule
     got = rates(learner.warmup_cosine, range(warmup + 1), *schedule)
-    close(got, [peak * step / warmup for step in range(warmup + 1)], "the list of rates at steps 0 to warmup", tol=1e-9)
+    the_same_rates(got, {step: peak * step / warmup for step in range(warmup + 1)})
 
 
 @exercise("warmup_cosine", weight=2)
@@ -42,7 +47,7 @@ def test_the_rate_follows_half_a_cosine(learner, schedule):
     quarter = (total - warmup) // 4
     got = rates(learner.warmup_cosine, range(warmup, total + 1, quarter), *schedule)
     left = [1.0, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0.0]
-    close(got, [floor + (peak - floor) * part for part in left], "the list of rates at the quarters of the cosine", tol=1e-9)
+    the_same_rates(got, {step: floor + (peak - floor) * part for step, part in zip(got, left)})
 
 
 @exercise("warmup_cosine")
@@ -52,8 +57,8 @@ def test_every_step_between_has_its_rate(learner, reference, schedule):
     steps = range(schedule[1] + 3)
     got = [rates(learner.warmup_cosine, steps, *schedule), rates(learner.warmup_cosine, steps, *schedule[:3])]
     expected = [rates(reference.warmup_cosine, steps, *schedule), rates(reference.warmup_cosine, steps, *schedule[:3])]
-    close(got[0], expected[0], "the list of rates with a floor", tol=1e-9)
-    close(got[1], expected[1], "the list of rates without a floor", tol=1e-9)
+    the_same_rates(got[0], expected[0])
+    the_same_rates(got[1], expected[1], " without a floor")
 
 
 @exercise("warmup_cosine")
@@ -62,7 +67,7 @@ def test_the_floor_holds_from_total_on(learner, schedule):
     """At `total` the rate is `floor`, and it stays there however long training goes on."""
     warmup, total, peak, floor = schedule
     steps = [warmup, total, total + 1, total + (total - warmup) // 2, 2 * total - warmup, 9 * total]
-    close(rates(learner.warmup_cosine, steps, *schedule), [peak] + [floor] * 5, "the list of rates at warmup, total and later", tol=1e-9)
+    the_same_rates(rates(learner.warmup_cosine, steps, *schedule), dict(zip(steps, [peak] + [floor] * 5)))
 
 
 @exercise("warmup_cosine")
@@ -72,7 +77,7 @@ def test_no_warmup_begins_at_the_peak(learner, schedule):
     total, peak = schedule[1] - schedule[0], schedule[2]
     sizes(warmup=0, total=total)
     got = rates(learner.warmup_cosine, [0, total // 4, total], 0, total, peak)
-    close(got, [peak, peak * (0.5 + math.sqrt(0.125)), 0.0], "the list of rates without warmup", tol=1e-9)
+    the_same_rates(got, dict(zip(got, [peak, peak * (0.5 + math.sqrt(0.125)), 0.0])), " without warmup")
 
 
 # ---- AdamW
@@ -97,8 +102,8 @@ def the_same_course(learner, reference, what, beginnings, gradients, rates=None,
     got = learner.bring(descend)(learner.AdamW, beginnings, gradients, rates, **options)
     expected = reference.bring(descend)(reference.AdamW, beginnings, gradients, rates, **options)
     for step, values in enumerate(expected):
-        for mine, value in zip(got[step], values):
-            close(mine, value, f"{what} after step {step + 1}", tol=tol)
+        for i, value in enumerate(values):
+            close(got[step][i], value, f"{what} {i + 1} of {len(values)} after step {step + 1}", tol=tol)
 
 
 def weights(seed, n, scale=1.0, dtype=None):
@@ -127,7 +132,7 @@ def test_both_averages_are_kept_from_step_to_step(learner, reference, n, seed):
     """Over several steps with changing gradients, each step uses the averages of all gradients so far, corrected by 1 - b^t."""
     slopes = [weights(seed + 10 * step, n, scale=(1.0, 3.0, 0.3, 2.0)[step]) for step in range(4)]
     for betas in ((0.9, 0.999), (0.6, 0.8)):
-        the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.1, betas=betas, weight_decay=0.0)
+        the_same_course(learner, reference, "parameter", weights(seed, n), slopes, lr=0.1, betas=betas, weight_decay=0.0)
 
 
 @exercise("AdamW", weight=2)
@@ -146,7 +151,7 @@ def test_decay_alone_shrinks_by_lr_times_decay(learner, n, seed):
 def test_decay_stays_out_of_the_averages(learner, reference, n, seed):
     """Decay comes first and by itself: it enters neither average, and the move that follows is not shrunk by it."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(3)]
-    the_same_course(learner, reference, "the parameter", weights(seed, n, scale=10.0), slopes, lr=0.05, weight_decay=0.5, tol=1e-6)
+    the_same_course(learner, reference, "parameter", weights(seed, n, scale=10.0), slopes, lr=0.05, weight_decay=0.5, tol=1e-6)
 
 
 @exercise("AdamW")
@@ -155,7 +160,7 @@ def test_eps_is_added_after_correction_and_root(learner, reference, n, seed):
     """eps joins the root of the corrected average, nothing else: with gradients of a millionth, or a large eps, one sees where it stands."""
     for scale, options in ((1e-6, {}), (1.0, {"eps": 0.1})):
         slopes = [weights(seed + 10 * step, n, scale=scale) for step in range(3)]
-        the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.0, **options)
+        the_same_course(learner, reference, "parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.0, **options)
 
 
 @exercise("AdamW")
@@ -164,7 +169,7 @@ def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
     """Parameters of one shape, and even of one value, are told apart: each has its own t, m and v."""
     begin = tensor(seed, n.A, n.B)
     slopes = [[tensor(seed + 10 * step + i, n.A, n.B, scale=i) for i in (1, 3, 5)] for step in range(3)]
-    the_same_course(learner, reference, "the parameter", [begin, begin, begin * 2], slopes, lr=0.05)
+    the_same_course(learner, reference, "parameter", [begin, begin, begin * 2], slopes, lr=0.05)
 
 
 @exercise("AdamW", weight=2)
@@ -173,7 +178,7 @@ def test_no_gradient_no_change(learner, reference, n, seed):
     """A parameter without gradient is left alone, with no decay and no step counted, while the others learn; later it goes on as if nothing had been."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(5)]
     slopes[0][0] = slopes[1][0] = slopes[3][0] = slopes[2][1] = None
-    the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.5)
+    the_same_course(learner, reference, "parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.5)
 
 
 @exercise("AdamW", weight=2)
@@ -181,7 +186,7 @@ def test_no_gradient_no_change(learner, reference, n, seed):
 def test_a_schedule_sets_the_rate(learner, reference, n, seed):
     """The "lr" written into param_groups[0] holds for the next step, for the move as for the decay."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(4)]
-    the_same_course(learner, reference, "the parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
+    the_same_course(learner, reference, "parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
 
 
 @exercise("AdamW")
@@ -190,7 +195,7 @@ def test_a_schedule_sets_the_rate(learner, reference, n, seed):
 def test_defaults_and_precision(learner, reference, n, seed):
     """Without options lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
     begin, slopes = weights(seed, n, scale=20.0, dtype=torch.float64), [weights(seed + step + 1, n, scale=1e-6, dtype=torch.float64) for step in range(3)]
-    the_same_course(learner, reference, "the parameter in float64", begin, slopes)
+    the_same_course(learner, reference, "float64 parameter", begin, slopes)
 
 
 def live(AdamW, weight, inputs):
