@@ -80,6 +80,12 @@ def logits_of(model, ids):
     return two(model(ids))[0]
 
 
+def loss_of(result):
+    loss = two(result)[1]
+    holds(isinstance(loss, torch.Tensor), f"the loss should be a tensor, from which a gradient can flow; it is a {type(loss).__name__}")
+    return loss
+
+
 class LossOf(nn.Module):
     """A model's loss as a module, to ask for its gradients."""
 
@@ -298,10 +304,10 @@ def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
     ids, targets = ids_of(n, seed), targets_of(n, seed)
     for positions, dtype, tol in (("sinusoidal", torch.float64, 1e-9), ("rope", torch.float64, 1e-6), ("learned", torch.bfloat16, 0.1)):
         mine, model = pair(learner, reference, n, seed, positions=positions)
-        got = two(mine.to(dtype)(ids, targets))
+        got = mine.to(dtype)(ids, targets)
         expected = model.to(dtype)(ids, targets)
-        close(got[0], expected[0], f"the logits in {str(dtype).removeprefix('torch.')} with positions={positions!r}", tol)
-        close(shaped(got[1], (), "the loss").double(), expected[1].double(), f"the loss in {str(dtype).removeprefix('torch.')}", max(tol, 1e-6))
+        close(two(got)[0], expected[0], f"the logits in {str(dtype).removeprefix('torch.')} with positions={positions!r}", tol)
+        close(shaped(loss_of(got), (), "the loss").double(), expected[1].double(), f"the loss in {str(dtype).removeprefix('torch.')}", max(tol, 1e-6))
     follows_its_input(learner, mine, ids)
 
 
@@ -315,8 +321,8 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     ids, targets, every = ids_of(n, seed), targets_of(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
     mine, model = pair(learner, reference, n, seed)
     some, whole, logits = mine(ids, targets), mine(ids, every), model(ids)[0]
-    close(two(whole)[1], F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
-    close(two(some)[1], F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
+    close(loss_of(whole), F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
+    close(loss_of(some), F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
 
 
 @exercise("GPT")
@@ -328,8 +334,8 @@ def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
     ignored = torch.full_like(targets, -100)
     some, none = mine(ids, targets), mine(ids, ignored)
     slopes = loss_gradients(learner, mine, ids, ignored)
-    close(two(some)[1], model(ids, targets)[1], "the loss where some targets are -100")
-    close(two(none)[1], torch.tensor(0.0), "the loss where all targets are -100")
+    close(loss_of(some), model(ids, targets)[1], "the loss where some targets are -100")
+    close(loss_of(none), torch.tensor(0.0), "the loss where all targets are -100")
     for name, slope in slopes.items():
         holds(slope is None or not slope.any(), f"where all targets are -100, the gradient of {name} should be zero")
 
