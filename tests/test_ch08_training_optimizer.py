@@ -122,6 +122,8 @@ def test_the_first_step_is_lr_long(learner, n, seed):
     begin, size = weights(seed, n), tensor(seed + 9, n.C).abs() + 0.5
     slopes = [tensor(seed + 5, n.A, n.B).sign() * 0.01, tensor(seed + 6, n.C).sign() * size * 100]
     got = learner.bring(descend)(learner.AdamW, begin, [slopes], lr=0.03, weight_decay=0.0)
+    moved = [bool((mine != value).any()) for mine, value in zip(got[0], begin)]
+    holds(any(moved), "no parameter has moved: change the parameters themselves, in place; a new tensor under the same name is another one")
     for mine, value, slope in zip(got[0], begin, slopes):
         close(mine, value - 0.03 * slope.sign(), "the parameter after step 1")
 
