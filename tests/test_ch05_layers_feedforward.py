@@ -68,11 +68,31 @@ def alone(mine, model, x, seed):
     close(got[5], expected[:, None], "the output for x of shape (B, 1, T, D)")
 
 
+def in_this_dtype(module, x, expected, tol):
+    """The dtype of module(x), and whether its values are right; not the values, for in half precision every way to write it rounds in its own way."""
+    result = module(x)
+    if not isinstance(result, torch.Tensor) or result.shape != expected.shape:
+        return {"instead": result}
+    off = (result.double() - expected.double()).abs().max()
+    return [str(result.dtype).removeprefix("torch."), bool(off <= tol * expected.double().abs().max())]
+
+
+def right_in(found, expected, what):
+    if isinstance(found, dict):
+        close(found["instead"], expected, f"the output in {what}")
+    dtype, right = found
+    wanted = str(expected.dtype).removeprefix("torch.")
+    holds(right, f"the output in {what} is off by more than rounding")
+    holds(dtype == wanted, f"the output in {what} is {dtype}; it should be {wanted}")
+
+
 def keeps_dtype_and_device(mine, model, learner, x):
     follows_its_input(learner, mine, x)
-    got = mine.double()(x.double()), mine.bfloat16()(x.bfloat16())
-    close(got[0], model.double()(x.double()), "the output in float64")
-    close(got[1], model.bfloat16()(x.bfloat16()), "the output in bfloat16", tol=6e-2)
+    ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
+    expected = model.double()(double), model.bfloat16()(half)
+    got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)
+    right_in(got[0], expected[0], "float64")
+    right_in(got[1], expected[1], "bfloat16")
 
 
 # ---- FeedForward
