@@ -14,6 +14,9 @@ from .explaining import Failure, failure
 from .forbids import forbidden_calls, reference_imports
 from .results import ExerciseResult, RunResult, TestResult
 from .syllabus import Exercise, load_syllabus
+from .target import builds_on
+
+NOTHING_YET = "nothing is written yet"
 
 
 def outcome_of(problem: BaseException | None, failed: bool) -> str:
@@ -57,7 +60,7 @@ class GradedRun:
         self.shortcuts.setdefault(exercise.name, set()).update(found)
         result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
         if outcome == "todo":
-            result.message = "nothing is written yet"
+            result.message = str(problem) or NOTHING_YET
         elif outcome != "passed":
             words = failure(problem, promise, self.engine.last_call(), comparing.current, readable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
@@ -80,9 +83,17 @@ class GradedRun:
                     result.partial = True
                     result.missing_weight += weight
             self._look_for_shortcuts(result)
-            if any(test.outcome == "failed" for test in result.tests):
+            if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing(result):
                 result.diagnosis = diagnose(result.exercise, self.engine.records.get(result.exercise.name, []))
         self._keep_progress()
+
+    def earlier_failing(self, result: ExerciseResult) -> Exercise | None:
+        """With --whole: the first exercise that fails in an earlier chapter which this one builds on, by whatever way."""
+        if not self.engine.whole:
+            return None
+        modules = builds_on(self.engine.target, result.exercise.module)
+        failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
+        return next((exercise for exercise in failing if exercise.module in modules), None)
 
     def _look_for_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise

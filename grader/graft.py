@@ -10,6 +10,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import itertools
+import re
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,9 +46,15 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if package != self.package:
             return None
         if name not in self.sources:
-            known = ", ".join(sorted(self.sources))
-            raise ModuleNotFoundError(f"there is no chapter {name} to import from here; this chapter may build on {known}", name=fullname)
+            raise ModuleNotFoundError(self._missing(name), name=fullname)
         return importlib.util.spec_from_loader(fullname, self, origin=self.sources[name].filename)
+
+    def _missing(self, name: str) -> str:
+        latest = max(self.sources)
+        numbers = {known[:4] for known in self.sources}
+        if all(re.match(r"ch\d\d_", chapter) for chapter in (name, latest)) and name < latest and name[:4] not in numbers:
+            return f"{name}.py is not in the folder of {latest}.py, which builds on it; put it there, or run without --whole"
+        return f"there is no chapter {name} to import from here; this chapter may build on {', '.join(sorted(self.sources))}"
 
     def create_module(self, spec):
         return None

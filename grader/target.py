@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,22 @@ def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSour
         elif reference_of(earlier.name) is not None:
             sources.append(reference_of(earlier.name))
     return sources
+
+
+def builds_on(target: Target, module: str) -> set[str]:
+    """The target's earlier chapters whose names stand in this one, or in one that it builds on."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        try:
+            text = target.source(name).text if target.has(name) else ""
+        except ChapterBroken:
+            continue
+        earlier = {chapter.name for chapter in load_syllabus().chapters if chapter.name < name and re.search(rf"\b{chapter.name}\b", text)}
+        waiting += earlier - found
+        found |= earlier
+    return found
 
 
 @cache

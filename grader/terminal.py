@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from . import course, progress
 from .door.errors import ChapterBroken
 from .explaining import Failure
+from .graded import NOTHING_YET
 from .results import ExerciseResult, TestResult
 from .source import SourceProblem, find_definition
 from .syllabus import Exercise, load_syllabus
+from .target import builds_on
 
 if TYPE_CHECKING:
     import pytest
@@ -54,7 +56,7 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
     for result in brief:
         name = result.exercise.name
         if name in waiting:
-            page.wrapped(f"{name} fails too, and it calls {waiting[name]}: mend that first.", indent=2)
+            page.wrapped(f"{name} fails too, and it {waiting[name]}: mend that first.", indent=2)
         else:
             words = _failures(result)[0].message if _failures(result) else result.forbidden[0]
             page.wrapped(words if words.startswith(name) else f"{name}: {words}", indent=2)
@@ -95,7 +97,9 @@ def _exercise(page: _Page, result: ExerciseResult, verbose: bool) -> None:
 
 
 def _leans_on(run: GradedRun, result: ExerciseResult, telling: list[ExerciseResult]) -> str:
-    """An earlier failing exercise of the same chapter whose name this one's code calls, or ""."""
+    """How it leans on an earlier failing exercise: one of the same chapter whose name its code calls, or with --whole of an earlier one; or ""."""
+    if earlier := run.earlier_failing(result):
+        return f"builds on {earlier.name} of {earlier.chapter}"
     try:
         segment = find_definition(run.engine.target.source(result.exercise.module).text, result.exercise.name)
     except (SourceProblem, ChapterBroken):
@@ -104,7 +108,7 @@ def _leans_on(run: GradedRun, result: ExerciseResult, telling: list[ExerciseResu
         if other is result:
             break
         if segment and other.exercise.chapter == result.exercise.chapter and re.search(rf"(?<![\w.]){other.exercise.name}\(", segment.text):
-            return other.exercise.name
+            return f"calls {other.exercise.name}"
     return ""
 
 
@@ -130,7 +134,7 @@ def _points(page: _Page, run: GradedRun) -> None:
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
         page.columns("together", f"{progress.number(whole.earned)}/{progress.number(whole.points)}", "", bold=True)
-    if all(result.outcome == "todo" and not result.earned for result in results):
+    if all(test.message == NOTHING_YET for result in results for test in result.tests):
         page.blank()
         page.line("Nothing is done yet, and nothing is wrong: every stub is still a stub.")
 
@@ -156,8 +160,16 @@ def _next_step(run: GradedRun) -> list[str]:
     undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
     if undone is None:
         return ["All of it passes."]
-    command = f"headway check {undone.name}" if own else f"pytest --target {shlex.quote(run.engine.target.label)} --exercise {undone.name}"
-    return [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {command}"]
+    missing = next((test.message for test in run.results[undone.name].tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
+    if missing and not failing:
+        return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
+    target = "" if own else f" --target {shlex.quote(run.engine.target.label)}"
+    alone = f"pytest{target} --exercise {undone.name}" if target or run.engine.whole else f"headway check {undone.name}"
+    lines = [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.engine.whole else ''}"]
+    if run.engine.whole and failing and builds_on(run.engine.target, undone.module):
+        lines += ["Without --whole the reference's earlier chapters are put beside it:", f"      {alone}"]
+        lines += ["If it passes then, what is wrong is in an earlier chapter of yours."]
+    return lines
 
 
 def _place(run: GradedRun, exercise: Exercise) -> str:

@@ -96,7 +96,7 @@ def _asked_by_tools(name: str) -> bool:
 def _exception(error: dict) -> BaseException:
     kind, type_name, message = error["kind"], readable(error["type"], 80), readable(error["message"], 600)
     if kind == "todo":
-        return Todo()
+        return Todo(message)
     where = None
     if error["where"]:
         file, line, code = error["where"]

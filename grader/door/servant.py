@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ class Servant:
         self.graft = Graft(sources, label)
         self.chapter = chapter
         self.filename = self.graft.sources[chapter].filename
+        self.own_files = {source.filename for source in sources if _folder(source.filename) == _folder(self.filename)}  # its author's
         for source in sources:  # tracebacks and inspect find the text even where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
@@ -200,27 +201,29 @@ class Servant:
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
-        kind = "raised"
-        if isinstance(problem, NotImplementedError) and self._raised_by_a_chapter(problem):
-            kind = "todo"
-        where, message = None, _message(problem).replace(f"{self.graft.package}.", "")
+        kind, where, message = "raised", None, _message(problem).replace(f"{self.graft.package}.", "")
+        if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
+            kind, message = "todo", ""
+            if raising.co_filename != self.filename:  # an earlier chapter's, which this one needs
+                message = f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
             where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
         else:
             for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
-                if frame.filename == self.filename:
+                if frame.filename in self.own_files:
                     where = [_base(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
 
-    def _raised_by_a_chapter(self, problem: BaseException) -> bool:
-        """A stub's own NotImplementedError, and not one that torch raises (a module without `forward`, say)."""
+    def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
+        """Where a stub raised its NotImplementedError; None where torch did (for a module without `forward`, say)."""
         last = problem.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next
-        return last is not None and last.tb_frame.f_code.co_filename in {source.filename for source in self.graft.sources.values()}
+        code = last.tb_frame.f_code if last is not None else None
+        return code if code and code.co_filename in {source.filename for source in self.graft.sources.values()} else None
 
     def close(self) -> None:
         self.objects.clear()
@@ -255,6 +258,10 @@ def _message(problem: BaseException) -> str:
 
 def _base(filename: str) -> str:
     return filename.replace("\\", "/").rpartition("/")[2]
+
+
+def _folder(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[0]
 
 
 def _changed(servant: Servant, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> str:
