@@ -128,7 +128,7 @@ def keeps_dtypes(learner, mine, model, values, *inputs):
 
 def in_training_and_after(mine, model, *inputs):
     """With dropout 1, so that chance has no say: in training nothing is heard of what is dropped, and in eval mode all of it."""
-    trained, used = mine(*inputs), mine.eval()(*inputs)
+    used, trained = mine.eval()(*inputs), mine.train()(*inputs)
     close(trained, model(*inputs), "the output in training with dropout=1.0")
     close(used, model.eval()(*inputs), "the output in eval mode with dropout=1.0")
 
@@ -181,7 +181,7 @@ def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
     """x + attn(ln1(x)), and then the same with ffn and ln2, starting from that sum; one position alone works too."""
     mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
     x = x_of(n, seed)
-    whole, first = mine(x), mine(x[:, :1])
+    first, whole = mine(x[:, :1]), mine(x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
 
@@ -333,7 +333,7 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
     """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; one position alone works too."""
     mine, model, _ = two(learner, reference, "PostNormBlock", n, seed)
     x = x_of(n, seed)
-    whole, first = mine(x), mine(x[:, :1])
+    first, whole = mine(x[:, :1]), mine(x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
 

@@ -65,7 +65,7 @@ def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
     """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; relu bends the feed-forward."""
     mine, model, _ = two(learner, reference, "EncoderBlock", n, seed)
     x = x_of(n, seed, "S")
-    whole, first = mine(x), mine(x[:, :1])
+    first, whole = mine(x[:, :1]), mine(x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
 
@@ -214,7 +214,7 @@ def decoders(learner, reference, n, seed, **options):
 def test_listen_to_oneself_then_to_the_memory_then_think(learner, reference, n, seed):
     """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by a norm of its own."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
-    masked, bare = mine(x, memory, self_mask, memory_mask), mine(x, memory)
+    bare, masked = mine(x, memory), mine(x, memory, self_mask, memory_mask)
     close(masked, model(x, memory, self_mask, memory_mask), "the output under both masks")
     close(bare, model(x, memory), "the output without masks")
 
