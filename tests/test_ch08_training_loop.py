@@ -343,8 +343,8 @@ def trained(fit, weight, epochs_of, epochs, validated=True, as_tuple=False):
 
         def step(self):
             happened.append("update")
-            with torch.no_grad():
-                model.weight -= 2.0 * model.weight.grad
+            if model.weight.grad is not None:
+                model.weight.data -= 2.0 * model.weight.grad
 
     def make_batches():
         asked.append(len(asked))
