@@ -115,6 +115,27 @@ def test_alibi_is_a_bias_in_torchs_attention(ch07):
     same(model(ids)[0], hidden @ model.lm_head.weight.T)
 
 
+def turned(x: Tensor) -> Tensor:
+    """RoPE as complex numbers: each pair of features is one, turned by multiplication."""
+    angle = torch.arange(x.size(-2)).double()[:, None] / 10000 ** (torch.arange(0, x.size(-1), 2).double() / x.size(-1))
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+def test_rope_as_complex_numbers_in_torchs_attention(ch07):
+    model = made(ch07, positions="rope")
+    ids, _ = texts(MAX_LEN + 3)
+    x = F.embedding(ids, model.token_emb.weight)
+    for block in model.blocks:
+        normed = F.layer_norm(x, (D,), block.ln1.weight, block.ln1.bias)
+        q, k, v = (W(normed).unflatten(-1, (H, -1)).transpose(1, 2) for W in (block.attn.W_q, block.attn.W_k, block.attn.W_v))
+        heard = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True)
+        x = x + block.attn.W_out(heard.transpose(1, 2).flatten(2))
+        x = x + block.ffn.down(F.gelu(block.ffn.up(F.layer_norm(x, (D,), block.ln2.weight, block.ln2.bias))))
+    expected = F.layer_norm(x, (D,), model.ln_f.weight, model.ln_f.bias) @ model.lm_head.weight.T
+    torch.testing.assert_close(model(ids)[0], expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_logits_know_the_past_and_not_the_future(ch07, positions):
     model = made(ch07, positions=positions)
