@@ -181,15 +181,15 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
     src, tgt = both(n, seed)
     (padded_src, real_src), (padded_tgt, real_tgt) = on_the_right(src, seed), on_the_right(tgt, seed + 1)
     got = mine(padded_src, tgt), mine(src, padded_tgt), mine(padded_src, padded_tgt)
-    words = "the source is padded", "the target is padded", "both are padded"
-    checks = []
+    cases = "the source is padded", "the target is padded", "both are padded"
+    pairs = []
     for row in range(n.B):
         one, other = src[row : row + 1, real_src[row]], tgt[row : row + 1, real_tgt[row]]
         alone = mine(one, tgt[row : row + 1]), mine(src[row : row + 1], other), mine(one, other)
-        checks += [(row, *found) for found in zip(got, alone, words)]
-    for row, logits, expected, where in checks:
+        pairs += [(row, *found) for found in zip(got, alone, (n.T, other.size(1), other.size(1)), cases)]
+    for row, logits, expected, length, where in pairs:
         alive(logits, n.B, n.T, n.W)
-        length = shaped(expected, (1, expected.shape[1], n.W), "the tensor of logits").size(1)
+        shaped(expected, (1, length, n.W), "the tensor of logits")
         agree(logits[row, :length], expected[0], f"row {row} of the logits where {where}, held against the logits of that sentence alone,")
 
 
