@@ -33,11 +33,15 @@ def _degrade(space, name, kind):
         return type(value)() if isinstance(value, bool | int | float | str | bytes | dict) else value
 
     def replaced(original, method):
+        works_on_its_arguments = inspect.signature(original).return_annotation in (None, "None")  # what it does is not what it returns
+
         @functools.wraps(original)
         def answer(*args, **kwargs):
             given = [*args[1 if method else 0 :], *kwargs.values()]
             if kind == "refuses":
                 raise ValueError("these arguments cannot work: " + ", ".join(map(str, given)))
+            if kind == "zeros" and works_on_its_arguments:
+                return None
             if kind == "zeros":
                 return zeros(original(*args, **kwargs))
             return {"none": None, "constant": torch.ones(2, 3), "input": given[0] if given else None}[kind]
