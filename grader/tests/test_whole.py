@@ -117,7 +117,7 @@ def test_what_is_wrong_in_chapter_3_is_wrong_in_the_gpt(runs):
     assert runs["wrong, grafted"].status == 0 and runs["wrong, grafted"].exercise("GPT")["earned"] == 38
     assert runs["wrong"].status == 1
     for run, name in ((runs["wrong"], "GPT"), (runs["wrong, alone"], "GPT"), (runs["wrong, alone"], "Seq2Seq")):
-        assert run.exercise(name)["outcome"] == "failed" and run.exercise(name)["earned"] < 10
+        assert run.exercise(name)["outcome"] == "failed" and run.exercise(name)["earned"] < 0.75 * run.exercise(name)["points"]
 
 
 def test_the_earlier_chapter_is_named_as_the_one_to_mend_first(runs):
