@@ -103,9 +103,8 @@ def replayer(exercise: Exercise, text: str) -> Local:
 def _alike(far: Local, record: Record, exercise: Exercise, strict: bool = True) -> bool:
     """Does `far` answer this record as the learner did? Leniently, errors need only be of one type."""
     try:
-        far.exchange("begin", [record.seed, list(exercise.forbids), exercise.gradient], [])
         far.exchange("load", [], [])
-        far.exchange("begin", [record.seed, list(exercise.forbids), exercise.gradient], [])
+        far.exchange("begin", [record.seed, [], exercise.gradient], [])  # what may not be called is judged elsewhere
         return all(_answers_alike(far, asked, strict) for asked in record.log)
     except (OutOfTime, ChapterBroken):
         return False

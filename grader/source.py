@@ -9,6 +9,7 @@ import tokenize
 import warnings
 from codecs import BOM_UTF8
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from grader.files import write_whole
@@ -98,6 +99,7 @@ def definition(text: str, name: str, file: str = "the file") -> Segment:
     return found
 
 
+@lru_cache(maxsize=256)
 def find_definition(text: str, name: str, file: str = "the file") -> Segment | None:
     """Like `definition`, and None where there is none."""
     tree = parse(text, file)

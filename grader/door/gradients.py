@@ -15,7 +15,8 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     """
     leaves = [_leaf(value) for value in inputs]
     module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
-    own = {name: p for name, p in module.named_parameters() if p.requires_grad} if isinstance(module, nn.Module) else {}
+    named = sorted(module.named_parameters(remove_duplicate=False)) if isinstance(module, nn.Module) else []  # a tied one has two names
+    own = {name: parameter for name, parameter in named if parameter.requires_grad}
     with torch.enable_grad():
         output = target(*[leaf.view_as(leaf) if _floats(leaf) else leaf for leaf in leaves], **options)
     first = output[0] if isinstance(output, tuple | list) and output else output

@@ -6,6 +6,7 @@ import inspect
 import math
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -123,7 +124,12 @@ class Implementation:
 
     def bring(self, helper: Any) -> Any:
         """Define a small self-contained function or class of the test on the far side (it may use torch, nn, F, math)."""
-        return self._door.ask("bring", helper.__name__, textwrap.dedent(inspect.getsource(helper)), path=helper.__name__)
+        return self._door.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
+
+
+@cache
+def _source_of(helper: Any) -> str:
+    return textwrap.dedent(inspect.getsource(helper))
 
 
 class Handle:

@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -116,20 +117,22 @@ class Servant:
         return list(owner)
 
     def do_parameters(self, module: Any) -> dict[str, torch.Tensor]:
-        return dict(_module(module).named_parameters())
+        """A tied one stands under both of its names."""
+        return _by_name(_module(module).named_parameters(remove_duplicate=False))
 
     def do_shapes(self, module: Any) -> dict[str, list]:
-        return {name: [list(parameter.shape), parameter.dtype] for name, parameter in _module(module).named_parameters()}
+        named = _by_name(_module(module).named_parameters())
+        return {name: [list(parameter.shape), parameter.dtype] for name, parameter in named.items()}
 
     def do_state(self, module: Any) -> dict[str, torch.Tensor]:
-        return dict(_module(module).state_dict())
+        return _by_name(_module(module).state_dict().items())
 
     def do_buffers(self, module: Any) -> dict[str, torch.Tensor]:
-        return dict(_module(module).named_buffers())
+        return _by_name(_module(module).named_buffers())
 
     def do_fill(self, module: Any, values: dict[str, torch.Tensor]) -> None:
         """Copy values into parameters by name."""
-        own = dict(_module(module).named_parameters())
+        own = dict(_module(module).named_parameters(remove_duplicate=False))  # a tied one has two names
         kind = type(module).__name__
         for name, value in values.items():
             if name not in own:
@@ -143,7 +146,7 @@ class Servant:
     def do_bring(self, name: str, source: str) -> Any:
         """Define a test's small helper on this side."""
         space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
-        exec(compile(source, "<brought by the test>", "exec"), space)
+        exec(_compiled(source), space)
         return space[name]
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
@@ -254,6 +257,16 @@ def _message(problem: BaseException) -> str:
         return str(text)[:1200]
     except BaseException:
         return "(its message cannot be read)"
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<brought by the test>", "exec")
+
+
+def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """In alphabetical order: the order in which the parts were made is the author's own business."""
+    return dict(sorted(named))
 
 
 def _base(filename: str) -> str:
