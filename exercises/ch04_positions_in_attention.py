@@ -29,7 +29,7 @@ def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
     """Turn each pair of neighbouring features by its angle: x (..., T, d_head) and positions (T,) -> (..., T, d_head).
 
     The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x;
-    sines and cosines are never rounder than float32. Raises ValueError when d_head is odd.
+    angles are never rounder than float32. Raises ValueError when d_head is odd.
     """
     # TODO 1: take the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
     # TODO 2: take the even features of x and the odd ones, each (..., T, d_head / 2)
@@ -53,12 +53,11 @@ def alibi_slopes(n_heads: int) -> Tensor:
 def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
     """What each head adds to its scores: -slope * |i - j| for the query at position i and the key at position j, (H, q_len, k_len).
 
-    The queries are the last q_len of the k_len positions. Float32, on the CPU. Raises ValueError when q_len is above k_len.
+    The queries are the last q_len of the k_len positions; there are never more of them than keys. Float32, on the CPU.
     """
-    # TODO 1: check that there are no more queries than keys; name both numbers in the error
-    # TODO 2: number the keys from 0, and the queries so that the last query stands where the last key does
-    # TODO 3: take the distance of every query from every key, (q_len, k_len)
-    # TODO 4: multiply it by each head's slope, with a minus sign, (H, q_len, k_len)
+    # TODO 1: number the keys from 0, and the queries so that the last query stands where the last key does
+    # TODO 2: take the distance of every query from every key, (q_len, k_len)
+    # TODO 3: multiply it by each head's slope, with a minus sign, (H, q_len, k_len)
     raise NotImplementedError
 
 
