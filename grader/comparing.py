@@ -93,7 +93,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
     """`got` is a tensor of this shape (and dtype); returned, to compute with."""
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {_a(got)}", got, f"a tensor of shape {tuple(shape)}", compared=True)
+        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {_a(got)}", got)
     if tuple(got.shape) != tuple(shape):
         raise Mismatch(f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
     if dtype is not None and got.dtype != dtype:

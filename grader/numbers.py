@@ -183,13 +183,15 @@ def _tensor(value: Tensor, limit: int, width: int) -> list[str]:
         with torch.no_grad():
             plain = value.detach().as_subclass(Tensor)
             name = _summary_name(plain)
+            if plain.is_meta:
+                return [f"{name} on the device meta, which keeps no values"]
             if plain.ndim == 0:
                 return [_number(plain.item())]
             if plain.numel() == 0:
                 return [f"an empty {name}"]
             lines = _whole(plain, width) if plain.numel() <= limit and plain.ndim <= 4 else None
             return lines or _wrap(_statistics(plain, name), width)
-    except Exception as problem:  # sparse, meta, quantised: not ours to print
+    except Exception as problem:  # sparse, quantised: not ours to print
         return [f"a tensor that cannot be shown ({type(problem).__name__})"]
 
 

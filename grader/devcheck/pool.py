@@ -107,7 +107,8 @@ def _everything_else(chapter_id: str) -> bytes:
     """What a chapter's results depend on besides the implementations tried: the kit, its suites, earlier chapters, versions."""
     chapter = load_syllabus().chapter(chapter_id)
     earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
-    kit = [path for path in sorted((ROOT / "grader").rglob("*.py")) if "tests" not in path.parts[len(ROOT.parts) :] and path.parent.name not in ("commands",)]
+    aside = {"tests", "commands", "pictures", "measurements"}
+    kit = [path for path in sorted((ROOT / "grader").rglob("*.py")) if not aside & set(path.relative_to(ROOT).parts)]
     suites = [TESTS / "strategies.py", *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
     digest = hashlib.sha256()
     for path in [*earlier, *kit, *suites]:

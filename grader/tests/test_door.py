@@ -170,7 +170,7 @@ def test_eval_and_train(toy):
 def test_state_and_parameters(toy):
     net = toy.Net()
     assert {name: tuple(p.shape) for name, p in parameters(net).items()} == {"first.weight": (3, 2), "first.bias": (3,)}
-    assert list(state(net)) == ["steps", "first.weight", "first.bias"] and alike(buffers(net), {"steps": torch.zeros(2)})
+    assert list(state(net)) == ["first.bias", "first.weight", "steps"] and alike(buffers(net), {"steps": torch.zeros(2)})
     drawn = randomise(net, 5)
     assert alike(parameters(net), {name: drawn[name] for name in ("first.weight", "first.bias")})
     other = toy.Net()

@@ -440,3 +440,9 @@ def _seconds(got: Tensor, expected: Tensor) -> float:
     start = time.perf_counter()
     explain(got, expected, TOL, (got, expected))
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 4), (3, 2), (1, 3), (3,)])
+def test_tensors_without_values_are_not_explained(shape):
+    for got, expected in ((torch.empty(shape, device="meta"), torch.zeros(2, 3)), (torch.ones(shape), torch.empty(2, 3, device="meta"))):
+        assert explain(got, expected, 1e-5) == []
