@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from grader.names import Scope, Scoped, comprehension_scope, resolve, scope_of, statements_and_expressions, text_of
 from grader.source import SourceProblem, parse
 
-OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "conftest")
+OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 

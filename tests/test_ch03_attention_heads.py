@@ -1,6 +1,7 @@
 """Chapter 3, second part: attention in several heads, separate and fused, and the way between the two. The rest is in test_ch03_attention.py."""
 
 import torch
+from elsewhere import follows_its_inputs, meta_is_ready
 from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
@@ -122,22 +123,6 @@ def untouched(got, expected, whose, by):
     """`whose` parameters are what they were."""
     for name, value in expected.items():
         holds(torch.equal(got[name], value), f"changing the parameters of the {by} attention changed {name} of the {whose} one too: they share memory")
-
-
-def makes_nothing_of_its_own(module, x):
-    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
-    if any(isinstance(value, torch.Tensor) for value in vars(module).values()):
-        return False
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return module(x).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def meta_is_ready():
-    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
-    torch.empty(1, device="meta") + torch.empty(1, device="meta")
 
 
 def drops_whole_messages(output, kept, n_heads, rate, word):
@@ -473,9 +458,7 @@ def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
     mine, model, _ = two_fused(learner, reference, n, seed)
     x = inputs(n, seed).double()
     close(mine.double()(x), model.double()(x), "the output in float64", tol=1e-5)
-    if not learner.bring(makes_nothing_of_its_own)(mine, x):
-        meta_is_ready()
-        close(mine.to("meta")(x.to("meta")), torch.empty_like(x, device="meta"), "the output on the device `meta`")
+    follows_its_inputs(learner, x, mine, x)
 
 
 # ---- fuse_qkv

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from elsewhere import follows_its_inputs
 from grader.comparing import close, refuses, shaped, sizes
 from grader.door.near import gradients
 from grader.marks import exercise
@@ -46,20 +47,6 @@ def turned(x, positions, base=10000.0):
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     angles = turns(positions, x.size(-1), base)
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
-
-
-def makes_nothing_of_its_own(f, *inputs):
-    """Does calling `f` make no tensor on a device of its own choice?"""
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return f(*inputs).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def meta_is_ready():
-    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
-    torch.empty(1, device="meta") + torch.empty(1, device="meta")
 
 
 # ---- rope_angles
@@ -133,9 +120,7 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
     plain, short = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions.int(), n.d_head)
     close(plain, expected, "the table of angles")
     close(short, expected, "the table for positions of dtype int32")
-    if not learner.bring(makes_nothing_of_its_own)(learner.rope_angles, positions, n.d_head):
-        meta_is_ready()
-        close(learner.rope_angles(positions.to("meta"), n.d_head), expected.to("meta"), "the table for positions on the device `meta`")
+    follows_its_inputs(learner, expected, learner.rope_angles, positions, n.d_head)
 
 
 # ---- apply_rope
@@ -284,6 +269,4 @@ def test_turning_happens_where_x_is(learner, n, seed):
     """Nothing is made on a device of its own: x and the positions may be anywhere."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
-    if not learner.bring(makes_nothing_of_its_own)(learner.apply_rope, x, positions):
-        meta_is_ready()
-        close(learner.apply_rope(x.to("meta"), positions.to("meta")), x.to("meta"), "the turned features on the device `meta`")
+    follows_its_inputs(learner, x, learner.apply_rope, x, positions)

@@ -1,6 +1,7 @@
 """Chapter 4, third part: causal self-attention, with distance entering as none, rotation or bias."""
 
 import torch
+from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
@@ -61,22 +62,6 @@ def exactly(got, expected, what):
     same(sorted(got), sorted(expected), f"the names of {what}")
     for name, value in expected.items():
         close(got[name], value, f"in {what}, {name}", tol=0.0)
-
-
-def makes_nothing_of_its_own(module, x):
-    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
-    if any(isinstance(value, torch.Tensor) for value in vars(module).values()):
-        return False
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return module(x).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def meta_is_ready():
-    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
-    torch.empty(1, device="meta") + torch.empty(1, device="meta")
 
 
 @exercise("CausalSelfAttention", weight=3)
@@ -309,7 +294,4 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
         mine, model, _ = pair(learner, reference, n, seed, kind)
         close(mine.double()(x), model.double()(x), f"the output in float64 with {kind}", tol=2e-5)
         close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
-        if not learner.bring(makes_nothing_of_its_own)(mine, x.bfloat16()):
-            meta_is_ready()
-            elsewhere = torch.empty_like(x, dtype=torch.bfloat16, device="meta")
-            close(mine.to("meta")(elsewhere), elsewhere, f"the output on the device `meta` with {kind}")
+        follows_its_inputs(learner, x.bfloat16(), mine, x.bfloat16())

@@ -1,45 +1,16 @@
 """Chapter 5, first part: gelu and dropout. The norms are in test_ch05_layers_norms.py, the feed-forwards in test_ch05_layers_feedforward.py."""
 
 import torch
+from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, shaped
 from grader.door.near import gradients
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
-from torch import nn
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 forms = {False: "the exact form", True: "the tanh form"}
-
-
-def makes_nothing_of_its_own(f, x, *args):
-    """Does f make no tensor on a device of its own choice? Where not, it may still be right: then the device `meta` is asked."""
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return f(x, *args).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def on_meta(f, x, *args):
-    """What f makes of x on the device `meta`; None where f must see values, which are not there."""
-    f = f.to("meta") if isinstance(f, nn.Module) else f
-    try:
-        return f(x.to("meta"), *args)
-    except RuntimeError as problem:
-        if "item()" in str(problem):
-            return None
-        raise
-
-
-def follows_its_input(learner, f, x, *args):
-    """f works on another device than the CPU. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
-    if not learner.bring(makes_nothing_of_its_own)(f, x, *args):
-        torch.empty(1, device="meta") + torch.empty(1, device="meta")  # and not while a learner's call is timed
-        result = learner.bring(on_meta)(f, x, *args)
-        if result is not None:
-            close(result, torch.empty_like(x, device="meta"), "the result on the device `meta`")
 
 
 # ---- gelu
@@ -140,7 +111,7 @@ def test_gelu_of_any_shape_dtype_and_device(learner, reference, n, seed):
         for result, value in zip(got, inputs):
             close(result, reference.gelu(value, approximate=approximate), f"{form} in float64", tol=1e-7)
         holds(rough == "right", f"{form} of numbers in bfloat16 is {rough}")
-    follows_its_input(learner, learner.gelu, x)
+    follows_its_inputs(learner, x, learner.gelu, x)
 
 
 # ---- dropout
@@ -316,4 +287,4 @@ def test_dropout_keeps_dtype_and_device(learner, n, seed):
     got = [share(learner, x.to(dtype), 0.3) for dtype in (torch.float64, torch.bfloat16)]
     for found, dtype in zip(got, ("float64", "bfloat16")):
         holds(found == 0.3, f"in {dtype} about 30% should be dropped with p = 0.3; it was {found:.0%}")
-    follows_its_input(learner, learner.dropout, x, 0.3)
+    follows_its_inputs(learner, x, learner.dropout, x, 0.3)

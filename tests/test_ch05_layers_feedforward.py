@@ -1,13 +1,13 @@
 """Chapter 5, third part: FeedForward and SwiGLU. The rest is in test_ch05_layers.py and test_ch05_layers_norms.py."""
 
 import torch
+from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, refuses, same, shaped
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
-from torch import nn
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 shapes = distinct("B", "T", "D", d_ff=(8, 13))
@@ -35,37 +35,6 @@ def same_gradients(got, expected):
     for name, gradient in expected.parameters.items():
         holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
         close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
-
-
-def makes_nothing_of_its_own(module, x):
-    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
-    if any(isinstance(value, torch.Tensor) for part in module.modules() for value in vars(part).values()):
-        return False
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return module(x).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def on_meta(f, x, *args):
-    """What f makes of x on the device `meta`; None where f must see values, which are not there."""
-    f = f.to("meta") if isinstance(f, nn.Module) else f
-    try:
-        return f(x.to("meta"), *args)
-    except RuntimeError as problem:
-        if "item()" in str(problem):
-            return None
-        raise
-
-
-def follows_its_input(learner, module, x):
-    """`module` works on another device. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
-    if not learner.bring(makes_nothing_of_its_own)(module, x):
-        torch.empty(1, device="meta") + torch.empty(1, device="meta")  # and not while a learner's call is timed
-        result = learner.bring(on_meta)(module, x)
-        if result is not None:
-            close(result, torch.empty_like(x, device="meta"), "the result on the device `meta`")
 
 
 def alone(mine, model, x, seed):
@@ -101,7 +70,7 @@ def right_in(found, expected, what):
 
 
 def keeps_dtype_and_device(mine, model, learner, x):
-    follows_its_input(learner, mine, x)
+    follows_its_inputs(learner, x, mine, x)
     ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
     expected = model.double()(double), model.bfloat16()(half)
     got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)

@@ -1,12 +1,12 @@
 """Chapter 5, second part: LayerNorm and RMSNorm. The rest is in test_ch05_layers.py and test_ch05_layers_feedforward.py."""
 
 import torch
+from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, same
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor
-from torch import nn
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 shapes = distinct("B", "T", "D", D=(3, 8))
@@ -41,37 +41,6 @@ def same_gradients(got, expected, when=""):
         close(got.parameters[name], gradient, f"the gradient of {name}{when}", tol=ROUGHLY)
 
 
-def makes_nothing_of_its_own(module, x):
-    """Does calling `module` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
-    if any(isinstance(value, torch.Tensor) for part in module.modules() for value in vars(part).values()):
-        return False
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return module(x).device.type == "cpu"
-    except (RuntimeError, NotImplementedError):
-        return False
-
-
-def on_meta(f, x, *args):
-    """What f makes of x on the device `meta`; None where f must see values, which are not there."""
-    f = f.to("meta") if isinstance(f, nn.Module) else f
-    try:
-        return f(x.to("meta"), *args)
-    except RuntimeError as problem:
-        if "item()" in str(problem):
-            return None
-        raise
-
-
-def follows_its_input(learner, module, x):
-    """`module` works on another device. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
-    if not learner.bring(makes_nothing_of_its_own)(module, x):
-        torch.empty(1, device="meta") + torch.empty(1, device="meta")  # and not while a learner's call is timed
-        result = learner.bring(on_meta)(module, x)
-        if result is not None:
-            close(result, torch.empty_like(x, device="meta"), "the result on the device `meta`")
-
-
 def in_this_dtype(module, x, expected, tol):
     """The dtype of module(x), and whether its values are right; not the values, for in half precision every way to write it rounds in its own way."""
     result = module(x)
@@ -100,7 +69,7 @@ def keeps_dtype_and_device(learner, reference, kind, n, seed):
     words = ("x and parameters in float64", "x and parameters in bfloat16")
     for found, right, what in zip(got, expected, words):
         right_in(found, right, what)
-    follows_its_input(learner, getattr(learner, kind)(n.D), uneven(seed, n))
+    follows_its_inputs(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
 
 
 def alone(learner, reference, kind, n, seed):

@@ -109,7 +109,7 @@ def _everything_else(chapter_id: str) -> bytes:
     earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
     aside = {"tests", "commands", "pictures", "measurements"}
     kit = [path for path in sorted((ROOT / "grader").rglob("*.py")) if not aside & set(path.relative_to(ROOT).parts)]
-    suites = [TESTS / "strategies.py", *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
+    suites = [TESTS / "strategies.py", TESTS / "elsewhere.py", *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
     digest = hashlib.sha256()
     for path in [*earlier, *kit, *suites]:
         if path.is_file():

@@ -1,0 +1,44 @@
+"""Does code work on another device than the CPU? Asked of torch's device `meta`, whose tensors have shapes and no values, for every machine has it."""
+
+from __future__ import annotations
+
+import torch
+from grader.comparing import close
+from torch import Tensor, nn
+
+
+def follows_its_inputs(learner, expected: Tensor, f, *inputs) -> None:
+    """`f(*inputs)` is where the inputs are. The device `meta` is asked only where nothing quicker tells."""
+    if not learner.bring(makes_nothing_of_its_own)(f, *inputs):
+        meta_is_ready()
+        result = learner.bring(on_meta)(f, *inputs)
+        if result is not None:
+            close(result, torch.empty_like(expected, device="meta"), "the result on the device `meta`")
+
+
+def meta_is_ready() -> None:
+    """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
+    torch.empty(1, device="meta") + torch.empty(1, device="meta")
+
+
+def makes_nothing_of_its_own(f, *inputs):
+    """Does calling `f` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
+    parts = f.modules() if isinstance(f, nn.Module) else ()
+    if any(isinstance(value, torch.Tensor) for part in parts for value in vars(part).values()):
+        return False
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            return f(*inputs).device.type == "cpu"
+    except (RuntimeError, NotImplementedError, IndexError):
+        return False
+
+
+def on_meta(f, *inputs):
+    """What `f` makes of its inputs on the device `meta`; None where it must see values, which are not there: that may be right too."""
+    there = f.to("meta") if isinstance(f, nn.Module) else f
+    try:
+        return there(*[value.to("meta") if isinstance(value, torch.Tensor) else value for value in inputs])
+    except (RuntimeError, NotImplementedError) as problem:
+        if any(words in str(problem) for words in ("item()", "meta tensor", "nonzero")):
+            return None
+        raise
