@@ -172,7 +172,7 @@ def test_state_and_parameters(toy):
     assert {name: tuple(p.shape) for name, p in parameters(net).items()} == {"first.weight": (3, 2), "first.bias": (3,)}
     assert list(state(net)) == ["first.bias", "first.weight", "steps"] and alike(buffers(net), {"steps": torch.zeros(2)})
     drawn = randomise(net, 5)
-    assert alike(parameters(net), {name: drawn[name] for name in ("first.weight", "first.bias")})
+    assert alike(parameters(net), {name: drawn[name] for name in ("first.bias", "first.weight")})
     other = toy.Net()
     load(other, drawn)
     x = torch.randn(3, 2)
