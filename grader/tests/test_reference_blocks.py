@@ -80,8 +80,8 @@ def torchs_encoder_layer(ours: nn.Module, activation: str, norm_first: bool) -> 
     return theirs, copied(pairs + simple(ours.ffn.up, theirs.linear1) + simple(ours.ffn.down, theirs.linear2))
 
 
-def torchs_decoder_layer(ours: nn.Module) -> tuple[nn.Module, list]:
-    theirs = nn.TransformerDecoderLayer(D, H, D_FF, dropout=0.0, activation="relu", batch_first=True, norm_first=False).double()
+def torchs_decoder_layer(ours: nn.Module, norm_first: bool = False) -> tuple[nn.Module, list]:
+    theirs = nn.TransformerDecoderLayer(D, H, D_FF, dropout=0.0, activation="relu", batch_first=True, norm_first=norm_first).double()
     pairs = poured(ours.self_attn, theirs.self_attn) + poured(ours.cross_attn, theirs.multihead_attn)
     for mine, torchs in ((ours.ln1, theirs.norm1), (ours.ln2, theirs.norm2), (ours.ln3, theirs.norm3), (ours.ffn.up, theirs.linear1), (ours.ffn.down, theirs.linear2)):
         pairs += simple(mine, torchs)
@@ -170,6 +170,16 @@ def test_the_decoder_blocks_masks_a_head_are_torchs(ch06):
     got = ours(x, memory, self_mask=self_mask, memory_mask=memory_mask)
     expected = theirs(x, memory, tgt_mask=~self_mask.flatten(0, 1), memory_mask=~memory_mask.flatten(0, 1))
     same_with_gradients(got, expected, pairs, x, memory)
+
+
+def test_the_decoders_parts_in_pre_norm_order_are_torchs_too(ch06):
+    ours = randomised(ch06.DecoderBlock(D, H, D_FF))
+    theirs, pairs = torchs_decoder_layer(ours, norm_first=True)
+    x, memory, real = normal(B, T, D), normal(B, S, D), padding(S)
+    h = x + ours.self_attn(ours.ln1(x), mask=causal(T))
+    h = h + ours.cross_attn(ours.ln2(h), context=memory, mask=real[:, None, None, :])
+    got = h + ours.ffn(ours.ln3(h))
+    same_with_gradients(got, theirs(x, memory, tgt_mask=~causal(T), memory_key_padding_mask=~real), pairs, x, memory)
 
 
 def test_a_pre_norm_block_is_hugging_faces_gpt2_block(ch06):
