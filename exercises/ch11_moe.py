@@ -1,0 +1,91 @@
+"""Chapter 11: many experts, few at a time.
+
+B batch, T positions, D = d_model, N = n_experts, k = top_k. Router logits are (..., N): one score for every expert.
+
+Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
+the lesson ch11_moe.md says why, and `headway check` says how far you are.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .ch04_positions_in_attention import CausalSelfAttention
+from .ch05_layers import FeedForward, LayerNorm
+from .ch07_models import count_parameters
+
+
+def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+    """Choose the top_k experts of each token, best first: (..., N) -> weights (..., k) and experts (..., k).
+
+    The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum: they add to 1.
+    Raises ValueError when top_k is below 1 or above N.
+    """
+    # TODO 1: check top_k; name the numbers in the error
+    # TODO 2: turn the logits into probabilities over all experts, (..., N)
+    # TODO 3: take the k greatest of each token, and which experts they belong to
+    # TODO 4: divide by their sum
+    raise NotImplementedError
+
+
+def load_balancing_loss(router_probs: Tensor, experts: Tensor) -> Tensor:
+    """How unevenly the experts are used: N * sum of f_i * P_i, a scalar; 1 when all are used alike, N when one does it all.
+
+    `router_probs` (..., N) are probabilities over all experts, `experts` (..., k) the chosen ones, for the same tokens. f_i is
+    expert i's share of all the choices made, so that they sum to 1; P_i is its mean probability over the tokens. The choices
+    are whole numbers and teach nothing: the gradient goes through P.
+    """
+    # TODO 1: count how often each expert is chosen, in all slots of all tokens, and divide by the number of choices, (N,)
+    # TODO 2: take each expert's mean probability over all tokens, (N,)
+    # TODO 3: multiply them, add up, and multiply by N
+    raise NotImplementedError
+
+
+class MoELayer(nn.Module):
+    """A feed-forward layer of many experts, of which each token meets its top_k: (B, T, D) -> (B, T, D) and the balance loss.
+
+    Its parts: `router`, a linear map D -> N without a bias, and `experts`, a ModuleList of N FeedForward(d_model, d_ff). A
+    token's output is the sum of what its chosen experts make of it, by the weights of `route`; the others never see it.
+    Raises ValueError when top_k is below 1 or above n_experts.
+    """
+
+    def __init__(self, d_model: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):
+        super().__init__()
+        # TODO 1: check top_k; name the numbers in the error
+        # TODO 2: keep top_k; make the router and the experts
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Give (output, aux_loss): (B, T, D), and the load-balancing loss of this batch, a scalar."""
+        # TODO 3: lay all tokens in one row, (B, T, D) -> (B * T, D), and route them
+        # TODO 4: for each expert, find the tokens that chose it, and in which of their k slots; skip it when there are none
+        # TODO 5: let it work on those tokens only, weigh the result, and add it to their output
+        # TODO 6: bring the output back to (B, T, D); take the balance loss from the probabilities over all experts
+        raise NotImplementedError
+
+
+class MoEBlock(nn.Module):
+    """A pre-norm block whose feed-forward is an MoELayer: (B, T, D) -> (B, T, D) and the balance loss.
+
+    Its parts: `ln1`, `attn` (a CausalSelfAttention without positions), `ln2`, `moe` (an MoELayer).
+    """
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):
+        super().__init__()
+        # TODO 1: make ln1, attn, ln2 and moe
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Give (x, aux_loss): the stream after both parts, (B, T, D), and the balance loss of the experts, a scalar."""
+        # TODO 2: add to the stream what attention finds in the normalised stream
+        # TODO 3: add to the result what the experts make of the normalised result, and hand on their loss
+        raise NotImplementedError
+
+
+def active_parameters(model: nn.Module) -> int:
+    """How many of the model's parameters one token uses: all but those of the experts it is not sent to.
+
+    `model` may hold any number of MoELayers, itself be one, or have none; a matrix used in two places counts once.
+    """
+    # TODO 1: count all parameters
+    # TODO 2: for each MoELayer in the model, take away those of the experts that one token leaves out
+    raise NotImplementedError
