@@ -46,7 +46,7 @@ def load_balancing_loss(router_probs: Tensor, experts: Tensor) -> Tensor:
     everyone = torch.arange(n_experts, device=experts.device)
     chosen = (experts.flatten()[:, None] == everyone).to(router_probs.dtype)  # (choices, N), a single 1 in each row
     share = chosen.mean(dim=0)  # (N,)
-    mean_prob = router_probs.flatten(0, -2).mean(dim=0)  # (N,)
+    mean_prob = router_probs.reshape(-1, n_experts).mean(dim=0)  # (N,)
     return n_experts * (share * mean_prob).sum()
     ### END SOLUTION
 
