@@ -134,8 +134,8 @@ def patch_residual(
 ) -> Tensor:
     """Run on the corrupted ids, but with the stream after block `layer` taken from the clean run: logits (B, T, V).
 
-    Only at `position`, or everywhere when that is None. Layers count from 0. Raises ValueError for a layer that is not there,
-    and for inputs of different shapes. Leaves the model untouched.
+    Only at `position`, or everywhere when that is None. Raises ValueError for any `layer` but 0 to n_layers - 1 (there is no
+    layer -1), and for inputs of different shapes. Leaves the model untouched.
     """
     # TODO 1: check layer and shapes; name the numbers in the error
     # TODO 2: take the clean stream after block `layer`; mind what the first entry of residual_stream is
