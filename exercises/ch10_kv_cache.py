@@ -7,6 +7,7 @@ the lesson ch10_kv_cache.md says why, and `headway check` says how far you are.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .ch03_attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
@@ -19,7 +20,7 @@ class KVCache:
     """The keys and values of every position so far, for one layer.
 
     `length` counts the positions in it. To put the new ones behind the old with torch.cat is right, and copies the whole past at
-    every step. To make room ahead, twice as much whenever it runs out, copies almost nothing but what is new.
+    every step. To make room ahead, at least twice as much whenever it runs out, copies almost nothing but what is new.
     """
 
     def __init__(self):
@@ -28,23 +29,16 @@ class KVCache:
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the keys and values of new positions, (B, H, T, d_head); give those of all positions, (B, H, P + T, d_head)."""
-        # TODO 2: make room when the new positions do not fit (_roomier below), or else concatenate
-        # TODO 3: put them behind the others, on the axis of positions, and count them
-        # TODO 4: give all there are
+        # TODO 2: the first time, take over batch, heads, width, dtype and device from what is to be added
+        # TODO 3: make room where the new positions do not fit (or leave this out, and concatenate)
+        # TODO 4: put the new behind the old, on the axis of positions, and count them
+        # TODO 5: give all that is filled
         raise NotImplementedError
 
     def copy(self) -> "KVCache":
         """A branch: the same past, and from here on nothing shared."""
-        # TODO 5: make a new cache with copies of the tensors
+        # TODO 6: make a new cache with copies of the tensors, where there are any
         raise NotImplementedError
-
-    def _roomier(self, old: Tensor | None, new: Tensor, room: int) -> Tensor:
-        """A tensor like `new` with room for `room` positions, those of `old` in front. Given, for TODO 2."""
-        B, H, _, d_head = new.shape
-        wide = new.new_empty(B, H, room, d_head)
-        if old is not None:
-            wide[:, :, : self.length] = old[:, :, : self.length]
-        return wide
 
 
 class CachedSelfAttention(CausalSelfAttention):
