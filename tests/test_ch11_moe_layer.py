@@ -1,0 +1,343 @@
+"""Chapter 11, second part: the layer of experts, and the block that thinks with it."""
+
+import torch
+from elsewhere import follows_its_inputs
+from grader.comparing import close, holds, refuses, same, shaped, sizes
+from grader.door.near import gradients, load, parameters, randomise, state
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, seeds, tensor
+from torch import nn
+
+few = settings(max_examples=3)  # what these laws forbid breaks at every example
+widths = distinct(B=(2, 3), T=(4, 7), D=(3, 8), N=(4, 6), d_ff=(9, 14)).filter(lambda n: 4 * n.D != n.d_ff)
+
+
+def pair(learner, reference, kind, *args, seed=0, **options):
+    """The learner's module and the reference's with the same random parameters, and those."""
+    model = getattr(reference, kind)(*args, **options)
+    values = randomise(model, seed)
+    mine = getattr(learner, kind)(*args, **options)
+    load(mine, values)
+    return mine, model, values
+
+
+def layers(learner, reference, n, seed, k):
+    return pair(learner, reference, "MoELayer", n.D, n.d_ff, n.N, k, seed=seed)
+
+
+def x_of(n, seed):
+    return 1.5 * tensor(seed, n.B, n.T, n.D)
+
+
+def both(result, when=""):
+    holds(isinstance(result, tuple | list) and len(result) == 2, f"the result should be two tensors, (output, aux_loss){when}")
+    return result
+
+
+def same_pair(got, expected, when=""):
+    output, aux_loss = both(got, when)
+    close(output, expected[0], f"the output{when}")
+    close(aux_loss, expected[1], f"the balance loss{when}")
+
+
+def expert_of(reference, values, n, i=0):
+    """One of the experts, by itself."""
+    expert = reference.FeedForward(n.D, n.d_ff)
+    load(expert, {name: values[f"experts.{i}.{name}"] for name in ("up.weight", "up.bias", "down.weight", "down.bias")})
+    return expert
+
+
+def same_gradients(got, expected, what, names=None):
+    """By name. Where the formula has no gradient, none and zeros are as right; a key's bias is left out, its gradient is rounding and nothing else."""
+    for name, gradient in expected.items():
+        if name.endswith("W_k.bias") or (names is not None and name not in names):
+            continue
+        mine = got.get(name)
+        if gradient is None or not gradient.any():
+            holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: none of it is in there")
+            continue
+        holds(mine is not None, f"no gradient reaches {name} from {what}: it will never learn from that")
+        close(mine, gradient, f"the gradient of {name} from {what}", tol=1e-4)
+
+
+class LossOnly(nn.Module):
+    """The balance loss as the only result, to ask for its gradients."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[1]
+
+
+class OutputOnly(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+# ---- MoELayer
+
+
+@exercise("MoELayer", weight=4)
+@given(n=widths, seed=seeds)
+@settings(max_examples=4)
+def test_chosen_experts_are_weighed_and_added(learner, reference, n, seed):
+    """A token's output is the sum of its two chosen experts' answers to it, each times its weight, beside the balance loss of the batch."""
+    mine, model, _ = layers(learner, reference, n, seed, 2)
+    same_pair(mine(x_of(n, seed)), model(x_of(n, seed)))
+
+
+@exercise("MoELayer", weight=3)
+@few
+@given(n=widths, seed=seeds)
+def test_as_many_experts_as_top_k_says(learner, reference, n, seed):
+    """top_k = 1 and 3 are honoured as 2 is, in the output and in the balance loss."""
+    made = [layers(learner, reference, n, seed, k)[:2] for k in (1, 2, 3)]
+    got = [mine(x_of(n, seed)) for mine, _ in made]
+    for k, result, (_, model) in zip((1, 2, 3), got, made):
+        same_pair(result, model(x_of(n, seed)), f" with top_k={k}")
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_with_all_chosen_it_is_the_softmax_mixture(learner, reference, n, seed):
+    """With top_k = n_experts every expert answers every token, and the router's softmax mixes the answers."""
+    mine, _, values = layers(learner, reference, n, seed, n.N)
+    x = x_of(n, seed)
+    probs = torch.softmax(x @ values["router.weight"].T, dim=-1)  # (B, T, N)
+    answers = torch.stack([expert_of(reference, values, n, i)(x) for i in range(n.N)], dim=-1)  # (B, T, D, N)
+    close(both(mine(x))[0], (answers * probs[..., None, :]).sum(-1), "the output where all experts are chosen")
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_experts_of_one_mind_are_one_expert(learner, reference, n, seed):
+    """When all experts hold the same numbers, the layer is one of them: the weights of a token sum to 1."""
+    made = [layers(learner, reference, n, seed, k) for k in (1, 2)]
+    x, values = x_of(n, seed), made[0][2]
+    values = values | {name: values["experts.0." + name.split(".", 2)[2]] for name in values if name.startswith("experts.")}
+    for mine, _, _ in made:
+        load(mine, values)
+    got = [mine(x) for mine, _, _ in made]
+    for k, result in zip((1, 2), got):
+        close(both(result)[0], expert_of(reference, values, n)(x), f"the output of equal experts with top_k={k}")
+
+
+@exercise("MoELayer", weight=3)
+@few
+@given(n=widths, seed=seeds)
+def test_each_token_is_handled_alone(learner, reference, n, seed):
+    """A token's output is the one it gets as a batch of one, and tokens in another order give the same outputs in that order."""
+    mine, model, _ = layers(learner, reference, n, seed, 2)
+    x, b, t = x_of(n, seed), seed % n.B, seed % n.T
+    order = torch.randperm(n.B * n.T, generator=torch.Generator().manual_seed(seed))
+    together, alone, mixed = mine(x), mine(x[b : b + 1, t : t + 1]), mine(x.flatten(0, 1)[order].view(x.shape))
+    expected = model(x)[0]
+    close(both(together)[0], expected, "the output")
+    close(both(alone)[0], expected[b : b + 1, t : t + 1], "the output of one token by itself")
+    close(both(mixed)[0], expected.flatten(0, 1)[order].view(x.shape), "the output of the tokens in another order")
+
+
+@exercise("MoELayer", weight=3)
+@few
+@given(n=widths, seed=seeds)
+def test_the_balance_loss_is_that_of_all_experts_probabilities(learner, reference, n, seed):
+    """aux_loss is load_balancing_loss of the softmax over *all* experts and the choices made, over all tokens of the batch, a scalar."""
+    made = [layers(learner, reference, n, seed, k) for k in (1, 2, 3)]
+    x, router = x_of(n, seed), made[0][2]["router.weight"]
+    got = [mine(x) for mine, _, _ in made]
+    for k, result in zip((1, 2, 3), got):
+        logits = x @ router.T
+        expected = reference.load_balancing_loss(torch.softmax(logits, dim=-1), reference.route(logits, k)[1])
+        close(shaped(both(result)[1], (), "the balance loss"), expected, f"the balance loss with top_k={k}")
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_all_tokens_to_one_expert(learner, reference, n, seed):
+    """When every token chooses the same expert, it answers them all and its neighbours none, and the loss is n_experts."""
+    mine, model, values = layers(learner, reference, n, seed, 1)
+    i, x = seed % n.N, x_of(n, seed)
+    x[..., 0] = 3.0  # every token has this feature, and the router sees nothing else
+    router = torch.zeros(n.N, n.D)
+    router[i, 0] = 12.0
+    load(mine, values | {"router.weight": router})
+    output, aux_loss = both(mine(x))
+    close(output, expert_of(reference, values, n, i)(x), f"the output where all tokens choose expert {i}")
+    close(aux_loss, torch.tensor(float(n.N)), f"the balance loss where all tokens choose expert {i}")
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=distinct(D=(3, 5), N=(6, 8), d_ff=(9, 14)), seed=seeds)
+def test_experts_may_be_left_without_tokens(learner, reference, n, seed):
+    """With more experts than tokens the output is as right as ever, and no gradient is NaN."""
+    mine, model, _ = layers(learner, reference, n, seed, 1)
+    x = 1.5 * tensor(seed, 1, 2, n.D)
+    one, two = gradients(mine, x[:, :1]), gradients(mine, x)
+    same_pair(one.output, model(x[:, :1]), " for one token")
+    same_pair(two.output, model(x), " for two tokens")
+    finite = all(g is None or bool(g.isfinite().all()) for found in (one, two) for g in (*found.inputs, *found.parameters.values()))
+    holds(finite, "an expert without tokens has made a gradient NaN or infinite")
+
+
+def experts_met(layer, x, d_ff):
+    """Through how many experts each token went, counted in multiply-adds of the graph behind the output, rounded; and the output."""
+    operands = {"Addmm": ("mat1", "mat2"), "Mm": ("self", "mat2"), "Bmm": ("self", "mat2"), "Baddbmm": ("batch1", "batch2"), "Mv": ("self", "vec")}
+    output = layer(x.clone().requires_grad_())[0]
+    work, waiting, seen = -x.numel() * layer.router.weight.size(0), [output.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting += [before for before, _ in node.next_functions]
+        names = operands.get(node.name().removesuffix("Backward0"), ())
+        left, right = [getattr(node, f"_saved_{name}", None) for name in names] or (None, None)
+        if left is not None and right is not None:
+            work += left.numel() * (right.size(-1) if right.dim() > 1 else 1)
+    return round(work / (2 * x.numel() * d_ff)), output.detach()
+
+
+@exercise("MoELayer", weight=4)
+def test_only_chosen_experts_see_a_token(learner, reference):
+    """Counted in multiply-adds: with top_k = 2 each token passes through two of eight experts, and not through all."""
+    sizes(B=2, T=12, D=9, N=8, d_ff=60)
+    model = reference.MoELayer(9, 60, 8, 2)
+    values = randomise(model, 5) | {"router.weight": 2 * torch.eye(8, 9)}
+    mine = learner.MoELayer(9, 60, 8, 2)
+    load(model, values)
+    load(mine, values)
+    x, turn = 0.2 * tensor(6, 24, 9), torch.arange(24)
+    x[turn, turn % 8] += 3.0  # token t goes to the experts t and t + 3, counted round: each gets equally many
+    x[turn, (turn + 3) % 8] += 2.0
+    x = x.view(2, 12, 9)
+    met, output = learner.bring(experts_met)(mine, x, 60)
+    close(output, model(x)[0], "the output")
+    holds(met <= 3, f"by its multiply-adds each token passed through {met} experts, where it should pass through the 2 it was sent to (top_k=2 of 8)")
+
+
+@exercise("MoELayer", weight=3)
+@few
+@given(n=widths, seed=seeds)
+def test_gradients_of_the_output(learner, reference, n, seed):
+    """The output's gradients reach x, the router (through the weights) and the chosen experts as in the formula, and no other expert."""
+    made = [layers(learner, reference, n, seed, k)[:2] for k in (2, 3)]
+    x = x_of(n, seed)[:, :2]
+    got = [gradients(mine, x, cotangent=tensor(seed + 1, *x.shape)) for mine, _ in made]
+    for k, found, (_, model) in zip((2, 3), got, made):
+        expected = gradients(model, x, cotangent=tensor(seed + 1, *x.shape))
+        close(both(found.output)[0], expected.output[0], f"the output with top_k={k}")
+        holds(found.inputs[0] is not None, "no gradient reaches x: somewhere the output is cut off from it")
+        close(found.inputs[0], expected.inputs[0], f"the gradient of x with top_k={k}", tol=1e-4)
+        same_gradients(found.parameters, expected.parameters, f"the output with top_k={k}")
+
+
+@exercise("MoELayer", weight=3)
+@few
+@given(n=widths, seed=seeds)
+def test_the_balance_loss_teaches_the_router(learner, reference, n, seed):
+    """The balance loss has a gradient, for the router and for x as in the formula, with top_k = 1 as with 2; no expert gets one from it."""
+    made = [layers(learner, reference, n, seed, k)[:2] for k in (1, 2)]
+    x = x_of(n, seed)
+    got = [gradients(learner.bring(LossOnly)(mine), x, cotangent=torch.tensor(1.0)) for mine, _ in made]
+    for k, found, (_, model) in zip((1, 2), got, made):
+        expected = gradients(reference.bring(LossOnly)(model), x, cotangent=torch.tensor(1.0))
+        close(found.output, expected.output, f"the balance loss with top_k={k}")
+        same_gradients(found.parameters, expected.parameters, "the balance loss")
+        close(found.inputs[0], expected.inputs[0], f"the gradient of x from the balance loss with top_k={k}", tol=1e-4)
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_with_one_expert_a_token_only_the_loss_teaches_the_router(learner, reference, n, seed):
+    """With top_k = 1 the weight is the constant 1: the output has no gradient for the router, and its experts' are those of the formula."""
+    mine, model, _ = layers(learner, reference, n, seed, 1)
+    x = x_of(n, seed)
+    found, expected = gradients(mine, x), gradients(model, x)
+    close(both(found.output)[0], expected.output[0], "the output with top_k=1")
+    pull = found.parameters.get("router.weight")
+    holds(pull is None or float(pull.abs().max()) < 1e-4, "with top_k=1 the router should get no gradient from the output: whatever it says, the weight is 1")
+    same_gradients(found.parameters, expected.parameters, "the output with top_k=1", [name for name in expected.parameters if name != "router.weight"])
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_a_router_and_experts_each_their_own(learner, reference, n, seed):
+    """Parameters and state dict hold router.weight, without a bias, and up and down of every expert, each expert its own."""
+    mine, model, values = layers(learner, reference, n, seed, 2)
+    got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
+    same_names(held, saved, values)
+    same_pair(got, model(x_of(n, seed)))
+
+
+def same_names(held, saved, values):
+    for what, found in (("parameters", held), ("state dict", saved)):
+        same(sorted(found), sorted(values), f"the names of the {what}")
+        for name, value in values.items():
+            close(found[name], value, f"in the {what}, {name}", tol=0.0)
+
+
+@exercise("MoELayer")
+@few
+@given(n=widths, seed=seeds)
+def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed):
+    """Left out, d_ff is 4 * d_model, n_experts 8 and top_k 2; all may be given by name."""
+    made = [pair(learner, reference, "MoELayer", n.D, seed=seed), pair(learner, reference, "MoELayer", d_model=n.D, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed)]
+    got = [mine(x_of(n, seed)) for mine, _, _ in made]
+    for result, (mine, model, values) in zip(got, made):
+        same_pair(result, model(x_of(n, seed)))
+        same({name: list(value.shape) for name, value in sorted(parameters(mine).items())}, {name: list(value.shape) for name, value in sorted(values.items())}, "the shapes")
+
+
+@exercise("MoELayer")
+@few
+@given(n=widths, seed=seeds)
+def test_more_experts_than_there_are(learner, reference, n, seed):
+    """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is fine."""
+    mine, model, _ = layers(learner, reference, n, seed, n.N)
+    same_pair(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
+    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, n.N + 1)(x_of(n, seed)), naming=(n.N + 1, n.N), because=f"top_k={n.N + 1} of {n.N} experts cannot be chosen")
+    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming=(0,), because="top_k=0 would leave a token without an answer")
+
+
+@exercise("MoELayer", weight=2)
+@few
+@given(n=widths, seed=seeds)
+def test_training_and_use_are_alike(learner, reference, n, seed):
+    """Train and eval mode give the same, at the first call and at the next: nothing is drawn by chance and nothing is kept from batch to batch."""
+    mine, model, _ = layers(learner, reference, n, seed, 2)
+    x = x_of(n, seed)
+    first, second, used = mine(x), mine(x[:, :3]), mine.eval()(x)
+    same_pair(first, model(x))
+    same_pair(second, model(x[:, :3]), " of a second batch")
+    same_pair(used, model(x), " in eval mode")
+
+
+def in_float64(mine, model, x, what):
+    """The dtype of x is that of the output; a balance loss may have been computed in another."""
+    got, expected = mine.double()(x.double()), model.double()(x.double())
+    close(both(got)[0], expected[0], f"the output of the {what} in float64", tol=1e-5)
+    close(float(both(got)[1]), float(expected[1]), f"the balance loss of the {what} in float64")
+    mine.float(), model.float()
+
+
+@exercise("MoELayer")
+@few
+@given(n=widths, seed=seeds)
+def test_dtype_and_device_of_the_layer(learner, reference, n, seed):
+    """In float64 the output is float64, and nothing is made on a device of the layer's own choice."""
+    mine, model, _ = layers(learner, reference, n, seed, 2)
+    in_float64(mine, model, x_of(n, seed), "layer")
+    follows_its_inputs(learner, model(x_of(n, seed))[0], learner.bring(OutputOnly)(mine), x_of(n, seed))
