@@ -90,7 +90,7 @@ def sample_next_token(
     if top_p is not None:
         logits = top_p_filter(logits, top_p)
     probs = torch.softmax(logits, dim=-1)  # (..., V)
-    drawn = torch.multinomial(probs.flatten(0, -2), 1, generator=generator)  # (rows, 1)
+    drawn = torch.multinomial(probs.reshape(-1, probs.size(-1)), 1, generator=generator)  # (rows, 1)
     return drawn.view(logits.shape[:-1])
     ### END SOLUTION
 
