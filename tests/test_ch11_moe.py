@@ -1,0 +1,409 @@
+"""Chapter 11: choosing experts, the loss that keeps them all at work, and counting what one token uses. The layer and the block: test_ch11_moe_layer.py."""
+
+import torch
+import torch.nn.functional as F
+from elsewhere import follows_its_inputs
+from grader.comparing import close, holds, refuses, same, shaped
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, seeds, tensor
+from torch import Tensor, nn
+
+routers = distinct("B", "T", N=(5, 8))
+
+
+def scores(seed, *shape):
+    """Router logits in which each token's experts are well apart, so that nobody's rounding decides who is chosen."""
+    places = tensor(seed, *shape).argsort(-1).argsort(-1).float()
+    return 0.5 * (places - places.mean()) + 0.3 * tensor(seed + 1, *shape).sigmoid()
+
+
+def same_routing(got, expected, when=""):
+    holds(isinstance(got, tuple | list) and len(got) == 2, f"route should return two things{when}: the weights and the experts")
+    weights, experts = got
+    if isinstance(experts, Tensor) and experts.dtype in (torch.int32, torch.int16, torch.uint8, torch.int8):
+        experts = experts.long()
+    same(experts, expected[1], f"the chosen experts{when}")
+    close(weights, expected[0], f"the weights{when}")
+
+
+# ---- route
+
+
+@exercise("route", weight=3)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_the_best_experts_and_their_shares(learner, reference, n, seed):
+    """A token's experts are those with the greatest logits, best first; their weights are their probabilities, divided by the sum of these."""
+    logits = scores(seed, n.B, n.T, n.N)
+    got = {k: learner.route(logits, k) for k in (2, 3)}
+    for k, pair in got.items():
+        same_routing(pair, reference.route(logits, k), f" with top_k = {k}")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_any_number_of_experts_may_be_chosen(learner, reference, n, seed):
+    """top_k may be anything from 1 to the number of experts, and each token gets that many, whose weights add to 1."""
+    logits = scores(seed, n.T, n.N)
+    got = {k: learner.route(logits, k) for k in range(1, n.N + 1)}
+    for k, pair in got.items():
+        same_routing(pair, reference.route(logits, k), f" with top_k = {k}")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_one_expert_alone_has_the_weight_one(learner, n, seed):
+    """With top_k = 1 every token has one expert, the one with its greatest logit, and the weight 1; the shape is (..., 1)."""
+    logits = scores(seed, n.B, n.T, n.N)
+    got = learner.route(logits, 1)
+    same_routing(got, (torch.ones(n.B, n.T, 1), logits.argmax(-1, keepdim=True)), " with top_k = 1")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_all_experts_chosen_is_the_softmax_itself(learner, n, seed):
+    """With top_k = N nothing is left out: the weights are the softmax of the logits, from the greatest to the smallest."""
+    logits = scores(seed, n.B, n.T, n.N)
+    got = learner.route(logits, n.N)
+    weights, experts = torch.softmax(logits, -1).sort(-1, descending=True)
+    same_routing(got, (weights, experts), f" with top_k = {n.N}, which is all of them")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_each_token_chooses_for_itself(learner, reference, n, seed):
+    """What a token gets depends on its own logits, and not on the other tokens of its sequence or batch."""
+    logits = scores(seed, n.B, n.T, n.N)
+    others = scores(seed + 5, n.B, n.T, n.N) * 3
+    others[0, 1] = logits[0, 1]
+    first, second, alone = learner.route(logits, 2), learner.route(others, 2), learner.route(logits[:1, 1:2].contiguous(), 2)
+    same_routing(first, reference.route(logits, 2))
+    same_routing(second, reference.route(others, 2), " after all tokens but one were changed")
+    same_routing(alone, reference.route(logits[:1, 1:2], 2), " of one token alone")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_any_axes_may_stand_in_front(learner, reference, n, seed):
+    """Logits are (..., N): one token, a row of tokens, a batch of rows, and more."""
+    shapes = [(n.N,), (n.T, n.N), (n.B, n.T, n.N), (2, n.B, n.T, n.N)]
+    got = [learner.route(scores(seed, *shape), 3) for shape in shapes]
+    for shape, pair in zip(shapes, got):
+        same_routing(pair, reference.route(scores(seed, *shape), 3), f" for logits {shape}")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_those_left_out_have_no_say(learner, n, seed):
+    """The weights are the softmax over the chosen logits alone: how far behind the others are changes nothing."""
+    logits = scores(seed, n.T, n.N)
+    best, who = logits.topk(2, -1)
+    behind = (logits - 4.0).scatter(-1, who, best)
+    got, with_others_behind = learner.route(logits, 2), learner.route(behind, 2)
+    same_routing(got, (torch.softmax(best, -1), who))
+    same_routing(with_others_behind, (torch.softmax(best, -1), who), " after the logits that were not chosen had 4 subtracted")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_the_weights_teach_the_router(learner, reference, n, seed):
+    """The gradient of the weights reaches the logits of the chosen experts, and is zero for those left out."""
+    logits = scores(seed, n.T, n.N)
+    got, expected = gradients(learner.route, logits, 3), gradients(reference.route, logits, 3)
+    same_routing(got.output, expected.output)
+    close(got.inputs[0], expected.inputs[0], "the gradient of the logits", tol=1e-4)
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_logits_of_any_size_are_safe(learner, reference, n, seed):
+    """The same number added to all of a token's logits changes nothing, be it 10,000; and logits far apart give weights of 1 and 0, never NaN."""
+    logits = (scores(seed, n.T, n.N) * 8).round() / 8  # eighths stay exact beside 10,000
+    added = {shift: learner.route(logits + shift, 3) for shift in (1e4, -1e4, -3.0)}
+    apart = learner.route(logits * 300, 1)
+    for shift, pair in added.items():
+        same_routing(pair, reference.route(logits, 3), f" after {shift:g} was added to all logits")
+    same_routing(apart, reference.route(logits, 1), " for logits far apart, with top_k = 1")
+
+
+@exercise("route", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_a_top_k_that_cannot_be_is_refused(learner, reference, n, seed):
+    """top_k above the number of experts is a ValueError that names both numbers, and one below 1 a ValueError too."""
+    logits = scores(seed, n.T, n.N)
+    got = learner.route(logits, 2)
+    same_routing(got, reference.route(logits, 2))
+    refuses(lambda: learner.route(logits, n.N + 3), naming=(n.N + 3, n.N), because=f"{n.N + 3} cannot be chosen of {n.N} experts")
+    refuses(lambda: learner.route(logits, 0), because="a token that chooses no expert has no output")
+
+
+def weights_alone(route, logits, top_k):
+    return route(logits, top_k)[0]
+
+
+@exercise("route")
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_weights_follow_the_logits_dtype_and_device(learner, reference, n, seed):
+    """The weights have the dtype of the logits, float64 and bfloat16 too, and everything is where the logits are."""
+    logits = scores(seed, n.T, n.N)
+    double, half = learner.route(logits.double(), 2), learner.route(logits.bfloat16(), 2)
+    same_routing(double, reference.route(logits.double(), 2), " in float64")
+    same_routing(half, reference.route(logits.bfloat16(), 2), " in bfloat16")
+    follows_its_inputs(learner, reference.route(logits, 2)[0], learner.bring(weights_alone), learner.route, logits, 2)
+
+
+# ---- load_balancing_loss
+
+
+def probabilities(seed, *shape):
+    return torch.softmax(scores(seed, *shape), -1)
+
+
+def choices(seed, k, *shape):
+    """k different experts for each token, whatever their probabilities."""
+    return tensor(seed + 2, *shape).argsort(-1)[..., :k].contiguous()
+
+
+@exercise("load_balancing_loss", weight=3)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_the_loss_is_n_times_share_times_probability(learner, reference, n, seed):
+    """The loss is N * sum of f_i * P_i: f_i is expert i's share of all choices, and P_i its mean probability over all tokens."""
+    probs = probabilities(seed, n.B, n.T, n.N)
+    best = {k: probs.topk(k, -1).indices for k in (1, 2, 3)}
+    got = {k: learner.load_balancing_loss(probs, experts) for k, experts in best.items()}
+    for k, loss in got.items():
+        close(loss, reference.load_balancing_loss(probs, best[k]), f"the loss with {k} experts a token")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=3)
+@given(n=routers, rounds=distinct("rounds", most=3), seed=seeds)
+def test_perfect_balance_is_one(learner, n, rounds, seed):
+    """Where all experts are chosen alike and have the same mean probability, the loss is 1, however many experts a token has."""
+    one = probabilities(seed, n.N).sort(descending=True).values
+    probs = torch.stack([one.roll(i) for i in range(n.N * rounds.rounds)])  # each token prefers the next expert, round and round
+    experts = (torch.arange(len(probs))[:, None] + torch.arange(3)) % n.N
+    got = {k: learner.load_balancing_loss(probs, experts[:, :k].contiguous()) for k in (1, 2, 3)}
+    flat = learner.load_balancing_loss(torch.full_like(probs, 1 / n.N), experts)
+    for k, loss in got.items():
+        close(loss, torch.tensor(1.0), f"the loss at perfect balance with {k} experts a token")
+    close(flat, torch.tensor(1.0), "the loss where every probability is 1/N")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_one_expert_for_everything_is_n(learner, n, seed):
+    """Where every token gives expert i the probability 1 and chooses it alone, the loss is N, whichever i it is."""
+    sure = torch.eye(n.N)
+    got = [learner.load_balancing_loss(sure[i].repeat(n.B, n.T, 1), torch.full((n.B, n.T, 1), i)) for i in range(n.N)]
+    probs = probabilities(seed, n.B, n.T, n.N)
+    unsure = learner.load_balancing_loss(probs, torch.full((n.B, n.T, 1), 1))
+    for i, loss in enumerate(got):
+        close(loss, torch.tensor(float(n.N)), f"the loss where expert {i} of {n.N} does everything")
+    close(unsure, n.N * probs[..., 1].mean(), "the loss where all tokens choose expert 1 and are not sure of it")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference, n, seed):
+    """An expert that nobody chose adds nothing to the loss, be it the first, the last or one between."""
+    probs = probabilities(seed, n.T, n.N)
+    pairs = {"the last ones": (0, 1), "the first ones": (n.N - 1, n.N - 2), "those between": (n.N - 1, 0)}
+    asked = {idle: torch.tensor(pair).repeat(n.T, 1) for idle, pair in pairs.items()}
+    got = {idle: learner.load_balancing_loss(probs, experts) for idle, experts in asked.items()}
+    for idle, loss in got.items():
+        close(loss, reference.load_balancing_loss(probs, asked[idle]), f"the loss where {idle} are never chosen")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_only_counts_and_means_matter(learner, reference, n, seed):
+    """The choices are counted over all slots and all tokens: in which slot, and at which token, changes nothing."""
+    probs, experts = probabilities(seed, n.T, n.N), choices(seed, 3, n.T, n.N)
+    experts[:, 0] = 1  # the first slot alone tells another story than all three
+    experts[:, 1:] = experts[:, 1:].where(experts[:, 1:] != 1, 0)
+    orders = {"as they are": experts, "the slots turned round": experts.flip(1), "the tokens turned round": experts.flip(0), "moved on by a token": experts.roll(1, 0)}
+    got = {how: learner.load_balancing_loss(probs, order.contiguous()) for how, order in orders.items()}
+    for how, loss in got.items():
+        close(loss, reference.load_balancing_loss(probs, experts), f"the loss of the same choices, {how}")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_choices_are_taken_as_they_are_given(learner, reference, n, seed):
+    """f comes from the choices and P from the probabilities, also where a token's choices are not its most probable experts."""
+    probs, experts = probabilities(seed, n.B, n.T, n.N), {k: choices(seed, k, n.B, n.T, n.N) for k in (1, 2)}
+    got = {k: learner.load_balancing_loss(probs, chosen) for k, chosen in experts.items()}
+    for k, loss in got.items():
+        close(loss, reference.load_balancing_loss(probs, experts[k]), f"the loss with {k} experts a token")
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_all_tokens_count_alike(learner, reference, n, seed):
+    """Probabilities (..., N) and choices (..., k) may have any axes in front; it is one mean over all the tokens there are."""
+    shapes = [(), (n.T,), (n.B, n.T), (2, n.B, n.T)]
+    asked = [(probabilities(seed, *shape, n.N), choices(seed, 2, *shape, n.N)) for shape in shapes]
+    got = [learner.load_balancing_loss(*pair) for pair in asked]
+    for shape, pair, loss in zip(shapes, asked, got):
+        close(loss, reference.load_balancing_loss(*pair), f"the loss of probabilities {(*shape, n.N)}")
+
+
+@exercise("load_balancing_loss", weight=3)
+@settings(max_examples=3)
+@given(n=routers, seed=seeds)
+def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference, n, seed):
+    """The gradient of each probability is N * f_i / tokens: the busier an expert, the harder it is pushed down."""
+    probs, experts = probabilities(seed, n.B, n.T, n.N), choices(seed, 2, n.B, n.T, n.N)
+    got, expected = gradients(learner.load_balancing_loss, probs, experts), gradients(reference.load_balancing_loss, probs, experts)
+    close(got.output, expected.output, "the loss")
+    close(got.inputs[0], expected.inputs[0], "the gradient of the probabilities")
+
+
+def slope_of_logits(balance, logits, experts):
+    """The gradient of the loss by the router's logits; None where there is none."""
+    logits = logits.detach().requires_grad_(True)
+    loss = balance(torch.softmax(logits, -1), experts)
+    return [loss.detach(), torch.autograd.grad(loss, logits, allow_unused=True)[0] if loss.requires_grad else None]
+
+
+@exercise("load_balancing_loss", weight=2)
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_it_pulls_tokens_from_a_crowded_expert(learner, n, seed):
+    """Where one expert does everything, the router's logits feel it: that expert's are pushed down for every token, and all others' up."""
+    logits, crowded = scores(seed, n.T, n.N), torch.full((n.T, 1), 2)
+    loss, slope = learner.bring(slope_of_logits)(learner.load_balancing_loss, logits, crowded)
+    probs = torch.softmax(logits, -1)
+    close(loss, n.N * probs[:, 2].mean(), "the loss where all tokens choose expert 2")
+    expected = n.N / n.T * probs[:, 2:3] * (F.one_hot(torch.tensor(2), n.N) - probs)
+    close(slope, expected, "the gradient of the router's logits where all tokens choose expert 2", tol=1e-4)
+
+
+@exercise("load_balancing_loss")
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference, n, seed):
+    """The loss is a tensor without axes, in the dtype of the probabilities (of bfloat16 ones it may be wider) and on their device."""
+    probs, experts = probabilities(seed, n.T, n.N), choices(seed, 2, n.T, n.N)
+    double, half = learner.load_balancing_loss(probs.double(), experts), learner.load_balancing_loss(probs.bfloat16(), experts)
+    expected = reference.load_balancing_loss(probs.double(), experts)
+    close(double, expected, "the loss in float64", tol=1e-6)
+    close(shaped(half, (), "the loss in bfloat16").double(), expected, "the loss in bfloat16", tol=4e-2)
+    follows_its_inputs(learner, expected.float(), learner.load_balancing_loss, probs, experts)
+
+
+# ---- active_parameters
+
+experts_of = distinct("D", "F", N=(4, 6))
+
+
+def one_expert(D, F):
+    return D * F + F + F * D + D
+
+
+def all_of(model):
+    """How many numbers the model has, those in two places once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+class Tower(nn.Module):
+    """Dense parts around MoELayers, at several depths; embedding and head may be one matrix; on demand a table that learns nothing."""
+
+    def __init__(self, D, V, layers, tied=False, table=False):
+        super().__init__()
+        self.emb = nn.Embedding(V, D)
+        self.floors = nn.ModuleList([nn.ModuleDict({"norm": nn.LayerNorm(D), "inside": nn.Sequential(layer)}) for layer in layers])
+        self.between = nn.Linear(D, D)
+        self.head = nn.Linear(D, V, bias=False)
+        if tied:
+            self.head.weight = self.emb.weight
+        if table:
+            self.register_buffer("mask", torch.ones(V, D))
+
+
+@exercise("active_parameters", weight=3)
+@settings(max_examples=2)
+@given(n=experts_of)
+def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner, n):
+    """Of one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
+    made = {(F, k): learner.MoELayer(n.D, F, n.N, k) for F in (n.F, None) for k in (1, 2, n.N - 1)}
+    got = {options: learner.active_parameters(layer) for options, layer in made.items()}
+    whole = {options: learner.bring(all_of)(layer) for options, layer in made.items()}
+    for (F, k), count in got.items():
+        same(count, whole[F, k] - (n.N - k) * one_expert(n.D, F or 4 * n.D), f"the count of MoELayer({n.D}, {F}, {n.N}, {k})")
+
+
+@exercise("active_parameters", weight=3)
+@settings(max_examples=2)
+@given(n=experts_of)
+def test_each_layer_leaves_out_its_own(learner, n):
+    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own experts, and all else counts."""
+    layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N - 1, 3)]
+    model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *sizes) for sizes in layers])
+    got, whole = learner.active_parameters(model), learner.bring(all_of)(model)
+    idle = sum((N - k) * one_expert(n.D, F or 4 * n.D) for F, N, k in layers)
+    same(got, whole - idle, "the count of a model with three MoELayers")
+
+
+@exercise("active_parameters", weight=2)
+@settings(max_examples=2)
+@given(n=experts_of)
+def test_inside_a_block(learner, n):
+    """In an MoEBlock, or a list of them, a token uses norms and attention as well."""
+    blocks = learner.bring(listed)([learner.MoEBlock(4 * n.D, 2, n.F, n.N, k) for k in (2, 1)])
+    one, both = learner.active_parameters(blocks[0]), learner.active_parameters(blocks)
+    whole_one, whole_both = learner.bring(all_of)(blocks[0]), learner.bring(all_of)(blocks)
+    expert = one_expert(4 * n.D, n.F)
+    same(one, whole_one - (n.N - 2) * expert, f"the count of an MoEBlock with {n.N} experts and top_k = 2")
+    same(both, whole_both - (n.N - 2 + n.N - 1) * expert, "the count of two MoEBlocks, the second with top_k = 1")
+
+
+def listed(blocks):
+    return nn.ModuleList(blocks)
+
+
+@exercise("active_parameters", weight=2)
+@settings(max_examples=2)
+@given(n=experts_of)
+def test_what_stands_in_two_places_counts_once(learner, n):
+    """A matrix that is embedding and head at once is one set of numbers, and a table that learns nothing is none."""
+    tower = learner.bring(Tower)
+    one, two = (tower(n.D, 11, [learner.MoELayer(n.D, n.F, n.N, 2)], tied=tied, table=True) for tied in (True, False))
+    tied, untied, whole = learner.active_parameters(one), learner.active_parameters(two), learner.bring(all_of)(two)
+    idle = (n.N - 2) * one_expert(n.D, n.F)
+    same(untied, whole - idle, "the count of a model with an embedding, a head and an MoELayer")
+    same(tied, whole - idle - 11 * n.D, "the count of the same model with one matrix for embedding and head")
+
+
+@exercise("active_parameters")
+@settings(max_examples=2)
+@given(n=experts_of)
+def test_where_nothing_is_left_out_everything_counts(learner, n):
+    """With top_k = N, with a single expert, or in a model without experts, a token uses all there is."""
+    few, full, single = (learner.MoELayer(n.D, n.F, *sizes) for sizes in ((n.N, 2), (n.N, n.N), (1, 1)))
+    dense = learner.bring(Tower)(n.D, 7, [])
+    asked = {f"an MoELayer with top_k = {n.N} of {n.N}": full, "an MoELayer with one expert": single, "a model without experts": dense}
+    some, got = learner.active_parameters(few), {what: learner.active_parameters(model) for what, model in asked.items()}
+    whole = {what: learner.bring(all_of)(model) for what, model in asked.items()}
+    same(some, learner.bring(all_of)(few) - (n.N - 2) * one_expert(n.D, n.F), "the count of an MoELayer with top_k = 2")
+    for what, count in got.items():
+        same(count, whole[what], f"the count of {what}")
