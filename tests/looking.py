@@ -1,0 +1,104 @@
+"""What every test of chapter 12 needs: a small GPT with random weights, twice, and a watch over it while someone looks inside."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from grader.comparing import close, holds, sizes
+from grader.door.near import load, randomise
+from strategies import token_ids
+
+TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
+
+
+def drawn():
+    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size."""
+    T, max_len, V = (low + int(torch.randint(2, ())) for low in (5, 8, 13))
+    H = 2 + int(torch.randint(2, ()))
+    n = SimpleNamespace(B=4, T=T, H=H, L=5 - H, max_len=max_len, V=V)
+    sizes(**vars(n))
+    return n, int(torch.randint(10000, ()))
+
+
+def made(side, n, **options):
+    config = {"vocab_size": n.V, "max_len": n.max_len, "d_model": 4 * n.H, "n_heads": n.H, "n_layers": n.L} | options
+    return side.GPT(side.GPTConfig(**config))
+
+
+def pair(learner, reference, n, seed, **options):
+    """Two GPTs, one on each side, with the same random parameters; both are in train mode."""
+    model = made(reference, n, **options)
+    values = randomise(model, seed, scale=1.5)
+    mine = made(learner, n, **options)
+    load(mine, values)
+    return mine, model
+
+
+def ids_of(n, seed, length=None):
+    ids = token_ids(seed, n.B, length or n.T, vocab=n.V)
+    ids[0, 1], ids[-1, 0] = 0, n.V - 1
+    return ids
+
+
+def watched(look, model, *arguments):
+    """Look into a model twice that is half in training and has somebody else's hooks on it: what was seen, and what became of the model."""
+
+    def hooks():
+        return [(list(module._forward_pre_hooks), list(module._forward_hooks)) for module in model.modules()]
+
+    def modes():
+        return [module.training for module in model.modules()]
+
+    model.train()
+    for part in (model.blocks[0].ffn, model.blocks[-1].attn, model.ln_f):
+        part.eval()
+        part.register_forward_hook(lambda module, inputs, output: None)
+        part.register_forward_pre_hook(lambda module, inputs: None)
+    for block in model.blocks:
+        block.register_forward_hook(lambda module, inputs, output: None)
+        block.register_forward_pre_hook(lambda module, inputs: None)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    before = hooks(), modes()
+    seen = look(model, *arguments)
+    found = {
+        "seen": seen,
+        "hooks": hooks() == before[0],
+        "modes": modes() == before[1],
+        "graph": any(part.requires_grad for part in (seen if isinstance(seen, (list, tuple)) else [seen]) if isinstance(part, torch.Tensor)),
+        "grad mode": torch.is_grad_enabled(),
+        "trainable": all(p.requires_grad and p.grad is None for p in model.parameters()),
+        "weights": all(torch.equal(value, weights[name]) for name, value in model.state_dict().items()),
+    }
+    with torch.enable_grad():
+        found["again"] = look(model, *arguments)
+    return found
+
+
+def after_failure(look, model, *arguments):
+    """Did the model keep its hooks and modes, [hooks, modes], when a run through it failed?"""
+    model.train()
+    model.blocks[0].eval()
+    before = [[module.training for module in model.modules()], [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]]
+    try:
+        look(model, *arguments)
+    except Exception:
+        pass
+    after = [[module.training for module in model.modules()], [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]]
+    return [after[1] == before[1], after[0] == before[0]]
+
+
+def judge_hooks_and_modes(found):
+    holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and whoever else's still be there")
+    holds(found["modes"], "a module of the model is not in the mode it was in before: train, or eval on purpose in a model that trains")
+
+
+def judge_learning(found):
+    holds(not found["graph"], "what came back carries a graph: every intermediate result of the run is kept in memory for nothing")
+    holds(found["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+    holds(found["trainable"], "a parameter of the model does not ask for gradient any more, or has one that it had not before")
+    holds(found["weights"], "looking changed the model's parameters")
+
+
+def judge_again(found, expected, what):
+    close(found["again"], expected, f"{what} when the same model is looked at a second time")

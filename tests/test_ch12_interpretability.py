@@ -1,0 +1,282 @@
+"""Chapter 12, first part: the residual stream, the lens and the patterns of attention. Patching is in test_ch12_interpretability_patching.py."""
+
+import torch
+from elsewhere import meta_is_ready
+from grader.comparing import close, holds, shaped
+from grader.marks import exercise
+from looking import INSIDE, TABLES, after_failure, drawn, ids_of, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
+
+
+def has_a_place_of_its_own(look, model, ids):
+    """Does looking put a tensor where the model is not? Attention, which moves a mask to where it is needed, is taken out of the blocks."""
+    moved, cpu = [], torch.Tensor.cpu
+    for block in model.blocks:
+        block.forward = lambda x: x + 1
+        block.attn.forward = lambda x, return_weights=False: (x, x[:, None] @ x[:, None].transpose(-1, -2))
+    try:
+        torch.Tensor.cpu = lambda tensor: moved.append(tensor) or tensor
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            seen = look(model, ids)
+        return bool(moved) or any(part.device.type != "cpu" for part in seen)
+    except (RuntimeError, NotImplementedError, IndexError):
+        return True
+    finally:
+        torch.Tensor.cpu = cpu
+
+
+def where_it_is_seen(look, model, ids):
+    """Where the result is when the model is on the device `meta`."""
+    try:
+        return [part.device.type for part in look(model.to("meta"), ids.to("meta"))]
+    except (RuntimeError, NotImplementedError) as problem:
+        return [f"no device, for it ended in {type(problem).__name__}: {problem}"]
+
+
+def follows_its_model(learner, what, look, model, ids):
+    """Looking works where the model is. The device `meta` needs a second for its first operation, so it is asked only where nothing quicker tells."""
+    if learner.bring(has_a_place_of_its_own)(look, model, ids):
+        meta_is_ready()
+        other = [device for device in learner.bring(where_it_is_seen)(look, model, ids) if device != "meta"]
+        holds(not other, f"with the model on the device `meta`, {what} should be there too; it is on {other[:1]}")
+
+
+def in_other_dtypes(learner, reference, what, look, look_here):
+    n, seed = drawn()
+    ids = ids_of(n, seed)
+    for positions, dtype, tol in (("learned", torch.float64, 1e-9), ("alibi", torch.float64, 1e-6), ("learned", torch.bfloat16, 0.15)):
+        mine, model = pair(learner, reference, n, seed, positions=positions)
+        close(look(mine.to(dtype), ids), look_here(model.to(dtype), ids), f"{what} of a model in {str(dtype).removeprefix('torch.')}", tol)
+    follows_its_model(learner, what, look, pair(learner, reference, n, seed)[0], ids)
+
+
+# ---- residual_stream
+
+
+@exercise("residual_stream", weight=3)
+def test_the_stream_is_noted_between_all_parts(learner, reference):
+    """The list begins with tokens plus positions, and goes on with what each block gives: n_layers + 1 tensors (B, T, D)."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    ids = ids_of(n, seed)
+    close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream")
+
+
+@exercise("residual_stream", weight=2)
+def test_the_stream_of_every_kind_of_gpt(learner, reference):
+    """Waves are in the first entry like a learned table; with RoPE and ALiBi it holds the bare tokens."""
+    n, seed = drawn()
+    ids = ids_of(n, seed)
+    models = {positions: pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *INSIDE)}
+    got = {positions: learner.residual_stream(mine, ids) for positions, (mine, _) in models.items()}
+    for positions, (_, model) in models.items():
+        close(got[positions], reference.residual_stream(model, ids), f"the stream with positions={positions!r}")
+
+
+@exercise("residual_stream")
+def test_one_block_and_one_position(learner, reference):
+    """A model of one block has a stream of two entries; a text may be a single token."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, n_layers=1)
+    for ids in (ids_of(n, seed), ids_of(n, seed)[:1, :1].clone()):
+        close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with one block")
+
+
+@exercise("residual_stream", weight=2)
+def test_the_stream_is_read_in_eval_mode(learner, reference):
+    """No dropout acts while the stream is written down, even on a model that is in the middle of its training."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, dropout=0.5)
+    ids = ids_of(n, seed)
+    close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with dropout, in train mode")
+
+
+@exercise("residual_stream", weight=2)
+def test_after_the_stream_was_read_no_hook_is_left(learner, reference):
+    """Hooks of yours are gone afterwards, other people's are not, and each module has its own mode again; also when the run fails."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    ids, expected = ids_of(n, seed), reference.residual_stream(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.residual_stream, mine, ids)
+    hooks, modes = learner.bring(after_failure)(learner.residual_stream, pair(learner, reference, n, seed)[0], ids_of(n, seed, n.max_len + 1))
+    close(found["seen"], expected, "the stream")
+    judge_hooks_and_modes(found)
+    holds(hooks, "after a run that failed (a text longer than max_len) your hooks are still on the model")
+    holds(modes, "after a run that failed (a text longer than max_len) a module is not in the mode it was in before")
+
+
+@exercise("residual_stream", weight=2)
+def test_reading_the_stream_teaches_nothing(learner, reference):
+    """The stream carries no graph, and parameters, their gradients and gradient mode are as they were."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    expected = reference.residual_stream(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.residual_stream, mine, ids_of(n, seed))
+    close(found["seen"], expected, "the stream")
+    judge_learning(found)
+
+
+def kept_and_read_anew(look, model, ids, others):
+    """A stream, and the same list after the model has read something else."""
+    first = look(model, ids)
+    copies = [state.clone() for state in first]
+    second = look(model, others)
+    model(ids)
+    return {"first": copies, "second": second, "untouched": len(first) == len(copies) and all(torch.equal(a, b) for a, b in zip(first, copies))}
+
+
+@exercise("residual_stream")
+def test_each_run_has_a_stream_of_its_own(learner, reference):
+    """Reading a second text gives its stream and no more, and changes nothing in the list of the first."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    ids, others = ids_of(n, seed), ids_of(n, seed + 1, n.T + 1)
+    found = learner.bring(kept_and_read_anew)(learner.residual_stream, mine, ids, others)
+    close(found["first"], reference.residual_stream(model, ids), "the stream of the first text")
+    close(found["second"], reference.residual_stream(model, others), "the stream of the second text")
+    holds(found["untouched"], "the list of the first text changed when the model read another one")
+
+
+@exercise("residual_stream")
+def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
+    """The stream has the model's dtype, and is where the model is."""
+    in_other_dtypes(learner, reference, "the stream", learner.residual_stream, reference.residual_stream)
+
+
+# ---- logit_lens
+
+
+@exercise("logit_lens", weight=3)
+def test_every_state_is_read_as_the_last_is(learner, reference):
+    """Each state of the stream goes through the final norm and the head, all positions of it: logits (n_layers + 1, B, T, V)."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    close(learner.logit_lens(mine, ids_of(n, seed)), reference.logit_lens(model, ids_of(n, seed)), "the lens")
+
+
+def own_logits(model, ids):
+    return model.eval()(ids)[0].detach()
+
+
+@exercise("logit_lens", weight=2)
+def test_the_last_row_is_the_models_own_answer(learner, reference):
+    """After the last block the lens says what the model says, whatever its positions and whether its head is tied or not."""
+    n, seed = drawn()
+    ids = ids_of(n, seed)
+    models = {(p, tied): pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLES + INSIDE, (True, False) * 2)}
+    got = {options: learner.logit_lens(mine, ids) for options, (mine, _) in models.items()}
+    for (positions, tied), (_, model) in models.items():
+        lens = shaped(got[positions, tied], (n.L + 1, n.B, n.T, n.V), f"the lens with positions={positions!r}")
+        close(lens[-1].clone(), reference.bring(own_logits)(model, ids), f"the last row with positions={positions!r}, tie_weights={tied}")
+
+
+def from_the_embeddings(model, ids):
+    """What the embeddings alone say: no block has been read."""
+    x = model.token_emb(ids)
+    x = x if model.pos_emb is None else model.pos_emb(x)
+    return model.lm_head(model.ln_f(x)).detach()
+
+
+@exercise("logit_lens", weight=2)
+def test_the_first_row_is_what_the_embeddings_say(learner, reference):
+    """Row 0 reads tokens plus positions, before any block, with the head that the model has."""
+    n, seed = drawn()
+    ids = ids_of(n, seed)
+    models = {(p, tied): pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLES + INSIDE, (False, True) * 2)}
+    got = {options: learner.logit_lens(mine, ids) for options, (mine, _) in models.items()}
+    for (positions, tied), (_, model) in models.items():
+        lens = shaped(got[positions, tied], (n.L + 1, n.B, n.T, n.V), f"the lens with positions={positions!r}")
+        close(lens[0].clone(), reference.bring(from_the_embeddings)(model, ids), f"row 0 with positions={positions!r}, tie_weights={tied}")
+
+
+@exercise("logit_lens", weight=2)
+def test_the_lens_leaves_the_model_as_it_was(learner, reference):
+    """The lens looks in eval mode: dropout plays no part, hooks and modes are as before, and a second look shows the same."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, dropout=0.5)
+    expected = reference.logit_lens(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.logit_lens, mine, ids_of(n, seed))
+    close(found["seen"], expected, "the lens on a model with dropout, in train mode")
+    judge_again(found, expected, "the lens")
+    judge_hooks_and_modes(found)
+
+
+@exercise("logit_lens", weight=2)
+def test_the_lens_teaches_nothing(learner, reference):
+    """The lens carries no graph, and parameters, their gradients and gradient mode are as they were."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    expected = reference.logit_lens(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.logit_lens, mine, ids_of(n, seed))
+    close(found["seen"], expected, "the lens")
+    judge_learning(found)
+
+
+@exercise("logit_lens")
+def test_the_lens_on_models_of_other_dtypes_and_devices(learner, reference):
+    """The lens has the model's dtype, and is where the model is."""
+    in_other_dtypes(learner, reference, "the lens", learner.logit_lens, reference.logit_lens)
+
+
+# ---- attention_patterns
+
+
+@exercise("attention_patterns", weight=3)
+def test_every_head_of_every_layer_has_a_pattern(learner, reference):
+    """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern says where position i looks."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    close(learner.attention_patterns(mine, ids_of(n, seed)), reference.attention_patterns(model, ids_of(n, seed)), "the patterns")
+
+
+@exercise("attention_patterns", weight=2)
+def test_patterns_with_every_kind_of_positions(learner, reference):
+    """Waves reach attention through the stream; with RoPE and ALiBi, distance enters the weights themselves."""
+    n, seed = drawn()
+    ids = ids_of(n, seed)
+    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ("sinusoidal", *INSIDE)}
+    got = {positions: learner.attention_patterns(mine, ids) for positions, (mine, _) in models.items()}
+    for positions, (_, model) in models.items():
+        close(got[positions], reference.attention_patterns(model, ids), f"the patterns with positions={positions!r}")
+
+
+@exercise("attention_patterns", weight=2)
+def test_a_row_shares_out_one_among_the_past(learner, reference):
+    """Each row of a pattern sums to 1, no position looks ahead, and texts of one token or other lengths are fine."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    for T in (1, n.max_len):
+        got = learner.attention_patterns(mine, ids_of(n, seed, n.max_len)[:, :T].clone())
+        expected = reference.attention_patterns(model, ids_of(n, seed, n.max_len)[:, :T].clone())
+        patterns = shaped(got, (n.L, n.B, n.H, T, T), "the tensor of patterns")
+        holds((patterns.sum(-1) - 1).abs().max() < 1e-4, "a row of a pattern does not sum to 1")
+        holds(patterns.triu(1).abs().max() < 1e-6, "a position attends to a later one")
+        close(patterns, expected, f"the patterns of {T} positions")
+
+
+@exercise("attention_patterns", weight=2)
+def test_the_patterns_leave_the_model_as_it_was(learner, reference):
+    """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, and a second look shows the same."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, dropout=0.5)
+    expected = reference.attention_patterns(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.attention_patterns, mine, ids_of(n, seed))
+    close(found["seen"], expected, "the patterns of a model with dropout, in train mode")
+    judge_again(found, expected, "the patterns")
+    judge_hooks_and_modes(found)
+
+
+@exercise("attention_patterns", weight=2)
+def test_the_patterns_teach_nothing(learner, reference):
+    """The patterns carry no graph, and parameters, their gradients and gradient mode are as they were."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    expected = reference.attention_patterns(model, ids_of(n, seed))
+    found = learner.bring(watched)(learner.attention_patterns, mine, ids_of(n, seed))
+    close(found["seen"], expected, "the patterns")
+    judge_learning(found)
+
+
+@exercise("attention_patterns")
+def test_the_patterns_of_models_of_other_dtypes_and_devices(learner, reference):
+    """The patterns have the model's dtype, and are where the model is."""
+    in_other_dtypes(learner, reference, "the patterns", learner.attention_patterns, reference.attention_patterns)
