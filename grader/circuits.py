@@ -1,0 +1,49 @@
+"""Weights written by hand, so that what a model does is known without training it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+SHARP = 40.0  # how far the score of the one right key stands above the others
+
+
+def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Tensor]]:
+    """A GPT of two layers with one induction head, head 1 of layer 1: the config's arguments, and the parameters by name.
+
+    The stream has a place for each token, one for each position, and a second one for each token. Head 0 of layer 0 finds the
+    position before (queries ask for their own position minus 1, keys answer with theirs) and writes its token into the second
+    place. Head 1 of layer 1 looks for its own token in that second place: it finds the position after an earlier copy. What
+    stands there it adds to the stream, as what comes next. The other two heads attend evenly, and the feed-forwards do nothing.
+    """
+    V, P = vocab_size, max_len
+    d_head = max(P, V + (P + 1) // 2)
+    D = 2 * d_head  # at least 2 V + P
+    tokens, positions, copies = range(V), range(V, V + P), range(V + P, 2 * V + P)
+    config = {"vocab_size": V, "max_len": P, "d_model": D, "n_heads": 2, "n_layers": 2, "d_ff": 1}
+    w = {"token_emb.weight": torch.eye(V, D), "pos_emb.weight": torch.eye(P, D).roll(V, 1)}
+    w |= {"ln_f.weight": torch.ones(D), "ln_f.bias": torch.zeros(D)}
+    for layer in ("blocks.0", "blocks.1"):
+        for norm in ("ln1", "ln2"):
+            w |= {f"{layer}.{norm}.weight": torch.ones(D), f"{layer}.{norm}.bias": torch.zeros(D)}
+        for name in ("W_q", "W_k", "W_v", "W_out"):
+            w |= {f"{layer}.attn.{name}.weight": torch.zeros(D, D), f"{layer}.attn.{name}.bias": torch.zeros(D)}
+        w |= {f"{layer}.ffn.up.weight": torch.zeros(1, D), f"{layer}.ffn.up.bias": torch.zeros(1)}
+        w |= {f"{layer}.ffn.down.weight": torch.zeros(D, 1), f"{layer}.ffn.down.bias": torch.zeros(D)}
+
+    previous, first = "blocks.0.attn", 0  # its head 0 has the features from 0
+    for p in positions:
+        if p + 1 in positions:
+            w[f"{previous}.W_q.weight"][first + p - V, p + 1] = SHARP
+        w[f"{previous}.W_k.weight"][first + p - V, p] = 1.0
+    induction, first_1 = "blocks.1.attn", d_head  # its head 1 has the features from d_head
+    for token, copy in zip(tokens, copies):
+        w[f"{previous}.W_v.weight"][first + token, token] = 1.0
+        w[f"{previous}.W_out.weight"][copy, first + token] = 1.0
+        w[f"{induction}.W_q.weight"][first_1 + token, token] = SHARP
+        w[f"{induction}.W_k.weight"][first_1 + token, copy] = 1.0
+        w[f"{induction}.W_v.weight"][first_1 + token, token] = 1.0
+        w[f"{induction}.W_out.weight"][token, first_1 + token] = 4.0  # more than the token that stands there already
+    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP  # position 0 has nobody before it, and its second place holds its own token
+    w[f"{induction}.W_k.weight"][first_1 + V, positions[0]] = -1.0
+    return config, w
