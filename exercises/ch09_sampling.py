@@ -93,12 +93,13 @@ def generate(
 ) -> Tensor:
     """Write on from a prompt, token by token: ids (B, T) -> (B, T + n), n at most max_new_tokens.
 
-    `model(ids)` gives logits, or a tuple that begins with them; it sees at most the last config.max_len tokens where its
-    positions are a table. A row that has written eos_id is finished and filled with eos_id; an eos_id in the prompt finishes
-    nothing. When all rows are finished, writing ends early. Works in eval mode without gradient, and restores each module's mode.
+    `model(ids)` gives logits, or a tuple that begins with them. Where config.positions is a table ("learned" or "sinusoidal") it
+    sees at most the last config.max_len tokens, else the whole text, as does a model without a config. Tokens are chosen by
+    sample_next_token. A row that has written eos_id is finished and filled with eos_id; an eos_id in the prompt finishes nothing.
+    When all rows are finished, writing ends early. Works in eval mode without gradient, and restores each module's mode.
     """
     # TODO 1: look at the model (looking_at above), and keep for each row whether it is finished
-    # TODO 2: cut off what the model cannot see, take the logits of the last position, and choose the next token of each row
+    # TODO 2: leave out what the model cannot see, take the logits of the last position, and choose each row's next token
     # TODO 3: finished rows get eos_id; rows that have just written it are finished
     # TODO 4: put the new tokens at the end; stop when all rows are finished
     raise NotImplementedError

@@ -1,0 +1,242 @@
+"""Chapter 9, third part: translating greedily, from a source that is read once."""
+
+import torch
+from elsewhere import meta_is_ready, on_meta
+from grader.comparing import close, holds, refuses, same
+from grader.door.near import load, randomise
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, seeds, token_ids
+from torch import nn
+
+few = settings(max_examples=3)  # what is broken here is broken at every example
+
+
+def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13):
+    """The text of a translator whose likeliest word depends on the source and on all it has written; a source that begins with id s ends at word s."""
+
+    class Translator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.config = Config(vocab, vocab, 40, pad_id=pad)
+            self.gain = nn.Parameter(torch.tensor(3.0))
+            self.drop, self.frozen = nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5))
+            self.always_eval, self.graph = True, False
+
+        def look(self, x):
+            self.always_eval = self.always_eval and not any(module.training for module in self.modules())
+            x = self.frozen(self.drop(self.gain * F.one_hot(x, vocab)))
+            self.graph = self.graph or x.requires_grad
+            return x
+
+        def encode(self, src):
+            return self.look(src)
+
+        def decode(self, tgt, memory, src):
+            T, words = tgt.size(1), [word for word in range(vocab) if word not in (sos, eos, pad)]
+            read = ((memory.argmax(-1) + 1) * torch.arange(1, src.size(1) + 1) * (src != pad)).sum(1, keepdim=True)
+            heard = ((tgt + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
+            says = torch.tensor(words)[(read + heard * 5 + torch.arange(T)) % len(words)]
+            says[torch.arange(1, T + 1) == src[:, :1]] = eos
+            return self.look(says)
+
+        def forward(self, src, tgt):
+            return self.decode(tgt, self.encode(src), src)
+
+    model = Translator().train(training)
+    if frozen:
+        model.frozen.eval()
+    before = [module.training for module in model.modules()]
+    return {
+        "text": translate(model, src, sos, eos, new),
+        "always eval": model.always_eval,
+        "graph": model.graph,
+        "modes": [module.training for module in model.modules()] == before,
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+def sources(seed, lasts, S=5, pad=0):
+    """Row b ends with word lasts[b]; some rows are padded on the right."""
+    src = token_ids(seed, len(lasts), S, vocab=12)
+    src += src >= pad
+    for row in range(1, len(lasts)):
+        src[row, S - 1 - (row + seed) % 3 :] = pad
+    src[:, 0] = torch.tensor(lasts)
+    return src
+
+
+def texts(learner, reference, src, new, sos=10, eos=11, pad=0, **others):
+    """What the learner wrote, what should have been written, and everything else the learner's call gave."""
+    got = learner.bring(translated)(learner.translate, learner.Seq2SeqConfig, src, new, sos, eos, pad, **others)
+    return got["text"], reference.bring(translated)(reference.translate, reference.Seq2SeqConfig, src, new, sos, eos, pad, **others)["text"], got
+
+
+def special(seed):
+    """Another pad_id, sos_id and eos_id each time, none of them 0."""
+    return {"pad": 8 + seed % 2, "sos": 10 + seed % 3, "eos": 10 + (seed + 1) % 3}
+
+
+@exercise("translate", weight=4)
+@few
+@given(seed=seeds)
+def test_each_word_is_the_likeliest_after_all_before_it(learner, reference, seed):
+    """Each row begins with sos_id; each new word is the one the decoder finds likeliest after the whole text so far, beside the memory."""
+    found = [texts(learner, reference, sources(seed, (9, 9, 9)), 6), texts(learner, reference, sources(seed, (9, 7), pad=9), 5, sos=12, pad=9)]
+    for got, expected, _ in found:
+        same(got, expected, "the text")
+
+
+def fluent(model, seed):
+    """Random weights with plain norms and no biases, so that a greedy text does not say one word for ever."""
+    values = randomise(model, seed)
+    flat = {name: torch.full_like(value, float(".ln" in name and name.endswith("weight"))) for name, value in values.items() if value.dim() < 2}
+    load(model, flat)
+    return values | flat
+
+
+def pair(learner, reference, seed, **others):
+    """The learner's Seq2Seq and the reference's, with the same weights."""
+    sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=9, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
+    mine, model = (who.Seq2Seq(who.Seq2SeqConfig(**sizes | others)) for who in (learner, reference))
+    load(mine, fluent(model, seed))
+    return mine, model
+
+
+@exercise("translate", weight=3)
+@settings(max_examples=2)
+@given(seed=seeds)
+def test_a_seq2seq_translates_padded_sources(learner, reference, seed):
+    """A Seq2Seq of chapter 7 translates a batch of padded sources, each as it would alone."""
+    mine, model = pair(learner, reference, seed)
+    src = sources(seed, (5, 7, 3, 4))
+    got, expected = learner.translate(mine, src, 1, 16, 7), reference.translate(model, src, 1, 16, 7)
+    short, alone = src[1, src[1] != 0][None], {}
+    for name, who, seq2seq in (("got", learner, mine), ("expected", reference, model)):
+        alone[name] = who.translate(seq2seq, short, 1, 16, 7)
+    same(got, expected, "the text")
+    same(alone["got"], alone["expected"], "the text of one row, without its padding,")
+
+
+@exercise("translate", weight=3)
+@few
+@given(seed=seeds)
+def test_a_finished_row_is_filled_with_pad_id(learner, reference, seed):
+    """A row that has written eos_id keeps it, and holds config.pad_id from there on, whatever that is, while the others write on."""
+    ids = special(seed)
+    found = [texts(learner, reference, sources(seed, lasts, pad=ids["pad"]), 6, **ids) for lasts in ((1, 7, 3), (7, 2, 4))]
+    for got, expected, _ in found:
+        same(got, expected, f"the text with eos_id={ids['eos']} and pad_id={ids['pad']}")
+
+
+@exercise("translate", weight=2)
+@few
+@given(seed=seeds)
+def test_when_all_rows_are_finished_writing_ends(learner, reference, seed):
+    """The text ends with the eos_id of the row that finishes last, though more words were allowed; a single row ends with its own."""
+    found = [(max(lasts), texts(learner, reference, sources(seed, lasts), 8)) for lasts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
+    for last, (got, expected, _) in found:
+        same(got, expected, f"the text whose last row ends after {last} of 8 words")
+
+
+@exercise("translate")
+@few
+@given(seed=seeds)
+def test_as_many_words_as_allowed(learner, reference, seed):
+    """Without an end in sight there are 1 + max_new_tokens tokens: with one, seven, or none allowed. eos_id may be 0 too."""
+    src = sources(seed, (9, 8, 9), pad=7)
+    found = [(new, texts(learner, reference, src, new, pad=7, eos=0)) for new in (1, 7, 0)]
+    found.append((6, texts(learner, reference, sources(seed, (3, 9, 2), pad=7), 6, pad=7, eos=0)))
+    for new, (got, expected, _) in found:
+        same(got, expected, f"the text with eos_id=0 and max_new_tokens={new}")
+
+
+def reading(translate, model, src, new):
+    """The text, and how often the encoder's blocks were given each position of the source."""
+    seen = []
+    for block in model.encoder_blocks:
+        block.register_forward_pre_hook(lambda block, args, kwargs: seen.append((args or tuple(kwargs.values()))[0]), with_kwargs=True)
+    text = translate(model, src, 1, 16, new)
+    return text, sum(x.shape[:-1].numel() for x in seen) / src.numel() / len(model.encoder_blocks)
+
+
+@exercise("translate", weight=3)
+@settings(max_examples=2)
+@given(seed=seeds)
+def test_the_source_is_read_once(learner, reference, seed):
+    """Each position of the source passes each block of the encoder once, however long the translation."""
+    mine, model = pair(learner, reference, seed)
+    src = sources(seed, (5, 7, 3))
+    text, times = learner.bring(reading)(learner.translate, mine, src, 6)
+    expected, _ = reference.bring(reading)(reference.translate, model, src, 6)
+    same(text, expected, "the text")
+    holds(times <= 1, f"the source was encoded {times:.0f} times for 6 words; the memory does not change while the target grows")
+
+
+@exercise("translate", weight=2)
+@few
+@given(seed=seeds)
+def test_translating_only_looks(learner, reference, seed):
+    """Encoder and decoder are asked in eval mode, in which dropout is off, and without gradient."""
+    got, expected, facts = texts(learner, reference, sources(seed, (4, 9, 2)), 5)
+    same(got, expected, "the text of a translator with dropout")
+    holds(facts["always eval"], "the model was asked in train mode: with dropout the text is another one each time")
+    holds(not facts["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
+    holds(facts["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+
+
+CASES = [
+    ({"training": True}, "a model in train mode was left in another mode"),
+    ({"training": False}, "a model in eval mode was left in another mode"),
+    ({"frozen": True}, "a part of the model was in eval mode on purpose, and is not in it any more"),
+]
+
+
+@exercise("translate")
+@few
+@given(seed=seeds)
+def test_translating_leaves_each_module_in_its_mode(learner, reference, seed):
+    """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
+    found = [texts(learner, reference, sources(seed, (4, 9, 2)), 3, **case) for case, _ in CASES]
+    for (got, expected, facts), (_, sentence) in zip(found, CASES):
+        same(got, expected, "the text")
+        holds(facts["modes"], sentence)
+
+
+@exercise("translate", weight=2)
+@settings(max_examples=2)
+@given(seed=seeds)
+def test_a_target_that_outgrows_max_len_is_refused(learner, reference, seed):
+    """A translation that comes to no end within max_len tokens raises a ValueError that names max_len."""
+    mine, model = pair(learner, reference, seed, max_len=7)
+    src, never = sources(seed, (5, 7, 3)), 99
+    got, expected = learner.translate(mine, src, 1, never, 4), reference.translate(model, src, 1, never, 4)
+    same(got, expected, "the text of 4 words")
+    refuses(lambda: learner.translate(mine, src, 1, never, 12), naming=(7,), because="13 tokens do not fit into max_len = 7")
+
+
+def translator(translate, model):
+    """Translating as a module, so that the model in it can be on another device."""
+
+    class Translator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, src):
+            return translate(self.model, src, 1, 16, 3)
+
+    return Translator()
+
+
+@exercise("translate")
+def test_the_translation_is_where_the_source_is(learner, reference):
+    """What the translation begins with is made where the source is; each token is int64."""
+    meta_is_ready()
+    mine, model = pair(learner, reference, 4)
+    src = sources(4, (5, 7, 3))
+    text, expected = learner.bring(translator)(learner.translate, mine), reference.translate(model, src, 1, 16, 3)
+    same(text(src), expected, "the text")
+    elsewhere = learner.bring(on_meta)(text, src)
+    if elsewhere is not None:
+        close(elsewhere, torch.empty_like(expected, device="meta"), "the text on the device `meta`")
