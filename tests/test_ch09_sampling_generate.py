@@ -31,7 +31,8 @@ def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", m
     class Speaker(nn.Module):
         def __init__(self):
             super().__init__()
-            self.gain, self.pos_emb = nn.Parameter(torch.tensor(3.0)), None
+            self.gain = nn.Parameter(torch.tensor(3.0))
+            self.pos_emb = nn.Identity() if positions in ("learned", "sinusoidal") else None
             self.drop, self.frozen = nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5))
             self.always_eval, self.graph = True, False
             if kind != "bare":

@@ -97,7 +97,7 @@ def fluent(model, seed):
 
 def pair(learner, reference, seed, **others):
     """The learner's Seq2Seq and the reference's, with the same weights."""
-    sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=9, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
+    sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=12, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
     mine, model = (who.Seq2Seq(who.Seq2SeqConfig(**sizes | others)) for who in (learner, reference))
     load(mine, fluent(model, seed))
     return mine, model
