@@ -1,0 +1,161 @@
+"""Chapter 11, third part: the block that thinks with experts."""
+
+import torch
+from grader.comparing import close, holds, refuses
+from grader.door.near import gradients, load, parameters, state
+from grader.marks import exercise
+from hypothesis import given
+from strategies import distinct, seeds, tensor
+from test_ch11_moe_layer import LossOnly, both, few, in_float64, pair, same_gradients, same_names, same_pair
+
+
+def width_of_its_own(n):
+    """D is no other size, nor is the 4 * D of a feed-forward."""
+    return n.H * n.d_head not in vars(n).values() and 4 * n.H * n.d_head != n.d_ff
+
+
+stream = distinct(B=(2, 3), T=(4, 6), H=(2, 3), d_head=(2, 5), N=(4, 6), d_ff=(9, 14)).filter(width_of_its_own)
+
+
+def blocks(learner, reference, n, seed, k=2):
+    return pair(learner, reference, "MoEBlock", n.H * n.d_head, n.H, n.d_ff, n.N, k, seed=seed)
+
+
+def x_of(n, seed):
+    return tensor(seed, n.B, n.T, n.H * n.d_head)
+
+
+def silenced(values, *parts):
+    """The same parameters, but attention, or every expert, answers zeros to everything."""
+    quiet = {"attn": lambda name: name.startswith("attn.W_out."), "moe": lambda name: ".down." in name}
+    return {name: torch.zeros_like(value) if any(quiet[part](name) for part in parts) else value for name, value in values.items()}
+
+
+@exercise("MoEBlock", weight=3)
+@few
+@given(n=stream, seed=seeds)
+def test_listen_and_add_then_ask_the_experts_and_add(learner, reference, n, seed):
+    """x + attn(ln1(x)), then the same with moe and ln2, starting from that sum; beside it the experts' balance loss."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    first, whole = mine(x_of(n, seed)[:, :1]), mine(x_of(n, seed))
+    same_pair(whole, model(x_of(n, seed)))
+    same_pair(first, model(x_of(n, seed)[:, :1]), " for one position")
+
+
+@exercise("MoEBlock", weight=3)
+@few
+@given(n=stream, seed=seeds)
+def test_the_stream_runs_through_untouched(learner, reference, n, seed):
+    """When attention and experts answer zeros the block gives x itself, and the gradient comes back exactly as it was sent."""
+    mine, model, values = blocks(learner, reference, n, seed)
+    x, sent = x_of(n, seed), x_of(n, seed + 1)
+    speaking = mine(x)
+    load(mine, silenced(values, "attn", "moe"))
+    found = gradients(mine, x, cotangent=sent)
+    same_pair(speaking, model(x))
+    close(both(found.output)[0], x, "the output when attention and experts answer zeros")
+    close(found.inputs[0], sent, "the gradient of x when attention and experts answer zeros")
+
+
+@exercise("MoEBlock", weight=2)
+@few
+@given(n=stream, seed=seeds)
+def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
+    """Attention reads ln1 of the stream and the experts ln2 of it; what each adds is added to the stream as it was."""
+    mine, model, values = blocks(learner, reference, n, seed)
+    x, got, expected = x_of(n, seed), [], []
+    for block, results in ((mine, got), (model, expected)):
+        for part in ("moe", "attn"):
+            load(block, silenced(values, part))
+            results.append(block(x))
+    for part, result, wanted in zip(("the experts", "attention"), got, expected):
+        same_pair(result, wanted, f" when {part} answer{'s' if part == 'attention' else ''} zeros")
+
+
+@exercise("MoEBlock", weight=2)
+@few
+@given(n=stream, seed=seeds)
+def test_the_future_is_never_heard(learner, reference, n, seed):
+    """Another token at position t changes the outputs from t on, and none before; only the balance loss is about all of them."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    x, t = x_of(n, seed), 1 + seed % (n.T - 2)
+    changed = x.clone()
+    changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
+    before, after = mine(x), mine(changed)
+    close(both(before)[0][:, :t], model(x)[0][:, :t], f"the output before position {t}")
+    by = [float(d.abs().max()) for d in (both(after)[0] - before[0]).unbind(1)]
+    holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+
+
+@exercise("MoEBlock", weight=2)
+@few
+@given(n=stream, seed=seeds)
+def test_sizes_reach_the_experts(learner, reference, n, seed):
+    """d_ff, n_experts and top_k reach the MoELayer, in this order or by name; left out they are 4 * d_model, 8 and 2."""
+    D, x = n.H * n.d_head, x_of(n, seed)
+    made = [blocks(learner, reference, n, seed, 1), blocks(learner, reference, n, seed, 3)]
+    made.append(pair(learner, reference, "MoEBlock", D, n.H, seed=seed))
+    made.append(pair(learner, reference, "MoEBlock", d_model=D, n_heads=n.H, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed))
+    got = [mine(x) for mine, _, _ in made]
+    for when, result, (_, model, _) in zip((" with top_k=1", " with top_k=3", " with nothing said of experts", " with top_k=3 by name"), got, made):
+        same_pair(result, model(x), when)
+
+
+@exercise("MoEBlock", weight=2)
+@few
+@given(n=stream, seed=seeds)
+def test_both_results_teach(learner, reference, n, seed):
+    """The gradients of the output, and those of the balance loss, reach x and every part they come from as in the formula."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    x = x_of(n, seed)
+    output, loss = gradients(mine, x), gradients(learner.bring(LossOnly)(mine), x, cotangent=torch.tensor(1.0))
+    wanted, wanted_loss = gradients(model, x), gradients(reference.bring(LossOnly)(model), x, cotangent=torch.tensor(1.0))
+    for found, expected, what in ((output, wanted, "the output"), (loss, wanted_loss, "the balance loss")):
+        holds(found.inputs[0] is not None, f"no gradient reaches x from {what}: somewhere it is cut off from it")
+        close(found.inputs[0], expected.inputs[0], f"the gradient of x from {what}", tol=1e-4)
+        same_gradients(found.parameters, expected.parameters, what)
+
+
+@exercise("MoEBlock", weight=2)
+@few
+@given(n=stream, seed=seeds)
+def test_parts_and_names(learner, reference, n, seed):
+    """Its parameters are those of ln1, attn, ln2 and moe, each its own, and the state dict holds nothing else."""
+    mine, model, values = blocks(learner, reference, n, seed)
+    got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
+    same_names(held, saved, values)
+    same_pair(got, model(x_of(n, seed)))
+
+
+@exercise("MoEBlock")
+@few
+@given(n=stream, seed=seeds)
+def test_what_cannot_work_is_refused(learner, reference, n, seed):
+    """Heads that do not divide d_model, and top_k above n_experts, are ValueErrors that name the numbers."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    D, x = n.H * n.d_head, x_of(n, seed)
+    same_pair(mine(x), model(x))
+    refuses(lambda: learner.MoEBlock(D + 1, n.H)(tensor(seed, 2, 3, D + 1)), naming=(D + 1, n.H), because="the width cannot be cut into equal heads")
+    refuses(lambda: learner.MoEBlock(D, n.H, n.d_ff, n.N, n.N + 1)(x), naming=(n.N + 1, n.N), because=f"top_k={n.N + 1} of {n.N} experts cannot be chosen")
+
+
+@exercise("MoEBlock")
+@few
+@given(n=stream, seed=seeds)
+def test_rows_of_a_batch_and_modes(learner, reference, n, seed):
+    """Every sequence of a batch gets the output that it gets by itself, and in eval mode the same as in train mode."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    x, row = x_of(n, seed), seed % n.B
+    together, alone = mine(x), mine.eval()(x[row : row + 1])
+    close(both(together)[0][row : row + 1], model(x[row : row + 1])[0], f"row {row} of the output")
+    same_pair(alone, model(x[row : row + 1]), f" of row {row} alone, in eval mode")
+
+
+@exercise("MoEBlock")
+@few
+@given(n=stream, seed=seeds)
+def test_in_float64(learner, reference, n, seed):
+    """In float64 the output is float64."""
+    mine, model, _ = blocks(learner, reference, n, seed)
+    in_float64(mine, model, x_of(n, seed), "block")
