@@ -1,0 +1,241 @@
+"""Chapter 12, last part: a state of one run put into another, and how much of the answer that brings back."""
+
+import torch
+from grader.comparing import close, holds, refuses, same, shaped
+from grader.marks import exercise
+from hypothesis import given
+from looking import INSIDE, after_failure, drawn, ids_of, judge_again, judge_hooks_and_modes, judge_learning, made, pair, watched
+from strategies import distinct, seeds, tensor
+
+# ---- patch_residual
+
+
+def two_texts(n, seed, length=None):
+    """A clean and a corrupted text: every row begins alike and differs at position 1 and at some later ones."""
+    clean, corrupted = ids_of(n, seed, length), ids_of(n, seed + 1, length)
+    corrupted[:, 0] = clean[:, 0]
+    corrupted[:, 1] = (clean[:, 1] + 1 + torch.arange(n.B)) % n.V
+    return clean, corrupted
+
+
+def own_logits(model, ids):
+    return model.eval()(ids)[0].detach()
+
+
+def logits_of(side, model, ids):
+    return side.bring(own_logits)(model, ids)
+
+
+@exercise("patch_residual", weight=3)
+def test_one_state_of_the_clean_run_is_put_in(learner, reference):
+    """At `position`, the stream after block `layer` is the clean run's; all else is the corrupted run, which goes on from there."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, n_layers=3)
+    clean, corrupted = two_texts(n, seed)
+    places = [(0, 1), (1, 0), (1, n.T - 2), (2, 2)]
+    got = {place: learner.patch_residual(mine, clean, corrupted, *place) for place in places}
+    for layer, position in places:
+        close(got[layer, position], reference.patch_residual(model, clean, corrupted, layer, position), f"the logits with layer={layer}, position={position}")
+
+
+@exercise("patch_residual", weight=2)
+def test_a_patch_everywhere_gives_the_clean_answer(learner, reference):
+    """Without a position the whole stream is replaced, and what comes after any layer knows of nothing but the clean run: its logits exactly."""
+    n, seed = drawn()
+    clean, corrupted = two_texts(n, seed)
+    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ("learned", *INSIDE)}
+    got = {(p, layer): learner.patch_residual(mine, clean, corrupted, layer) for p, (mine, _) in models.items() for layer in range(n.L)}
+    for (positions, layer), logits in got.items():
+        expected = logits_of(reference, models[positions][1], clean)
+        close(logits, expected, f"the logits with layer={layer} and no position, on a model with positions={positions!r}")
+
+
+@exercise("patch_residual", weight=2)
+def test_what_comes_before_the_patch_stays_corrupted(learner, reference):
+    """Nobody reads the future: logits before `position` are the corrupted run's, those from it on are changed."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    p = n.T - 3
+    got = learner.patch_residual(mine, clean, corrupted, 0, position=p)
+    before, expected = logits_of(reference, model, corrupted), reference.patch_residual(model, clean, corrupted, 0, p)
+    shaped(got, (n.B, n.T, n.V), "the tensor of logits")
+    close(got[:, :p].clone(), before[:, :p].clone(), f"the logits before the patched position {p}")
+    close(got, expected, "the logits")
+
+
+@exercise("patch_residual", weight=2)
+def test_after_the_last_block_nothing_spreads(learner, reference):
+    """After the last block no position reads another: a patch there gives the clean logits at its position, and the corrupted ones elsewhere."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    expected = {}
+    got = {p: learner.patch_residual(mine, clean, corrupted, layer=n.L - 1, position=p) for p in (1, n.T - 1)}
+    for p in got:
+        expected[p] = logits_of(reference, model, corrupted)
+        expected[p][:, p] = logits_of(reference, model, clean)[:, p]
+        close(got[p], expected[p], f"the logits with the last layer patched at position {p}")
+
+
+@exercise("patch_residual", weight=2)
+def test_clean_into_clean_changes_nothing(learner, reference):
+    """Where both texts are the same, whatever is put in stands there already; and texts may have one token."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    got = [learner.patch_residual(mine, clean, clean, 0, p) for p in (None, 2)]
+    one = learner.patch_residual(mine, clean[:1, 1:2].clone(), corrupted[:1, 1:2].clone(), 0, 0)
+    other = learner.patch_residual(mine, clean, corrupted, 0, 0)
+    for logits in got:
+        close(logits, logits_of(reference, model, clean), "the logits of the clean text with its own states put in")
+    close(one, logits_of(reference, model, clean[:1, 1:2].clone()), "the logits of a text of one token, patched")
+    close(other, logits_of(reference, model, corrupted), "the logits after a patch at position 0, where both texts have the same token")
+
+
+@exercise("patch_residual", weight=2)
+def test_a_patch_leaves_the_model_as_it_was(learner, reference):
+    """Both runs are in eval mode; hooks and modes are as before, also when the run fails, and a second patch gives the same."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, dropout=0.5)
+    clean, corrupted = two_texts(n, seed)
+    expected = reference.patch_residual(model, clean, corrupted, 0, 1)
+    found = learner.bring(watched)(learner.patch_residual, mine, clean, corrupted, 0, 1)
+    unknown = torch.full_like(corrupted, n.V)
+    hooks, modes = learner.bring(after_failure)(learner.patch_residual, made(learner, n), clean, unknown, 0, 1)
+    close(found["seen"], expected, "the logits of a model with dropout, in train mode")
+    judge_again(found, expected, "the logits")
+    judge_hooks_and_modes(found)
+    holds(hooks, "after a run that failed (at an id that the model does not know, in corrupted_ids) your hook is still on the model")
+    holds(modes, "after a run that failed (at an id that the model does not know, in corrupted_ids) a module is not in the mode it was in before")
+
+
+@exercise("patch_residual", weight=2)
+def test_a_patch_teaches_nothing(learner, reference):
+    """The logits carry no graph, and parameters, their gradients and gradient mode are as they were."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    expected = reference.patch_residual(model, clean, corrupted, 0, 1)
+    found = learner.bring(watched)(learner.patch_residual, mine, clean, corrupted, 0, 1)
+    close(found["seen"], expected, "the logits")
+    judge_learning(found)
+
+
+@exercise("patch_residual")
+def test_a_layer_that_is_not_there_is_refused(learner, reference):
+    """Layers count from 0: n_layers is none, nor is -1, and either is a ValueError that names it."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    close(learner.patch_residual(mine, clean, corrupted, n.L - 1, 1), reference.patch_residual(model, clean, corrupted, n.L - 1, 1), "the logits")
+    for layer in (n.L, n.L + 7, -1):
+        refuses(lambda layer=layer: learner.patch_residual(mine, clean, corrupted, layer), naming=(layer,), because=f"layer={layer} in a model of {n.L} blocks")
+
+
+@exercise("patch_residual")
+def test_texts_of_different_shapes_are_refused(learner, reference):
+    """Position 3 of one text must be position 3 of the other: other lengths or numbers of texts are a ValueError."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed)
+    clean, corrupted = two_texts(n, seed)
+    close(learner.patch_residual(mine, clean, corrupted, 0, 1), reference.patch_residual(model, clean, corrupted, 0, 1), "the logits")
+    refuses(lambda: learner.patch_residual(mine, clean, corrupted[:, :-1].clone(), 0, 1), because=f"{n.T} clean tokens and {n.T - 1} corrupted ones")
+    refuses(lambda: learner.patch_residual(mine, clean[:, :-1].clone(), corrupted, 0, 1), because=f"{n.T - 1} clean tokens and {n.T} corrupted ones")
+    refuses(lambda: learner.patch_residual(mine, clean[:1].clone(), corrupted, 0, 1), because=f"one clean text and {n.B} corrupted ones")
+
+
+@exercise("patch_residual")
+def test_models_of_other_dtypes_are_patched_in_theirs(learner, reference):
+    """The logits have the model's dtype."""
+    n, seed = drawn()
+    clean, corrupted = two_texts(n, seed)
+    for dtype, tol in ((torch.float64, 1e-9), (torch.bfloat16, 0.15)):
+        mine, model = pair(learner, reference, n, seed)
+        expected = reference.patch_residual(model.to(dtype), clean, corrupted, 0, 1)
+        close(learner.patch_residual(mine.to(dtype), clean, corrupted, 0, 1), expected, f"the logits in {str(dtype).removeprefix('torch.')}", tol)
+
+
+# ---- recovery
+
+
+def three_runs(n, seed, target, clean, corrupted, patched):
+    """Logits (V,) of three runs that give the target these; everything else is noise, larger than the target's logits at some places."""
+    runs = [tensor(seed + i, n.V, scale=5.0) for i in range(3)]
+    for logits, value in zip(runs, (clean, corrupted, patched)):
+        logits[target] = value
+    return runs
+
+
+def recovered(learner, n, seed, cases):
+    """What the learner makes of cases (clean, corrupted, patched) of the target's logit, each as a float."""
+    target = seed % n.V
+    return [learner.recovery(*three_runs(n, seed + i, target, *case), target) for i, case in enumerate(cases)]
+
+
+several = distinct("V", least=4, most=9)
+
+
+@exercise("recovery", weight=3)
+@given(n=several, seed=seeds)
+def test_recovery_is_the_share_that_came_back(learner, n, seed):
+    """What came back over what was lost: 0 where the patch changed nothing, 1 where all is back, 1/2 half-way."""
+    lost, low = 2.0 + seed % 5, -1.5 + seed % 4
+    shares = [0.5, 0.25, 0.0, 1.0]
+    got = recovered(learner, n, seed, [(low + lost, low, low + share * lost) for share in shares])
+    close(got, shares, "the recovery of one half, a quarter, nothing and all")
+
+
+@exercise("recovery", weight=2)
+@given(n=several, seed=seeds)
+def test_recovery_may_lie_outside_0_and_1(learner, n, seed):
+    """A patch that makes things worse has a negative recovery, one that does more than bring back the answer has one above 1."""
+    lost, low = 2.0 + seed % 5, -1.5 + seed % 4
+    shares = [-0.75, 1.5]
+    got = recovered(learner, n, seed, [(low + lost, low, low + share * lost) for share in shares])
+    close(got, shares, "the recovery of two patches, one that harms and one that does more than was lost")
+
+
+@exercise("recovery", weight=2)
+@given(n=several, seed=seeds)
+def test_the_corrupted_logit_may_be_the_larger_one(learner, n, seed):
+    """Recovery measures the way from the corrupted logit to the clean one, in whichever direction that leads."""
+    lost, low = 2.0 + seed % 5, -1.5 + seed % 4
+    shares = [0.75, -0.5, 1.0]
+    got = recovered(learner, n, seed, [(low, low + lost, low + lost - share * lost) for share in shares])
+    close(got, shares, "the recovery where corruption raised the target's logit")
+
+
+@exercise("recovery", weight=2)
+@given(n=several, seed=seeds)
+def test_only_the_target_counts(learner, n, seed):
+    """Other tokens' logits may do what they like: recovery is about the target's logit, and not about its probability."""
+    target = seed % n.V
+    runs = three_runs(n, seed, target, 3.0, -1.0, 2.0)
+    others = three_runs(n, seed + 5, target, 3.0, -1.0, 2.0)
+    other_target = (target + 1) % n.V
+    clean, corrupted, patched = (logits[other_target].item() for logits in runs)
+    got = [learner.recovery(*runs, target), learner.recovery(*others, target), learner.recovery(*runs, other_target)]
+    close(got, [0.75, 0.75, (patched - corrupted) / (clean - corrupted)], "the recovery of one target among two kinds of others, and of another target", tol=1e-3)
+
+
+@exercise("recovery", weight=2)
+@given(n=several, seed=seeds)
+def test_where_nothing_was_lost_nothing_comes_back(learner, n, seed):
+    """When clean and corrupted runs give the target the same logit, however different the others' are, that is a ValueError."""
+    target = seed % n.V
+    close(recovered(learner, n, seed, [(2.0, 4.0, 3.0)]), [0.5], "the recovery where something was lost")
+    apart = three_runs(n, seed, target, 2.0, 2.0, 3.0)
+    refuses(lambda: learner.recovery(*apart, target), because="the target's logit is 2.0 in the clean and in the corrupted run")
+    refuses(lambda: learner.recovery(apart[0], apart[0].clone(), apart[0].clone(), target), because="all three runs are the same")
+
+
+@exercise("recovery")
+@given(n=several, seed=seeds)
+def test_recovery_is_a_plain_float(learner, n, seed):
+    """The result is a float of Python's, from logits in double or half precision as well."""
+    target = seed % n.V
+    runs = three_runs(n, seed, target, 6.0, 2.0, 3.0)
+    got = [learner.recovery(*[logits.to(dtype) for logits in runs], target) for dtype in (torch.float32, torch.float64, torch.bfloat16)]
+    close(got, [0.25, 0.25, 0.25], "the recovery in float32, float64 and bfloat16")
+    same([type(value).__name__ for value in got], ["float"] * 3, "the type of the recovery")
