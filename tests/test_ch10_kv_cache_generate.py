@@ -1,0 +1,298 @@
+"""Chapter 10: writing with caches, and what they weigh."""
+
+import numbers
+from types import SimpleNamespace
+
+import torch
+from grader.comparing import close, holds, refuses, same, sizes
+from grader.door.near import load, randomise
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct, token_ids
+
+TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
+GREEDY = {"temperature": 0.0}
+
+
+def drawn(**others):
+    """Sizes, no two alike, and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
+    T, new, V = (low + int(torch.randint(3, ())) for low in (4, 7, 11))
+    n = SimpleNamespace(B=3, T=T, new=new, max_len=T + new, V=V)
+    sizes(**vars(n), **others)
+    return n, int(torch.randint(10000, ()))
+
+
+def values_of(reference, n, seed, positions, **options):
+    """A small GPT of the reference's, which may write by `generate`, and its random parameters."""
+    config = {"d_model": 8, "n_heads": 2, "n_layers": 2, "tie_weights": False} | options
+    model = reference.CachedGPT(reference.GPTConfig(n.V, n.max_len, positions=positions, **config))
+    return model, randomise(model, seed, scale=2.0)
+
+
+def pair(learner, reference, n, seed, positions="rope", **options):
+    """The learner's CachedGPT and the reference's with the same random parameters."""
+    model, values = values_of(reference, n, seed, positions, **options)
+    config = {"d_model": 8, "n_heads": 2, "n_layers": 2, "tie_weights": False} | options
+    mine = learner.CachedGPT(learner.GPTConfig(n.V, n.max_len, positions=positions, **config))
+    load(mine, values)
+    return mine, model
+
+
+def either(seed):
+    """One kind of positions, another one with another seed."""
+    return (TABLES + INSIDE)[seed % 4]
+
+
+def prompt(n, seed, rows=None, length=None):
+    return token_ids(seed, rows or n.B, length or n.T, vocab=n.V)
+
+
+def noting(model):
+    """From now on model.notes says of each call: how many positions it was given, whether all of it was in eval mode, whether a graph was kept."""
+    forward, model.notes = model.forward, []
+
+    def noted(*args, **options):
+        result = forward(*args, **options)
+        given = (args[0] if args else options["ids"]).size(1)
+        model.notes.append([given, not any(part.training for part in model.modules()), result.requires_grad])
+        return result
+
+    model.forward = noted
+
+
+# ---- generate_cached
+
+
+@exercise("generate_cached", weight=3)
+def test_the_text_is_generates(learner, reference):
+    """Greedy text is that of `generate`, token for token, in every row and with every kind of positions."""
+    n, seed = drawn()
+    texts = {}
+    for positions in TABLES + INSIDE:
+        mine, model = pair(learner, reference, n, seed, positions)
+        ids = prompt(n, seed)
+        texts[positions] = learner.generate_cached(mine, ids, n.new, **GREEDY), reference.generate(model, ids, n.new, **GREEDY)
+    for positions, (got, expected) in texts.items():
+        same(got, expected, f'the text with positions="{positions}"')
+
+
+def by_chance(generate, model, ids, new, options, seed, own=True):
+    """A text drawn with a generator of this seed, or else with torch's own chance."""
+    torch.default_generator.manual_seed(seed)
+    if own:
+        options = {**options, "generator": torch.Generator().manual_seed(seed + 1)}
+    return generate(model, ids, new, **options)
+
+
+CHANCES = ({}, {"temperature": 0.4}, {"top_k": 2}, {"top_p": 0.6}, {"temperature": 3.0, "top_k": 5, "top_p": 0.8})
+
+
+@exercise("generate_cached", weight=3)
+def test_the_same_chance_gives_the_same_text(learner, reference):
+    """From the same state of the same generator it draws what `generate` draws: temperature, top_k and top_p count, and without a generator torch's own chance."""
+    n, seed = drawn()
+    mine, _ = pair(learner, reference, n, seed, either(seed))
+    ids, text = prompt(n, seed), learner.bring(by_chance)
+    asked = [(options, True) for options in CHANCES] + [({}, False)]
+    texts = [[text(how, mine, ids, n.new, options, seed, own) for how in (learner.generate_cached, learner.generate)] for options, own in asked]
+    for (options, own), (got, expected) in zip(asked, texts):
+        how = ", ".join(f"{name}={value}" for name, value in options.items()) or "no more options"
+        same(got, expected, f"the text drawn with {how} and {'a' if own else 'no'} generator, from the state where generate began,")
+
+
+@exercise("generate_cached")
+def test_as_many_tokens_as_asked_for(learner, reference):
+    """With max_new_tokens=0 the prompt comes back alone, with 1 one token follows, the likeliest; and a prompt may be a single token."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, either(seed))
+    asked = [(prompt(n, seed), 1), (prompt(n, seed), 0), (prompt(n, seed, length=1), 3)]
+    texts = [learner.generate_cached(mine, ids, new, **GREEDY) for ids, new in asked]
+    for got, (ids, new) in zip(texts, asked):
+        same(got, reference.generate(model, ids, new, **GREEDY), f"the text of a prompt of {ids.size(1)} and max_new_tokens={new}")
+
+
+def endings(reference, n, seed, in_prompt=False):
+    """A model, three prompts and an eos_id: greedily the first row writes it soon, the second later, the third never. With `in_prompt` the prompts hold it too."""
+    for attempt in range(seed, seed + 50):
+        model, values = values_of(reference, n, attempt, either(seed))
+        prompts = prompt(n, attempt, rows=80)
+        text = reference.generate(model, prompts, n.new, **GREEDY)[:, n.T :]
+        for eos in range(n.V):
+            able = (prompts[:, :-1] == eos).any(1) if in_prompt else torch.ones(80, dtype=torch.bool)
+            first = [int((row == eos).nonzero()[0]) if (row == eos).any() else n.new for row in text]
+            rows = [[row for row in range(80) if able[row] and low <= first[row] < high] for low, high in ((1, 3), (3, n.new - 1), (n.new, n.new + 1))]
+            if all(rows):
+                return model, values, prompts[[found[0] for found in rows]], eos
+    raise AssertionError("no such text was found")
+
+
+def ending(learner, reference, n, seed, as_zero=False, **others):
+    """The learner's model of `endings`, ours, the prompts and eos_id; `as_zero` gives the token that ends the number 0."""
+    model, values, ids, eos = endings(reference, n, seed, **others)
+    if as_zero:
+        values = {name: value.clone() for name, value in values.items()}
+        for name in ("token_emb.weight", "lm_head.weight"):
+            values[name][[0, eos]] = values[name][[eos, 0]]
+        ids, eos = torch.where(ids == eos, 0, torch.where(ids == 0, eos, ids)), 0
+        load(model, values)
+    mine = learner.CachedGPT(learner.GPTConfig(n.V, n.max_len, d_model=8, n_heads=2, n_layers=2, tie_weights=False, positions=either(seed)))
+    load(mine, values)
+    return mine, model, ids, eos
+
+
+@exercise("generate_cached", weight=2)
+def test_a_finished_row_is_filled_with_eos(learner, reference):
+    """A row that has written eos_id gets nothing but eos_id while others go on; eos_id may be 0, and without an eos_id nothing ends."""
+    n, seed = drawn()
+    mine, model, ids, eos = ending(learner, reference, n, seed, as_zero=True)
+    texts = [learner.generate_cached(mine, ids, n.new, eos_id=end, **GREEDY) for end in (eos, None)]
+    for got, end in zip(texts, (eos, None)):
+        same(got, reference.generate(model, ids, n.new, eos_id=end, **GREEDY), f"the text with eos_id={end}")
+
+
+@exercise("generate_cached", weight=2)
+def test_when_all_are_finished_writing_ends(learner, reference):
+    """When the last row has written its eos_id the text ends there, and not before: (B, T + n) with n below max_new_tokens."""
+    n, seed = drawn()
+    mine, model, ids, eos = ending(learner, reference, n, seed)
+    asked = [ids[:2].clone(), ids[:1].clone()]
+    texts = [learner.generate_cached(mine, some, n.new, eos_id=eos, **GREEDY) for some in asked]
+    for got, some in zip(texts, asked):
+        same(got, reference.generate(model, some, n.new, eos_id=eos, **GREEDY), f"the text of {len(some)} rows that all end")
+
+
+@exercise("generate_cached")
+def test_eos_in_the_prompt_finishes_nothing(learner, reference):
+    """Only an eos_id that the model writes finishes a row; one that stands in the prompt does not."""
+    n, seed = drawn()
+    mine, model, ids, eos = ending(learner, reference, n, seed, in_prompt=True)
+    got = learner.generate_cached(mine, ids, n.new, eos_id=eos, **GREEDY)
+    same(got, reference.generate(model, ids, n.new, eos_id=eos, **GREEDY), "the text of prompts that hold eos_id")
+
+
+@exercise("generate_cached", weight=3)
+def test_each_position_goes_through_the_model_once(learner, reference):
+    """The model is given the prompt and then only what is new: never more than prompt plus new tokens positions in all calls together, and the last need not go through."""
+    n, seed = drawn()
+    asked = [(either(seed), n.T), (either(seed + 1), 1)]
+    found = []
+    for positions, length in asked:
+        mine, model = pair(learner, reference, n, seed, positions)
+        learner.bring(noting)(mine)
+        ids = prompt(n, seed, length=length)
+        text = learner.generate_cached(mine, ids, n.new, **GREEDY)
+        found.append((text, reference.generate(model, ids, n.new, **GREEDY), [given for given, *_ in mine.notes]))
+    for (positions, length), (got, expected, given) in zip(asked, found):
+        same(got, expected, f'the text with positions="{positions}"')
+        seen = f"for a prompt of {length} and {n.new} new tokens the model was given {sum(given)} positions ({' + '.join(map(str, given))})"
+        holds(sum(given) <= length + n.new, f"{seen}; each need go through it only once")
+
+
+@exercise("generate_cached", weight=2)
+def test_a_table_has_to_have_room(learner, reference):
+    """With learned or sinusoidal positions, prompt plus new tokens above max_len is a ValueError that names max_len, before the model is called; just max_len is fine."""
+    n, seed = drawn()
+    for positions in TABLES:
+        mine, model = pair(learner, reference, n, seed, positions)
+        learner.bring(noting)(mine)
+        ids = prompt(n, seed)
+        same(learner.generate_cached(mine, ids, n.new, **GREEDY), reference.generate(model, ids, n.new, **GREEDY), "the text that just fits")
+        before, eos = len(mine.notes), int(reference.generate(model, ids, 1, **GREEDY)[0, -1])
+        for rows, new, end in ((ids, n.new + 1, None), (ids[:1].clone(), n.new + 5, eos)):
+            because = f"{n.T} + {new} tokens do not fit into max_len = {n.max_len}"
+            refuses(lambda rows=rows, new=new, end=end, mine=mine: learner.generate_cached(mine, rows, new, eos_id=end, **GREEDY), naming=(n.max_len,), because=because)
+        holds(len(mine.notes) == before, "the model was called before the text was refused; whether it fits is known beforehand")
+
+
+@exercise("generate_cached", weight=2)
+def test_rope_and_alibi_go_on(learner, reference):
+    """With rope and alibi max_len is no limit, and nothing of the past is forgotten beyond it."""
+    n, seed = drawn()
+    found = []
+    for positions in INSIDE:
+        mine, model = pair(learner, reference, n, seed, positions)
+        ids, new = prompt(n, seed, rows=1), n.max_len + 3
+        found.append((positions, learner.generate_cached(mine, ids, new, **GREEDY), reference.generate(model, ids, new, **GREEDY)))
+    for positions, got, expected in found:
+        same(got, expected, f'the text of {expected.size(1)} tokens with positions="{positions}" and max_len={n.max_len}')
+
+
+@exercise("generate_cached", weight=2)
+def test_every_text_begins_anew(learner, reference):
+    """Nothing is left of one text in the next: other prompts, longer ones, more rows, and the model called without caches, give what they give on their own."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, either(seed))
+    asked = [prompt(n, seed), prompt(n, seed + 1), prompt(n, seed + 2, rows=5, length=n.T + 2), prompt(n, seed, rows=1, length=2), prompt(n, seed)]
+    texts = [learner.generate_cached(mine, ids, 5, **GREEDY) for ids in asked]
+    after = mine(asked[1])
+    for number, (got, ids) in enumerate(zip(texts, asked), 1):
+        same(got, reference.generate(model, ids, 5, **GREEDY), f"text number {number} written with one model")
+    close(after, model(asked[1]), "the logits without caches, asked for afterwards,")
+
+
+def modes(model):
+    """Freeze one part in eval mode, and give every part's mode."""
+    model.blocks[1].eval()
+    return [part.training for part in model.modules()]
+
+
+def modes_now(model):
+    return [part.training for part in model.modules()] + [torch.is_grad_enabled()]
+
+
+@exercise("generate_cached", weight=2)
+def test_writing_only_looks(learner, reference):
+    """The model writes in eval mode and keeps no gradients; afterwards every part of it is in its own mode again."""
+    n, seed = drawn()
+    mine, model = pair(learner, reference, n, seed, either(seed), dropout=0.5)
+    learner.bring(noting)(mine)
+    before, ids = learner.bring(modes)(mine), prompt(n, seed)
+    text = learner.generate_cached(mine, ids, n.new, **GREEDY)
+    after, notes = learner.bring(modes_now)(mine), mine.notes
+    same(text, reference.generate(model.eval(), ids, n.new, **GREEDY), "the text of a model that came in training mode, with dropout")
+    holds(all(quiet for _, quiet, _ in notes), "the model was called while a part of it was in training mode")
+    holds(not any(graph for *_, graph in notes), "the model's logits carry a graph for gradients, which nobody will ask for: it grows with every token")
+    holds(after == [*before, True], "afterwards the model's parts, or torch's grad mode, are not in the mode they were in before")
+
+
+# ---- kv_cache_bytes
+
+layers = distinct("layers", "heads", "rows", d_head=(5, 9), tokens=(10, 14))
+
+
+def weighs(got, expected, what):
+    """A whole number; 4.0 is one as well."""
+    holds(isinstance(got, numbers.Real) and not isinstance(got, bool), f"{what} should be a number; it is a {type(got).__name__}")
+    same(int(got) if got == int(got) else got, expected, what)
+
+
+@exercise("kv_cache_bytes", weight=2)
+@given(n=layers)
+def test_keys_and_values_of_every_token_in_every_layer(learner, n):
+    """Every token of every row leaves a key and a value, d_head numbers each, in each head of each layer; a number takes bytes_per_value bytes."""
+    by_place = learner.kv_cache_bytes(n.layers, n.heads, n.d_head, n.tokens, n.rows, 4)
+    by_name = learner.kv_cache_bytes(
+        bytes_per_value=1, batch=n.rows, seq_len=n.tokens, d_head=n.d_head, n_kv_heads=n.heads, n_layers=n.layers
+    )
+    numbers_kept = 2 * n.layers * n.heads * n.d_head * n.tokens * n.rows
+    weighs(by_place, 4 * numbers_kept, "the number of bytes with bytes_per_value=4")
+    weighs(by_name, numbers_kept, "the number of bytes with bytes_per_value=1")
+
+
+@exercise("kv_cache_bytes")
+@given(n=layers)
+def test_one_row_in_half_precision(learner, n):
+    """Left out, batch is 1 and bytes_per_value is 2."""
+    one_row, half = learner.kv_cache_bytes(n.layers, n.heads, n.d_head, n.tokens), learner.kv_cache_bytes(n.layers, n.heads, n.d_head, n.tokens, n.rows)
+    weighs(one_row, 4 * n.layers * n.heads * n.d_head * n.tokens, "the number of bytes with batch and bytes_per_value left out")
+    weighs(half, 4 * n.layers * n.heads * n.d_head * n.tokens * n.rows, "the number of bytes with bytes_per_value left out")
+
+
+@exercise("kv_cache_bytes", weight=2)
+@settings(max_examples=1)
+@given(n=layers)
+def test_a_model_of_seven_billion(learner, n):
+    """A 7B Llama (32 layers, 32 heads of 128) keeps just 1 GiB for 2,048 tokens in half precision, and a quarter of that with 8 key heads."""
+    found = [learner.kv_cache_bytes(32, heads, 128, tokens) for heads, tokens in ((32, 2048), (8, 2048), (32, 3000))]
+    for got, expected, what in zip(found, (2**30, 2**28, 3000 * 2**19), ("2,048 tokens", "2,048 tokens with 8 key heads", "3,000 tokens")):
+        weighs(got, expected, f"the number of bytes for {what}")
