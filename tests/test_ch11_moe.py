@@ -315,8 +315,8 @@ def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference, 
 experts_of = distinct("D", "F", N=(4, 6))
 
 
-def one_expert(D, F):
-    return D * F + F + F * D + D
+def one_expert(d_model, d_ff):
+    return 2 * d_model * d_ff + d_ff + d_model
 
 
 def all_of(model):
@@ -344,11 +344,11 @@ class Tower(nn.Module):
 @given(n=experts_of)
 def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner, n):
     """Of one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
-    made = {(F, k): learner.MoELayer(n.D, F, n.N, k) for F in (n.F, None) for k in (1, 2, n.N - 1)}
+    made = {(d_ff, k): learner.MoELayer(n.D, d_ff, n.N, k) for d_ff in (n.F, None) for k in (1, 2, n.N - 1)}
     got = {options: learner.active_parameters(layer) for options, layer in made.items()}
     whole = {options: learner.bring(all_of)(layer) for options, layer in made.items()}
-    for (F, k), count in got.items():
-        same(count, whole[F, k] - (n.N - k) * one_expert(n.D, F or 4 * n.D), f"the count of MoELayer({n.D}, {F}, {n.N}, {k})")
+    for (d_ff, k), count in got.items():
+        same(count, whole[d_ff, k] - (n.N - k) * one_expert(n.D, d_ff or 4 * n.D), f"the count of MoELayer({n.D}, {d_ff}, {n.N}, {k})")
 
 
 @exercise("active_parameters", weight=3)
@@ -359,7 +359,7 @@ def test_each_layer_leaves_out_its_own(learner, n):
     layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N - 1, 3)]
     model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *sizes) for sizes in layers])
     got, whole = learner.active_parameters(model), learner.bring(all_of)(model)
-    idle = sum((N - k) * one_expert(n.D, F or 4 * n.D) for F, N, k in layers)
+    idle = sum((n_experts - k) * one_expert(n.D, d_ff or 4 * n.D) for d_ff, n_experts, k in layers)
     same(got, whole - idle, "the count of a model with three MoELayers")
 
 
