@@ -1,4 +1,4 @@
-"""Chapter 9, first part: temperature, the two filters, and drawing one token. Writing texts is in test_ch09_sampling_texts.py.
+"""Chapter 9, first part: temperature, the two filters, and drawing one token. Whole texts follow in the two files beside it.
 
 Sampling is tested by frequencies. A token of probability q that is drawn a share f of n times has, by Chernoff's bound, a chance below
 2 exp(-n KL(f, q)) of straying as far as it did. All comparisons of a run are fewer than 100, and each allows n KL up to 20: a correct
