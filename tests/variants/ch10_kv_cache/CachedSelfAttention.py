@@ -70,7 +70,8 @@ class CachedSelfAttention(nn.Module):
 # variant: head by head, each projecting by itself; several new tokens one after the other
 class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x, cache=None):
-        cache = KVCache() if cache is None else cache
+        if cache is None:
+            return super().forward(x)
         return torch.cat([self.one(token, cache) for token in x.split(1, dim=1)], dim=1)
 
     def one(self, x, cache):
