@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=2)  # what is broken here is broken at every example
+few, one = settings(max_examples=2), settings(max_examples=1)  # what is broken here is broken at every example
 KINDS = ("none", "rope", "alibi")
 
 
@@ -54,6 +54,7 @@ def exactly(got, expected, what):
 
 
 @exercise("GroupedQueryAttention", weight=3)
+@few
 @given(n=any_size, seed=seeds)
 def test_groups_of_query_heads_share_keys_and_values(learner, reference, n, seed):
     """Query head h attends with key and value head h // (n_heads / n_kv_heads) to its own position and those before it; W_out mixes the heads."""
@@ -74,6 +75,7 @@ def test_neighbours_make_a_group(learner, reference, n, seed):
 
 
 @exercise("GroupedQueryAttention", weight=3)
+@few
 @given(n=any_size, seed=seeds)
 def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
     """With positions="rope" the queries of every head and the shared keys are turned by their positions, 0 to T - 1; values are not."""
@@ -82,6 +84,7 @@ def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
 
 
 @exercise("GroupedQueryAttention", weight=3)
+@few
 @given(n=any_size, seed=seeds)
 def test_with_alibi_every_query_head_has_its_own_slope(learner, reference, n, seed):
     """With positions="alibi" each of the n_heads query heads has its own slope, also those that share their keys."""
@@ -165,7 +168,7 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
 
 
 @exercise("GroupedQueryAttention", weight=2)
-@few
+@one
 @given(n=any_size, seed=seeds)
 def test_keys_and_values_are_narrower(learner, reference, n, seed):
     """Parameters and state dict hold W_q and W_out, D x D, and W_k and W_v, n_kv_heads * d_head x D, each with its bias, and nothing else."""
@@ -178,19 +181,19 @@ def test_keys_and_values_are_narrower(learner, reference, n, seed):
 
 
 @exercise("GroupedQueryAttention")
-@few
+@one
 @given(n=any_size, seed=seeds)
 def test_any_length_in_any_order(learner, reference, n, seed):
     """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
-    for kind in KINDS:
+    for kind in KINDS[1:]:
         mine, model, _ = pair(learner, reference, n, seed, kind)
-        for T in (n.T, 300 if n.B == 2 else 30, 3, 1):
+        for T in (n.T, 270, 3, 1):
             x = tensor(seed, 1, T, n.D)
             close(mine(x), model(x), f"the output for {T} positions with {kind}")
 
 
 @exercise("GroupedQueryAttention")
-@few
+@one
 @given(n=any_size, seed=seeds)
 def test_heads_that_cannot_be_cut_or_shared(learner, reference, n, seed):
     """When n_heads does not divide d_model, or n_kv_heads does not divide n_heads, a ValueError names both numbers."""
@@ -205,7 +208,7 @@ def test_heads_that_cannot_be_cut_or_shared(learner, reference, n, seed):
 
 
 @exercise("GroupedQueryAttention")
-@few
+@one
 @given(n=any_size, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
 def test_positions_that_are_none(learner, reference, n, word, seed):
     """With rope an odd d_head is a ValueError that names it, and so is any other word for `positions`; with none and alibi d_head may be odd."""
@@ -220,7 +223,7 @@ def test_positions_that_are_none(learner, reference, n, word, seed):
 
 
 @exercise("GroupedQueryAttention", weight=2)
-@few
+@one
 @given(n=any_size, seed=seeds)
 def test_everything_follows_dtype_and_device(learner, reference, n, seed):
     """In double precision the output is double, in bfloat16 it is bfloat16, and on another device no mask, bias or table stays behind."""
