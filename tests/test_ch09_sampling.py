@@ -387,7 +387,8 @@ def test_temperature_comes_before_k_and_k_before_p(learner):
     logits = logits_of(0.2, 0.4, 0.1, 0.3)
     cases = {
         "top_k = 2 and top_p = 0.5": (1.0, 2, 0.5, [1]),
-        "top_k = 2 and top_p = 0.6": (1.0, 2, 0.6, [1, 3]),
+        "top_k = 2 and top_p = 0.8": (1.0, 2, 0.8, [1, 3]),
+        "top_k = 3 and top_p = 0.42": (1.0, 3, 0.42, [1]),
         "temperature 0.25 and top_p = 0.6": (0.25, None, 0.6, [1]),
         "temperature 3 and top_p = 0.75": (3.0, None, 0.75, [0, 1, 3]),
         "temperature 3, top_k = 3 and top_p = 0.65": (3.0, 3, 0.65, [1, 3]),

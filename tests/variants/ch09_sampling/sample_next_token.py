@@ -64,10 +64,10 @@ def sample_next_token(logits, temperature=1.0, top_k=None, top_p=None, generator
         logits = top_p_filter(logits, top_p)
     seed = int(torch.randint(2**31, (1,), generator=generator))
     chance = np.random.default_rng(seed)
-    probs = torch.softmax(logits.double(), dim=-1)
+    probs = torch.softmax(logits.double(), dim=-1).cpu()
     rows = probs.reshape(-1, probs.size(-1)).numpy()
     ids = [int(chance.choice(len(row), p=row / row.sum())) for row in rows]
-    return torch.tensor(ids).reshape(logits.shape[:-1])
+    return torch.tensor(ids, device=logits.device).reshape(logits.shape[:-1])
 
 
 # variant: the log-probabilities, exponentiated, all rows under each other
