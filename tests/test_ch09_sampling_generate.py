@@ -8,8 +8,9 @@ from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, token_ids
 from torch import nn
+from torch.nn import functional as F
 
-few = settings(max_examples=3)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # what is broken here is broken at every example
 TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
 
 
@@ -89,11 +90,10 @@ def test_each_token_follows_from_all_before_it(learner, reference, n, seed):
 
 
 @exercise("generate", weight=3)
-@settings(max_examples=1)
-@given(seed=seeds)
-def test_a_gpt_writes(learner, reference, seed):
+def test_a_gpt_writes(learner, reference):
     """A GPT of chapter 7 writes on from its prompt, past max_len too, with each kind of positions."""
-    ids, found = token_ids(seed, 3, 4, vocab=13), []
+    seed, found = 5, []
+    ids = token_ids(seed, 3, 4, vocab=13)
     for positions in TABLES + NO_TABLES:
         mine, model = (who.GPT(who.GPTConfig(13, 7, 8, 2, 1, 5, positions, False)) for who in (learner, reference))
         load(mine, fluent(model, seed))
@@ -307,8 +307,8 @@ def chances(generate, rows, vocab):
         return generate(Even(), ids, 12, generator=torch.Generator().manual_seed(seed))[:, 1:]
 
     one, again, other = text(1), text(1), text(2)
-    steps = any(not torch.equal(one[:, 0], step) for step in one.unbind(1))
-    return torch.equal(one, again), not torch.equal(one, other), steps, any(not torch.equal(one[0], row) for row in one)
+    steps, rows = (len({tuple(part.tolist()) for part in one.unbind(axis)}) for axis in (1, 0))
+    return torch.equal(one, again), not torch.equal(one, other), steps > 2, rows > 2
 
 
 @exercise("generate", weight=2)

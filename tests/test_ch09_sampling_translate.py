@@ -6,10 +6,11 @@ from grader.comparing import close, holds, refuses, same
 from grader.door.near import load, randomise
 from grader.marks import exercise
 from hypothesis import given, settings
-from strategies import distinct, seeds, token_ids
+from strategies import seeds, token_ids
 from torch import nn
+from torch.nn import functional as F
 
-few = settings(max_examples=3)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
 def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13):
@@ -104,10 +105,9 @@ def pair(learner, reference, seed, **others):
 
 
 @exercise("translate", weight=3)
-@settings(max_examples=2)
-@given(seed=seeds)
-def test_a_seq2seq_translates_padded_sources(learner, reference, seed):
+def test_a_seq2seq_translates_padded_sources(learner, reference):
     """A Seq2Seq of chapter 7 translates a batch of padded sources, each as it would alone."""
+    seed = 3
     mine, model = pair(learner, reference, seed)
     src = sources(seed, (5, 7, 3, 4))
     got, expected = learner.translate(mine, src, 1, 16, 7), reference.translate(model, src, 1, 16, 7)
@@ -161,10 +161,9 @@ def reading(translate, model, src, new):
 
 
 @exercise("translate", weight=3)
-@settings(max_examples=2)
-@given(seed=seeds)
-def test_the_source_is_read_once(learner, reference, seed):
+def test_the_source_is_read_once(learner, reference):
     """Each position of the source passes each block of the encoder once, however long the translation."""
+    seed = 4
     mine, model = pair(learner, reference, seed)
     src = sources(seed, (5, 7, 3))
     text, times = learner.bring(reading)(learner.translate, mine, src, 6)
@@ -204,10 +203,9 @@ def test_translating_leaves_each_module_in_its_mode(learner, reference, seed):
 
 
 @exercise("translate", weight=2)
-@settings(max_examples=2)
-@given(seed=seeds)
-def test_a_target_that_outgrows_max_len_is_refused(learner, reference, seed):
+def test_a_target_that_outgrows_max_len_is_refused(learner, reference):
     """A translation that comes to no end within max_len tokens raises a ValueError that names max_len."""
+    seed = 6
     mine, model = pair(learner, reference, seed, max_len=7)
     src, never = sources(seed, (5, 7, 3)), 99
     got, expected = learner.translate(mine, src, 1, never, 4), reference.translate(model, src, 1, never, 4)
