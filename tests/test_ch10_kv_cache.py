@@ -1,9 +1,9 @@
 """Chapter 10: the cache of keys and values, and attention that goes on from it. A whole GPT with caches is in test_ch10_kv_cache_model.py."""
 
-import math
 from types import SimpleNamespace
 
 import torch
+from counting import times_the_work
 from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, same, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
@@ -265,44 +265,6 @@ def test_two_texts_by_turns(learner, reference):
     close(outputs[2][0], model(texts[2])[:, 4:], f"the output of a branch with {kind}", tol=2e-5)
 
 
-def multiplications(attend, make_cache, x, lengths):
-    """How many multiplications of matrices' entries it takes to read `x` in chunks of these lengths, in whatever style it is written."""
-    from torch.overrides import TorchFunctionMode
-
-    class Counting(TorchFunctionMode):
-        total = 0
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = getattr(func, "__name__", "").strip("_")
-            if name in ("linear", "matmul", "rmatmul", "mm", "bmm"):
-                self.total += out.numel() * args[0].size(-2 if name == "rmatmul" else -1)
-            elif name in ("addmm", "baddbmm"):
-                self.total += out.numel() * args[1].size(-1)
-            elif name == "einsum" and "->" in str(args[0]):
-                inside, outside = args[0].replace(" ", "").split("->")
-                operands = args[1] if isinstance(args[1], list | tuple) else args[1:]
-                letters = {}
-                for term, operand in zip(inside.split(","), operands):
-                    letters |= dict(zip(reversed(term.replace("...", "")), reversed(operand.shape)))
-                self.total += out.numel() * math.prod(size for letter, size in letters.items() if letter not in outside)
-            return out
-
-    cache = make_cache()
-    with torch.no_grad(), Counting() as counting:
-        for part in x.split(lengths, dim=1):
-            attend(part, cache)
-    return counting.total
-
-
-def times_the_work(learner, mine, make_cache, x):
-    """How many times the multiplications of one pass it takes to read `x` one position at a time, rounded."""
-    T = x.size(1)
-    count = learner.bring(multiplications)
-    at_once, one_by_one = count(mine, make_cache, x, [T]), count(mine, make_cache, x, T * [1])
-    return round(one_by_one / at_once) if at_once else 0
-
-
 @exercise("CachedSelfAttention", weight=3)
 def test_the_past_is_not_computed_again(learner, reference):
     """Each position goes through each projection once: to read a text position by position costs about what it costs at once, and kept keys and values stay."""
@@ -321,7 +283,7 @@ def test_the_past_is_not_computed_again(learner, reference):
     after = mine(x[:, 8:], cache)
     close(torch.cat(outputs, dim=1), torch.cat(before, dim=1), f"the output with {kind}", tol=2e-5)
     holds(work <= 1, f"to read 9 positions one at a time takes about {work} times the multiplications of one pass over them; each should be projected once")
-    close(after, kept(x[:, 8:], expected), "the output for position 8, for which the weights are others than those that the cached positions met,", tol=2e-5)
+    close(after, kept(x[:, 8:], expected), "the output for position 8, read with other weights than those before it,", tol=2e-5)
 
 
 @exercise("CachedSelfAttention")

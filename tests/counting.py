@@ -1,0 +1,45 @@
+"""How much work is it? Counted in multiplications, so that it does not depend on the machine, nor on how the code is written."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def times_the_work(learner, model, new_cache, x) -> int:
+    """How many times the multiplications of one pass over `x` it takes to read it one position at a time, rounded; 0 where none can be counted."""
+    T = x.size(1)
+    count = learner.bring(multiplications)
+    at_once, one_by_one = count(model, new_cache, x, [T]), count(model, new_cache, x, T * [1])
+    return round(one_by_one / at_once) if at_once else 0
+
+
+def multiplications(model, new_cache, x, lengths):
+    """How many products of matrix entries it takes to read `x` in chunks of these lengths."""
+    from torch.overrides import TorchFunctionMode
+
+    class Counting(TorchFunctionMode):
+        total = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            name = getattr(func, "__name__", "").strip("_")
+            if name in ("linear", "matmul", "rmatmul", "mm", "bmm"):
+                self.total += out.numel() * args[0].size(-2 if name == "rmatmul" else -1)
+            elif name in ("addmm", "baddbmm"):
+                self.total += out.numel() * args[1].size(-1)
+            elif name == "einsum" and "->" in str(args[0]):
+                inside, outside = args[0].replace(" ", "").split("->")
+                operands = args[1] if isinstance(args[1], list | tuple) else args[1:]
+                size = {}
+                for term, operand in zip(inside.split(","), operands):
+                    size |= dict(zip(reversed(term.replace("...", "")), reversed(operand.shape)))
+                self.total += out.numel() * math.prod(size[letter] for letter in size if letter not in outside)
+            return out
+
+    cache = new_cache()
+    with torch.no_grad(), Counting() as counting:
+        for part in x.split(lengths, dim=1):
+            model(part, cache)
+    return counting.total

@@ -1,0 +1,333 @@
+"""Chapter 10: a whole GPT that goes on from caches, one for each layer."""
+
+from types import SimpleNamespace
+
+import torch
+from counting import times_the_work
+from elsewhere import meta_is_ready, on_meta
+from grader.comparing import close, holds, refuses, same, sizes
+from grader.door.near import gradients, randomise
+from grader.marks import exercise
+from strategies import token_ids
+from torch import nn
+
+TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
+
+
+def drawn(**more):
+    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
+    B, L = (2, 3) if torch.rand(()) < 0.5 else (3, 2)
+    n = SimpleNamespace(B=B, L=L, H=4, max_len=12, V=14 + int(torch.randint(3, ())))
+    sizes(**vars(n), **more)
+    return n, int(torch.randint(10000, ()))
+
+
+def made(side, n, kind="CachedGPT", **options):
+    config = {"vocab_size": n.V, "max_len": n.max_len, "d_model": 6 * n.H, "n_heads": n.H, "n_layers": n.L} | options
+    return getattr(side, kind)(side.GPTConfig(**config))
+
+
+def fill(model, values):
+    """Copy values into the parameters of these names, one used in two places under either; what is left over gets the same numbers always."""
+    own = dict(model.named_parameters(remove_duplicate=False))
+    for name, value in values.items():
+        if name not in own:
+            return f"CachedGPT has no parameter called `{name}`; are all its parts modules of the model, under the names that GPT's have?"
+        if own[name].shape != value.shape:
+            return f"CachedGPT's parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}"
+    with torch.no_grad():
+        for name in sorted(own):
+            value = values.get(name)
+            own[name].copy_(torch.arange(own[name].numel()).cos().reshape(own[name].shape) if value is None else value)
+    return None
+
+
+def give(learner, mine, values):
+    problem = learner.bring(fill)(mine, values)
+    holds(problem is None, problem)
+
+
+def pair(learner, reference, n, seed, **options):
+    """The learner's model and the reference's GPT with the same random parameters, and those."""
+    model = made(reference, n, "GPT", **options)
+    values = randomise(model, seed, scale=1.5)
+    values.setdefault("lm_head.weight", values["token_emb.weight"])
+    mine = made(learner, n, **options)
+    give(learner, mine, values)
+    return mine, model, values
+
+
+def ids_of(n, seed, length):
+    ids = token_ids(seed, n.B, length, vocab=n.V)
+    ids[0, 1], ids[-1, 0] = 0, n.V - 1
+    return ids
+
+
+def read(model, caches, ids, lengths):
+    return [model(part, caches) for part in ids.split(lengths, dim=1)]
+
+
+def tensor_of(logits):
+    holds(isinstance(logits, torch.Tensor), f"a CachedGPT returns its logits and nothing else, a tensor; this one returned a {type(logits).__name__}")
+    return logits
+
+
+def agrees(outputs, expected, lengths, how):
+    """Chunk by chunk, so that the first wrong chunk is the one shown."""
+    done = 0
+    for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
+        where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"
+        close(tensor_of(got), should, f"the tensor of logits {how}, {where},", tol=5e-5)
+        done += T
+
+
+def agrees_with_one_pass(learner, reference, lengths, kinds=TABLES + INSIDE):
+    n, seed = drawn(chunks=lengths)
+    ids = ids_of(n, seed, sum(lengths))
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
+    results = [read(mine, mine.new_caches(), ids, lengths) for mine, _ in models]
+    for positions, outputs, (_, model) in zip(kinds, results, models):
+        agrees(outputs, model(ids)[0], lengths, f"with {positions} positions")
+
+
+@exercise("CachedGPT", weight=2)
+def test_without_caches_it_is_a_gpt(learner, reference):
+    """Without caches, or with new ones, the logits are those of GPT at every position: (B, T) becomes (B, T, V), a tensor."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 6)
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLES + INSIDE]
+    results = [(mine(ids), mine(ids, caches=mine.new_caches()), mine(ids, None)) for mine, _ in models]
+    for positions, (without, new, none), (_, model) in zip(TABLES + INSIDE, results, models):
+        expected = model(ids)[0]
+        close(tensor_of(without), expected, f"the tensor of logits with {positions} positions", tol=5e-5)
+        close(tensor_of(new), expected, f"the tensor of logits with {positions} positions and new caches", tol=5e-5)
+        close(tensor_of(none), expected, f"the tensor of logits with {positions} positions and caches=None, after a pass with caches,", tol=5e-5)
+
+
+@exercise("CachedGPT", weight=3)
+def test_a_prompt_then_one_token_at_a_time(learner, reference):
+    """A prompt read at once and then single tokens give the logits of one pass, whatever the positions are made of."""
+    agrees_with_one_pass(learner, reference, [3 + int(torch.randint(3, ())), 1, 1, 1])
+
+
+@exercise("CachedGPT", weight=2)
+def test_one_token_at_a_time_from_the_start(learner, reference):
+    """Token after token, the first one too, a text gives the logits of one pass."""
+    agrees_with_one_pass(learner, reference, 5 * [1], kinds=("learned", "rope"))
+
+
+@exercise("CachedGPT", weight=4)
+def test_chunks_of_any_length(learner, reference):
+    """Read in chunks of several lengths a text gives the logits of one pass, at every position, up to the last one that max_len allows."""
+    agrees_with_one_pass(learner, reference, [5, 4, 2, 1])
+
+
+@exercise("CachedGPT", weight=2)
+def test_every_layer_has_its_own_cache(learner, reference):
+    """new_caches() gives new, empty caches, one for each layer; after each pass every one of them holds all positions read so far."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 6)
+    mine, model, _ = pair(learner, reference, n, seed)
+    caches = mine.new_caches()
+    counted = [[cache.length for cache in caches]]
+    outputs = []
+    for part in ids.split([3, 1, 2], dim=1):
+        outputs.append(mine(part, caches))
+        counted.append([cache.length for cache in caches])
+    fresh = [cache.length for cache in mine.new_caches()]
+    same(counted, [n.L * [length] for length in (0, 3, 4, 6)], "the list of the caches' lengths at first, and after 3, 1 and 2 tokens,")
+    agrees(outputs, model(ids)[0], [3, 1, 2], "in chunks")
+    same(fresh, n.L * [0], "the lengths of other new caches, after the first ones were filled,")
+
+
+@exercise("CachedGPT", weight=2)
+def test_two_texts_by_turns(learner, reference):
+    """Two texts read by turns, each with its own caches, do not hear each other; nor does a branch that goes on from copies."""
+    n, seed = drawn()
+    positions, lengths = (TABLES + INSIDE)[seed % 4], [3, 1, 2]
+    texts = [ids_of(n, seed + i, 6) for i in range(3)]
+    texts[2][:, :4] = texts[0][:, :4]
+    mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+    caches = [mine.new_caches(), mine.new_caches()]
+    outputs = [[], [], []]
+    for start, end in ((0, 3), (3, 4), (4, 6)):
+        if start == 4:
+            caches.append([cache.copy() for cache in caches[0]])
+        for text, own, out in zip(texts, caches, outputs):
+            out.append(mine(text[:, start:end], own))
+    agrees(outputs[0], model(texts[0])[0], lengths, f"of the first text with {positions} positions")
+    agrees(outputs[1], model(texts[1])[0], lengths, f"of the second text with {positions} positions")
+    close(tensor_of(outputs[2][0]), model(texts[2])[0][:, 4:], f"the tensor of logits of a branch with {positions} positions", tol=5e-5)
+
+
+@exercise("CachedGPT", weight=2)
+def test_the_past_is_not_computed_again(learner, reference):
+    """Each token goes through each layer once: to read a text token by token costs about what it costs at once, and kept keys and values stay."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 9)
+    mine, model, values = pair(learner, reference, n, seed)
+    kept = made(reference, n)
+    give(reference, kept, values)
+    expected = model(ids)[0][:, :8]
+    caches, theirs = mine.new_caches(), kept.new_caches()
+    outputs = read(mine, caches, ids[:, :8], [5, 3])
+    read(kept, theirs, ids[:, :8], [5, 3])
+    work = times_the_work(learner, mine, mine.new_caches, ids)
+    values = randomise(model, seed + 1, scale=1.5)
+    values.setdefault("lm_head.weight", values["token_emb.weight"])
+    give(learner, mine, values)
+    give(reference, kept, values)
+    after = mine(ids[:, 8:], caches)
+    agrees(outputs, expected, [5, 3], "in chunks")
+    holds(work <= 1, f"to read 9 tokens one at a time takes about {work} times the multiplications of one pass; each should go through each layer once")
+    close(tensor_of(after), kept(ids[:, 8:], theirs), "the tensor of logits for token 8, read with other weights than those before it,", tol=5e-5)
+
+
+@exercise("CachedGPT", weight=2)
+def test_where_positions_are_a_table_it_can_run_out(learner, reference):
+    """With learned and sinusoidal positions past and new tokens together may be max_len; one more is a ValueError that names max_len, with caches or without."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, n.max_len + 1)
+    for positions in TABLES:
+        mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+        caches = mine.new_caches()
+        outputs = read(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
+        agrees(outputs, model(ids[:, :-1])[0], [n.max_len - 2, 2], f"with {positions} positions")
+        refuses(lambda mine=mine: mine(ids), naming=(n.max_len,), because="the table has no row for the last position")
+        refuses(
+            lambda mine=mine, caches=caches: mine(ids[:, -1:], caches), naming=(n.max_len,), because=f"{n.max_len} positions are in the caches, and the table ends there"
+        )
+
+
+@exercise("CachedGPT")
+def test_rope_and_alibi_go_on_past_max_len(learner, reference):
+    """RoPE and ALiBi have no table that could end: with caches too, a text may be longer than max_len."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, n.max_len + 3)
+    for positions in INSIDE:
+        mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+        agrees(read(mine, mine.new_caches(), ids, [n.max_len - 1, 3, 1]), model(ids)[0], [n.max_len - 1, 3, 1], f"with {positions} positions")
+
+
+def exchanged(cached, plain, ids):
+    """The state dicts' names, and the logits after each model has loaded the other's weights."""
+    names = [list(cached.state_dict()) == list(plain.state_dict()), sorted(cached.state_dict()) == sorted(plain.state_dict())]
+    cached.load_state_dict(plain.state_dict())
+    loaded = cached(ids)
+    with torch.no_grad():
+        for i, parameter in enumerate(cached.parameters()):
+            parameter.copy_((torch.arange(parameter.numel()) + i).cos().reshape(parameter.shape))
+    plain.load_state_dict(cached.state_dict())
+    return names[1], loaded, cached(ids), plain(ids)[0]
+
+
+@exercise("CachedGPT", weight=2)
+def test_weights_load_both_ways(learner, reference):
+    """The state dict has the names and sizes of GPT's, so that the weights of each load into the other, tied or not."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 6)
+    results = []
+    for options in ({}, {"positions": "sinusoidal", "tie_weights": False}, {"positions": "rope", "d_ff": 30, "activation": "relu"}):
+        model = made(reference, n, "GPT", **options)
+        values = randomise(model, seed, scale=1.5)
+        values.setdefault("lm_head.weight", values["token_emb.weight"])
+        theirs = made(learner, n, "GPT", **options)
+        give(learner, theirs, values)
+        results.append((options, model, learner.bring(exchanged)(made(learner, n, **options), theirs, ids)))
+    for options, model, (names, loaded, after, given_back) in results:
+        how = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        holds(names, f"the names in the state dict should be those of GPT's{', with ' + how if how else ''}")
+        close(tensor_of(loaded), model(ids)[0], f"the tensor of logits with the weights of a GPT {how}", tol=5e-5)
+        close(given_back, tensor_of(after), f"the tensor of logits of a GPT with the weights of the CachedGPT {how}", tol=5e-5)
+
+
+def first_values(model):
+    """Each parameter's spread, the head's and the embedding's being one tensor or not, and config."""
+    spread = {name: (float(p.mean()), float(p.std()), p.dim()) for name, p in model.named_parameters()}
+    return spread, model.lm_head.weight is model.token_emb.weight, vars(model.config)
+
+
+@exercise("CachedGPT")
+def test_it_starts_as_a_gpt_does(learner, reference):
+    """A new model's matrices are N(0, 0.02), its biases 0, its norms 1 and 0; embedding and head are one tensor where tied; `config` is kept."""
+    n, seed = drawn()
+    wide = dict(d_model=40, dropout=0.1)
+    mine, apart, model = made(learner, n, **wide), made(learner, n, tie_weights=False, **wide), made(reference, n, "GPT", **wide)
+    (found, tied, config), (_, both, _) = learner.bring(first_values)(mine), learner.bring(first_values)(apart)
+    logits = mine.eval()(ids_of(n, seed, 5))
+    expected, _, kept = reference.bring(first_values)(model)
+    same(sorted(found), sorted(expected), "the names of the parameters")
+    for name, (mean, spread, dim) in found.items():
+        if dim > 1:
+            holds(0.016 < spread < 0.024, f"{name} should start with a spread of 0.02; it is {spread:.3f}")
+        else:
+            holds(abs(mean - expected[name][0]) < 1e-6 and spread < 1e-6, f"{name} should be {round(expected[name][0])} throughout at first")
+    holds(tied and not both, "lm_head.weight and token_emb.weight should be one tensor where tie_weights says so, and only there")
+    same(config, kept, "what `config` holds")
+    holds(0.02 < float(tensor_of(logits).std()) < 0.5, "the logits of a new model should be small, and not all alike")
+
+
+@exercise("CachedGPT")
+def test_dropout_acts_inside_the_blocks_only(learner, reference):
+    """At dropout=1 in training the blocks add no more than a bias, with caches too; in eval mode nothing is dropped."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 6)
+    mine, model, _ = pair(learner, reference, n, seed, dropout=1.0)
+    dropped, expected = read(mine, mine.new_caches(), ids, [4, 2]), model(ids)[0]
+    quiet = read(mine.eval(), mine.new_caches(), ids, [4, 2])
+    agrees(dropped, expected, [4, 2], "in training at dropout=1")
+    agrees(quiet, model.eval()(ids)[0], [4, 2], "in eval mode")
+
+
+@exercise("CachedGPT")
+def test_without_caches_it_can_be_trained(learner, reference):
+    """Without caches every parameter gets the gradient that GPT's gets."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 5)
+    mine, model, _ = pair(learner, reference, n, seed, tie_weights=False)
+    cotangent = torch.linspace(-1, 1, n.B * 5 * n.V).cos().reshape(n.B, 5, n.V)
+    found, expected = gradients(mine, ids, cotangent=cotangent), gradients(reference.bring(LogitsOf)(model), ids, cotangent=cotangent)
+    close(tensor_of(found.output), expected.output, "the tensor of logits", tol=5e-5)
+    for name in ("token_emb.weight", "pos_emb.weight", "blocks.0.attn.W_v.weight", "blocks.1.ffn.up.weight", "ln_f.weight", "lm_head.weight"):
+        holds(found.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
+        close(found.parameters[name], expected.parameters["model." + name], f"the gradient of {name}", tol=1e-4)
+
+
+class LogitsOf(nn.Module):
+    """A GPT's logits without its loss, to ask for their gradients."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids):
+        return self.model(ids)[0]
+
+
+class Reading(nn.Module):
+    """A model that reads ids in two chunks, with new caches."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids):
+        caches = self.model.new_caches()
+        self.model(ids[:, :3], caches)
+        return self.model(ids[:, 3:], caches)
+
+
+@exercise("CachedGPT")
+def test_cached_passes_follow_dtype_and_device(learner, reference):
+    """In double precision the logits are double, in bfloat16 they are bfloat16, and with the model and the ids on another device nothing stays behind."""
+    n, seed = drawn()
+    ids = ids_of(n, seed, 5)
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in ("sinusoidal", "rope")]
+    reading = [learner.bring(Reading)(mine) for mine, _ in models]
+    for whole, (_, model) in zip(reading, models):
+        close(whole.double()(ids), model.double()(ids)[0][:, 3:], "the tensor of logits in float64", tol=5e-5)
+        close(whole.bfloat16()(ids), model.bfloat16()(ids)[0][:, 3:], "the tensor of logits in bfloat16", tol=0.15)
+    meta_is_ready()
+    for whole in reading:
+        there = learner.bring(on_meta)(whole, ids)
+        holds(there is None or there.device.type == "meta", "the logits should be on the device of the ids")
