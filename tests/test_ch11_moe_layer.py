@@ -298,7 +298,8 @@ def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed)
     got = [mine(x_of(n, seed)) for mine, _, _ in made]
     for result, (mine, model, values) in zip(got, made):
         same_pair(result, model(x_of(n, seed)))
-        same({name: list(value.shape) for name, value in sorted(parameters(mine).items())}, {name: list(value.shape) for name, value in sorted(values.items())}, "the shapes")
+        held, wanted = ({name: list(value.shape) for name, value in sorted(of.items())} for of in (parameters(mine), values))
+        same(held, wanted, "the shapes")
 
 
 @exercise("MoELayer")
