@@ -1,9 +1,11 @@
 """Chapter 11: choosing experts, the loss that keeps them all at work, and counting what one token uses. The layer and the block: test_ch11_moe_layer.py."""
 
+from types import SimpleNamespace
+
 import torch
 import torch.nn.functional as F
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, same, shaped
+from grader.comparing import close, holds, refuses, same, shaped, sizes
 from grader.door.near import gradients
 from grader.marks import exercise
 from hypothesis import given, settings
@@ -177,7 +179,7 @@ def choices(seed, k, *shape):
 
 
 @exercise("load_balancing_loss", weight=3)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(n=routers, seed=seeds)
 def test_the_loss_is_n_times_share_times_probability(learner, reference, n, seed):
     """The loss is N * sum of f_i * P_i: f_i is expert i's share of all choices, and P_i its mean probability over all tokens."""
@@ -189,12 +191,12 @@ def test_the_loss_is_n_times_share_times_probability(learner, reference, n, seed
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=3)
-@given(n=routers, rounds=distinct("rounds", most=3), seed=seeds)
-def test_perfect_balance_is_one(learner, n, rounds, seed):
+@settings(max_examples=2)
+@given(n=routers, seed=seeds)
+def test_perfect_balance_is_one(learner, n, seed):
     """Where all experts are chosen alike and have the same mean probability, the loss is 1, however many experts a token has."""
     one = probabilities(seed, n.N).sort(descending=True).values
-    probs = torch.stack([one.roll(i) for i in range(n.N * rounds.rounds)])  # each token prefers the next expert, round and round
+    probs = torch.stack([one.roll(i) for i in range(n.N * n.B)])  # each token prefers the next expert, round and round
     experts = (torch.arange(len(probs))[:, None] + torch.arange(3)) % n.N
     got = {k: learner.load_balancing_loss(probs, experts[:, :k].contiguous()) for k in (1, 2, 3)}
     flat = learner.load_balancing_loss(torch.full_like(probs, 1 / n.N), experts)
@@ -231,7 +233,7 @@ def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference, n, s
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(n=routers, seed=seeds)
 def test_only_counts_and_means_matter(learner, reference, n, seed):
     """The choices are counted over all slots and all tokens: in which slot, and at which token, changes nothing."""
@@ -244,7 +246,7 @@ def test_only_counts_and_means_matter(learner, reference, n, seed):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(n=routers, seed=seeds)
 def test_choices_are_taken_as_they_are_given(learner, reference, n, seed):
     """f comes from the choices and P from the probabilities, also where a token's choices are not its most probable experts."""
@@ -267,7 +269,7 @@ def test_all_tokens_count_alike(learner, reference, n, seed):
 
 
 @exercise("load_balancing_loss", weight=3)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(n=routers, seed=seeds)
 def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference, n, seed):
     """The gradient of each probability is N * f_i / tokens: the busier an expert, the harder it is pushed down."""
@@ -312,7 +314,12 @@ def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference, 
 
 # ---- active_parameters
 
-experts_of = distinct("D", "F", N=(4, 6))
+
+def drawn():
+    """Sizes, no two alike, the least number of experts being 4. One example a test: no law here holds by chance at some sizes."""
+    D, F, N = 2 + int(torch.randint(2, ())), 9 + int(torch.randint(3, ())), 4 + int(torch.randint(3, ()))
+    sizes(D=D, F=F, N=N)
+    return SimpleNamespace(D=D, F=F, N=N)
 
 
 def one_expert(d_model, d_ff):
@@ -340,10 +347,9 @@ class Tower(nn.Module):
 
 
 @exercise("active_parameters", weight=3)
-@settings(max_examples=2)
-@given(n=experts_of)
-def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner, n):
+def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner):
     """Of one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
+    n = drawn()
     made = {(d_ff, k): learner.MoELayer(n.D, d_ff, n.N, k) for d_ff in (n.F, None) for k in (1, 2, n.N - 1)}
     got = {options: learner.active_parameters(layer) for options, layer in made.items()}
     whole = {options: learner.bring(all_of)(layer) for options, layer in made.items()}
@@ -352,22 +358,20 @@ def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner, n):
 
 
 @exercise("active_parameters", weight=3)
-@settings(max_examples=2)
-@given(n=experts_of)
-def test_each_layer_leaves_out_its_own(learner, n):
+def test_each_layer_leaves_out_its_own(learner):
     """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own experts, and all else counts."""
-    layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N - 1, 3)]
-    model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *sizes) for sizes in layers])
+    n = drawn()
+    layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N, 3)]
+    model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *options) for options in layers])
     got, whole = learner.active_parameters(model), learner.bring(all_of)(model)
     idle = sum((n_experts - k) * one_expert(n.D, d_ff or 4 * n.D) for d_ff, n_experts, k in layers)
     same(got, whole - idle, "the count of a model with three MoELayers")
 
 
 @exercise("active_parameters", weight=2)
-@settings(max_examples=2)
-@given(n=experts_of)
-def test_inside_a_block(learner, n):
+def test_inside_a_block(learner):
     """In an MoEBlock, or a list of them, a token uses norms and attention as well."""
+    n = drawn()
     blocks = learner.bring(listed)([learner.MoEBlock(4 * n.D, 2, n.F, n.N, k) for k in (2, 1)])
     one, both = learner.active_parameters(blocks[0]), learner.active_parameters(blocks)
     whole_one, whole_both = learner.bring(all_of)(blocks[0]), learner.bring(all_of)(blocks)
@@ -381,10 +385,9 @@ def listed(blocks):
 
 
 @exercise("active_parameters", weight=2)
-@settings(max_examples=2)
-@given(n=experts_of)
-def test_what_stands_in_two_places_counts_once(learner, n):
+def test_what_stands_in_two_places_counts_once(learner):
     """A matrix that is embedding and head at once is one set of numbers, and a table that learns nothing is none."""
+    n = drawn()
     tower = learner.bring(Tower)
     one, two = (tower(n.D, 11, [learner.MoELayer(n.D, n.F, n.N, 2)], tied=tied, table=True) for tied in (True, False))
     tied, untied, whole = learner.active_parameters(one), learner.active_parameters(two), learner.bring(all_of)(two)
@@ -394,11 +397,10 @@ def test_what_stands_in_two_places_counts_once(learner, n):
 
 
 @exercise("active_parameters")
-@settings(max_examples=2)
-@given(n=experts_of)
-def test_where_nothing_is_left_out_everything_counts(learner, n):
+def test_where_nothing_is_left_out_everything_counts(learner):
     """With top_k = N, with a single expert, or in a model without experts, a token uses all there is."""
-    few, full, single = (learner.MoELayer(n.D, n.F, *sizes) for sizes in ((n.N, 2), (n.N, n.N), (1, 1)))
+    n = drawn()
+    few, full, single = (learner.MoELayer(n.D, n.F, *options) for options in ((n.N, 2), (n.N, n.N), (1, 1)))
     dense = learner.bring(Tower)(n.D, 7, [])
     asked = {f"an MoELayer with top_k = {n.N} of {n.N}": full, "an MoELayer with one expert": single, "a model without experts": dense}
     some, got = learner.active_parameters(few), {what: learner.active_parameters(model) for what, model in asked.items()}
