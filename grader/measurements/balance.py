@@ -9,6 +9,7 @@ and the same first weights, and trains all parameters with Adam on the error plu
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -43,7 +44,7 @@ class Seen:
     @property
     def as_even_as(self) -> float:
         """The number of equally used experts that would have the same entropy."""
-        return float(torch.tensor(self.shares).double().mul(-1).mul(torch.tensor(self.shares).double().clamp(min=1e-12).log()).sum().exp())
+        return math.exp(-sum(share * math.log(share) for share in self.shares if share > 0))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,102 @@
+"""The measurement of chapter 11's lesson, in a size of seconds: do collapsed experts spread out?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from grader.graft import Graft
+from grader.measurements import balance
+from grader.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
+from grader.syllabus import EXERCISES, load_syllabus
+from grader.target import graft_for, resolve
+
+LESSON = EXERCISES / "ch11_moe.md"
+
+
+@pytest.fixture(scope="module")
+def chapter():
+    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch11"), whole=True), "held")
+    yield graft.module("ch11_moe")
+    graft.close()
+
+
+@pytest.fixture(scope="module")
+def runs(chapter):
+    return {(run.top_k, run.factor): run.seen for run in measure(chapter, steps=200, factors=(0.0, 0.1))}
+
+
+def test_all_begin_collapsed_and_alike(runs):
+    for top_k in TOP_KS:
+        without, with_loss = runs[top_k, 0.0][0], runs[top_k, 0.1][0]
+        assert without == with_loss
+        assert without.shares == pytest.approx([1 / top_k] * top_k + [0.0] * (EXPERTS - top_k))
+        assert without.loss > 0.9 * EXPERTS / top_k and without.as_even_as == pytest.approx(top_k)
+
+
+@pytest.mark.parametrize("top_k", TOP_KS)
+def test_with_the_balance_loss_they_spread_out_and_without_it_they_do_not(runs, top_k):
+    before, without, with_loss = runs[top_k, 0.0][0], runs[top_k, 0.0][200], runs[top_k, 0.1][200]
+    assert without.shares == pytest.approx(before.shares, abs=0.02) and without.loss > 0.9 * before.loss
+    assert min(with_loss.shares) > 0.08 and with_loss.as_even_as > 3.5 and with_loss.loss < 1.25
+    assert max(with_loss.error, without.error) < 0.5 * before.error
+
+
+def test_with_one_expert_a_token_nothing_but_the_loss_moves_the_router(chapter):
+    """Exactly: the weight is the constant 1, whatever the score."""
+    layer = collapsed(chapter, 1, seed=3)
+    x = torch.randn(5, 6, balance.D_MODEL)
+    x[..., 0] = 1.0
+    found, aux_loss = layer(x)
+    by_task, by_loss = (torch.autograd.grad(part, layer.router.weight, retain_graph=True, allow_unused=True)[0] for part in (found.square().sum(), aux_loss))
+    assert by_task is None or float(by_task.abs().max()) < 1e-5
+    assert float(by_loss[0].abs().max()) > 0.01
+
+
+def test_with_two_the_task_moves_only_the_chosen_ones_scores(chapter):
+    layer = collapsed(chapter, 2, seed=3)
+    x = torch.randn(5, 6, balance.D_MODEL)
+    x[..., 0] = 1.0
+    found, aux_loss = layer(x)
+    by_task, by_loss = (torch.autograd.grad(part, layer.router.weight, retain_graph=True)[0] for part in (found.square().sum(), aux_loss))
+    assert by_task[:2].abs().max() > 0.01 and by_task[2:].abs().max() < 1e-5
+    assert all(by_loss.abs().amax(1) > 1e-4)
+
+
+def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapter):
+    before = torch.get_rng_state()
+    once, again, other = (measure(chapter, seed, steps=10, top_ks=(2,), factors=(0.1,)) for seed in (3, 3, 4))
+    assert once == again != other
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    threads = torch.get_num_threads()
+    try:
+        assert balance.main(["--steps", "10"]) == 0
+    finally:
+        torch.set_num_threads(threads)
+    printed = [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in capsys.readouterr().out.splitlines() if line[:1] in {"┃", "│"}]
+    runs = [[str(k), f"{factor:g}"] for k in TOP_KS for factor in FACTORS]
+    assert [line[:2] for line in printed] == [["top_k", "factor"], *runs]
+    section = LESSON.read_text(encoding="utf-8").split("### Measured")[1].split("\n#")[0]
+    written = [[cell.strip(" `*") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
+    assert [line[:2] for line in written if not line[0].startswith("-")] == [["top_k", "factor"], *runs]
+    assert [re.sub(r"step \d+", "step", word) for word in written[0]] == [re.sub(r"step \d+", "step", word) for word in printed[0]]
+    for line in written[2:]:
+        for shares in line[2:-3]:
+            assert sum(map(int, shares.split())) == pytest.approx(100, abs=2) and len(shares.split()) == EXPERTS
+
+
+def test_rows_are_shares_in_percent_and_how_it_ends():
+    seen = {0: balance.Seen([1.0, 0.0, 0.0, 0.0], 3.9, 1.1), 10: balance.Seen([0.25] * 4, 1.0, 0.2)}
+    assert rows([balance.Run(1, 0.01, seen)]) == [["1", "0.01", "100 0 0 0", "25 25 25 25", "4.0", "1.00", "0.20"]]
+
+
+def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
+    for words, said in ((["--target", str(tmp_path / "nowhere")], "there is no folder"), (["--target", "exercises"], "not written yet"), (["--steps", "3"], "at least 10")):
+        with pytest.raises(SystemExit) as ended:
+            balance.main(words)
+        assert ended.value.code == 2 and said in capsys.readouterr().err
