@@ -64,14 +64,16 @@ def watched(look, model, *arguments):
     found = {
         "seen": seen,
         "hooks": hooks() == before[0],
-        "modes": modes() == before[1],
+        "modes": [modes() == before[1]],
         "graph": any(part.requires_grad for part in (seen if isinstance(seen, (list, tuple)) else [seen]) if isinstance(part, torch.Tensor)),
         "grad mode": torch.is_grad_enabled(),
         "trainable": all(p.requires_grad and p.grad is None for p in model.parameters()),
         "weights": all(torch.equal(value, weights[name]) for name, value in model.state_dict().items()),
     }
+    model.train()
     with torch.enable_grad():
         found["again"] = look(model, *arguments)
+    found["modes"].append(all(modes()))
     return found
 
 
@@ -90,7 +92,9 @@ def after_failure(look, model, *arguments):
 
 def judge_hooks_and_modes(found):
     holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and whoever else's still be there")
-    holds(found["modes"], "a module of the model is not in the mode it was in before: train, or eval on purpose in a model that trains")
+    parts, whole = found["modes"]
+    holds(whole, "the model was in train mode, and is not any more")
+    holds(parts, "some parts of the model were in eval mode on purpose, others in train mode; now a part is in another mode than before")
 
 
 def judge_learning(found):

@@ -8,20 +8,24 @@ from looking import INSIDE, TABLES, after_failure, drawn, ids_of, judge_again, j
 
 
 def has_a_place_of_its_own(look, model, ids):
-    """Does looking put a tensor where the model is not? Attention, which moves a mask to where it is needed, is taken out of the blocks."""
-    moved, cpu = [], torch.Tensor.cpu
-    for block in model.blocks:
-        block.forward = lambda x: x + 1
-        block.attn.forward = lambda x, return_weights=False: (x, x[:, None] @ x[:, None].transpose(-1, -2))
-    try:
-        torch.Tensor.cpu = lambda tensor: moved.append(tensor) or tensor
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            seen = look(model, ids)
-        return bool(moved) or any(part.device.type != "cpu" for part in seen)
-    except (RuntimeError, NotImplementedError, IndexError):
-        return True
-    finally:
-        torch.Tensor.cpu = cpu
+    """Does this chapter's code make a tensor without a word about its device, or move one to the CPU?"""
+    import sys
+
+    from torch.overrides import TorchFunctionMode
+
+    makers = (torch.zeros, torch.ones, torch.empty, torch.full, torch.arange, torch.tensor, torch.eye, torch.Tensor.cpu)
+
+    class Watch(TorchFunctionMode):
+        found = False
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            own = "ch12_interpretability" in sys._getframe(1).f_code.co_filename
+            self.found = self.found or (own and func in makers and "device" not in (kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with Watch() as watch:
+        look(model, ids)
+    return watch.found
 
 
 def where_it_is_seen(look, model, ids):
@@ -29,7 +33,7 @@ def where_it_is_seen(look, model, ids):
     try:
         return [part.device.type for part in look(model.to("meta"), ids.to("meta"))]
     except (RuntimeError, NotImplementedError) as problem:
-        return [f"no device, for it ended in {type(problem).__name__}: {problem}"]
+        return [f"nowhere, for it ended in {type(problem).__name__} ({problem})"]
 
 
 def follows_its_model(learner, what, look, model, ids):
@@ -37,19 +41,28 @@ def follows_its_model(learner, what, look, model, ids):
     if learner.bring(has_a_place_of_its_own)(look, model, ids):
         meta_is_ready()
         other = [device for device in learner.bring(where_it_is_seen)(look, model, ids) if device != "meta"]
-        holds(not other, f"with the model on the device `meta`, {what} should be there too; it is on {other[:1]}")
+        holds(not other, f"with the model on another device than the CPU, `meta`, {what} should be there too, and is: {''.join(other[:1])}")
 
 
-def in_other_dtypes(learner, reference, what, look, look_here):
+def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
     n, seed = drawn()
     ids = ids_of(n, seed)
     for positions, dtype, tol in (("learned", torch.float64, 1e-9), ("alibi", torch.float64, 1e-6), ("learned", torch.bfloat16, 0.15)):
         mine, model = pair(learner, reference, n, seed, positions=positions)
-        close(look(mine.to(dtype), ids), look_here(model.to(dtype), ids), f"{what} of a model in {str(dtype).removeprefix('torch.')}", tol)
+        got, expected = look(mine.to(dtype), ids), look_here(model.to(dtype), ids)
+        judge(got, expected, f"{what} of a model in {str(dtype).removeprefix('torch.')}", tol)
     follows_its_model(learner, what, look, pair(learner, reference, n, seed)[0], ids)
 
 
 # ---- residual_stream
+
+
+def judge_stream(got, expected, what="the stream", tol=None):
+    kind = {type(None): "None", torch.Tensor: "one tensor"}.get(type(got), "something else")
+    holds(isinstance(got, list | tuple), f"{what} should be a list of tensors; what came back is {kind}")
+    holds(len(got) == len(expected), f"{what} should have {len(expected)} entries, the embeddings' and one for each of {len(expected) - 1} blocks; it has {len(got)}")
+    for i, state in enumerate(expected):
+        close(got[i], state, f"entry {i} of {what}", tol)
 
 
 @exercise("residual_stream", weight=3)
@@ -58,7 +71,7 @@ def test_the_stream_is_noted_between_all_parts(learner, reference):
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     ids = ids_of(n, seed)
-    close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream")
+    judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream")
 
 
 @exercise("residual_stream", weight=2)
@@ -69,7 +82,7 @@ def test_the_stream_of_every_kind_of_gpt(learner, reference):
     models = {positions: pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *INSIDE)}
     got = {positions: learner.residual_stream(mine, ids) for positions, (mine, _) in models.items()}
     for positions, (_, model) in models.items():
-        close(got[positions], reference.residual_stream(model, ids), f"the stream with positions={positions!r}")
+        judge_stream(got[positions], reference.residual_stream(model, ids), f"the stream with positions={positions!r}")
 
 
 @exercise("residual_stream")
@@ -78,7 +91,7 @@ def test_one_block_and_one_position(learner, reference):
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, n_layers=1)
     for ids in (ids_of(n, seed), ids_of(n, seed)[:1, :1].clone()):
-        close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with one block")
+        judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with one block")
 
 
 @exercise("residual_stream", weight=2)
@@ -87,7 +100,7 @@ def test_the_stream_is_read_in_eval_mode(learner, reference):
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, dropout=0.5)
     ids = ids_of(n, seed)
-    close(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with dropout, in train mode")
+    judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with dropout, in train mode")
 
 
 @exercise("residual_stream", weight=2)
@@ -98,7 +111,7 @@ def test_after_the_stream_was_read_no_hook_is_left(learner, reference):
     ids, expected = ids_of(n, seed), reference.residual_stream(model, ids_of(n, seed))
     found = learner.bring(watched)(learner.residual_stream, mine, ids)
     hooks, modes = learner.bring(after_failure)(learner.residual_stream, pair(learner, reference, n, seed)[0], ids_of(n, seed, n.max_len + 1))
-    close(found["seen"], expected, "the stream")
+    judge_stream(found["seen"], expected, "the stream")
     judge_hooks_and_modes(found)
     holds(hooks, "after a run that failed (a text longer than max_len) your hooks are still on the model")
     holds(modes, "after a run that failed (a text longer than max_len) a module is not in the mode it was in before")
@@ -111,13 +124,15 @@ def test_reading_the_stream_teaches_nothing(learner, reference):
     mine, model = pair(learner, reference, n, seed)
     expected = reference.residual_stream(model, ids_of(n, seed))
     found = learner.bring(watched)(learner.residual_stream, mine, ids_of(n, seed))
-    close(found["seen"], expected, "the stream")
+    judge_stream(found["seen"], expected, "the stream")
     judge_learning(found)
 
 
 def kept_and_read_anew(look, model, ids, others):
     """A stream, and the same list after the model has read something else."""
     first = look(model, ids)
+    if not isinstance(first, (list, tuple)):
+        return {"first": first, "second": None, "untouched": False}
     copies = [state.clone() for state in first]
     second = look(model, others)
     model(ids)
@@ -131,15 +146,15 @@ def test_each_run_has_a_stream_of_its_own(learner, reference):
     mine, model = pair(learner, reference, n, seed)
     ids, others = ids_of(n, seed), ids_of(n, seed + 1, n.T + 1)
     found = learner.bring(kept_and_read_anew)(learner.residual_stream, mine, ids, others)
-    close(found["first"], reference.residual_stream(model, ids), "the stream of the first text")
-    close(found["second"], reference.residual_stream(model, others), "the stream of the second text")
+    judge_stream(found["first"], reference.residual_stream(model, ids), "the stream of the first text")
+    judge_stream(found["second"], reference.residual_stream(model, others), "the stream of the second text")
     holds(found["untouched"], "the list of the first text changed when the model read another one")
 
 
 @exercise("residual_stream")
 def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
     """The stream has the model's dtype, and is where the model is."""
-    in_other_dtypes(learner, reference, "the stream", learner.residual_stream, reference.residual_stream)
+    in_other_dtypes(learner, reference, "the stream", learner.residual_stream, reference.residual_stream, judge_stream)
 
 
 # ---- logit_lens
