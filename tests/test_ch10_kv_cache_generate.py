@@ -172,7 +172,7 @@ def test_eos_in_the_prompt_finishes_nothing(learner, reference):
 
 @exercise("generate_cached", weight=3)
 def test_each_position_goes_through_the_model_once(learner, reference):
-    """The model is given the prompt and then only what is new: never more than prompt plus new tokens positions in all calls together, and the last need not go through."""
+    """The model is given the prompt, and then only what is new: in all calls together no more positions than the text has (and its last token need not go through)."""
     n, seed = drawn()
     asked = [(either(seed), n.T), (either(seed + 1), 1)]
     found = []
@@ -181,11 +181,11 @@ def test_each_position_goes_through_the_model_once(learner, reference):
         learner.bring(noting)(mine)
         ids = prompt(n, seed, length=length)
         text = learner.generate_cached(mine, ids, n.new, **GREEDY)
-        found.append((text, reference.generate(model, ids, n.new, **GREEDY), [given for given, *_ in mine.notes]))
-    for (positions, length), (got, expected, given) in zip(asked, found):
+        found.append((text, reference.generate(model, ids, n.new, **GREEDY), [positions for positions, *_ in mine.notes]))
+    for (positions, length), (got, expected, passes) in zip(asked, found):
         same(got, expected, f'the text with positions="{positions}"')
-        seen = f"for a prompt of {length} and {n.new} new tokens the model was given {sum(given)} positions ({' + '.join(map(str, given))})"
-        holds(sum(given) <= length + n.new, f"{seen}; each need go through it only once")
+        seen = f"for a prompt of {length} and {n.new} new tokens the model was given {sum(passes)} positions ({' + '.join(map(str, passes))})"
+        holds(sum(passes) <= length + n.new, f"{seen}; each need go through it only once")
 
 
 @exercise("generate_cached", weight=2)
