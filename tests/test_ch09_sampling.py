@@ -122,9 +122,9 @@ def test_each_row_has_its_own_threshold(learner, reference, V, k, seed):
 def test_all_that_tie_with_the_kth_stay(learner):
     """Logits equal to the k-th greatest all stay, so that more than k may; those above count one each, also where they tie."""
     logits = torch.tensor([[1.0, 3.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 4.0, 4.0, 1.0, 4.0], [7.0, 7.0, 7.0, 7.0, 7.0, 7.0]])
-    at_least = {1: (3, 5, 7), 2: (2, 5, 7), 3: (2, 4, 7), 5: (1, 4, 7)}
+    at_least = {5: (1, 4, 7), 1: (3, 5, 7), 3: (2, 4, 7), 2: (2, 5, 7)}
     found = {k: learner.top_k_filter(logits, k) for k in at_least}
-    for k, thresholds in at_least.items():
+    for k, thresholds in reversed(at_least.items()):  # the last call is the one that is shown
         expected = logits.masked_fill(logits < torch.tensor(thresholds)[:, None], -INF)
         close(found[k], expected, f"the logits with ties, filtered with k = {k}")
 
@@ -135,8 +135,8 @@ def test_all_that_tie_with_the_kth_stay(learner):
 def test_k_may_be_as_large_as_you_like(learner, n, seed):
     """With k = V or above it everything stays as it is; of one single token, too."""
     logits, one = tensor(seed, n.B, n.V, scale=2.0), tensor(seed, n.B, 1)
-    less = learner.top_k_filter(logits, n.V - 1)
-    same_k, more, alone = learner.top_k_filter(logits, n.V), learner.top_k_filter(logits, 10 * n.V), learner.top_k_filter(one, 3)
+    less, alone = learner.top_k_filter(logits, n.V - 1), learner.top_k_filter(one, 3)
+    same_k, more = learner.top_k_filter(logits, n.V), learner.top_k_filter(logits, 10 * n.V)
     close(less, logits.masked_fill(logits == logits.amin(-1, keepdim=True), -INF), "the logits with k = V - 1")
     close(same_k, logits, "the logits with k = V")
     close(more, logits, "the logits with k above V")
@@ -185,7 +185,7 @@ def test_filtered_by_k_in_the_same_dtype_and_place(learner, reference, n, seed):
 @exercise("top_p_filter", weight=4)
 @given(n=cubes, p=st.sampled_from([0.1, 0.35, 0.6, 0.85, 0.95]), seed=seeds)
 def test_the_nucleus_stays_as_it_is(learner, reference, n, p, seed):
-    """In each distribution the fewest likeliest tokens that reach p keep their places and logits, all others become -inf: (..., V) -> (..., V)."""
+    """In each distribution the likeliest tokens stay as they are, as few as reach p together; all others become -inf: (..., V) -> (..., V)."""
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         q = clear_of_sums(logits, p)
@@ -196,9 +196,9 @@ def test_the_nucleus_stays_as_it_is(learner, reference, n, p, seed):
 def test_the_token_that_crosses_p_stays(learner):
     """Of 0.5, 0.3 and 0.2, p = 0.7 keeps two: the second is needed to reach it. Never less than one stays, however small p is."""
     logits, sure = logits_of(0.3, 0.5, 0.2), logits_of(0.02, 0.01, 0.97)
-    found = {p: learner.top_p_filter(logits, p) for p in (1e-6, 0.4, 0.6, 0.7, 0.9)}
     certain = {p: learner.top_p_filter(sure, p) for p in (1e-6, 0.5, 0.98)}
-    for p, got in found.items():
+    found = {p: learner.top_p_filter(logits, p) for p in (1e-6, 0.4, 0.6, 0.9, 0.7)}
+    for p, got in reversed(found.items()):  # the last call is the one that is shown
         gone = [p < 0.5, False, p < 0.8]
         close(got, logits.masked_fill(torch.tensor(gone), -INF), f"the logits of 0.3, 0.5 and 0.2, filtered with p = {p}")
     for p, got in certain.items():
@@ -223,8 +223,8 @@ def test_with_p_one_everything_stays(learner, n, seed):
     """With p = 1 nothing goes, not even tokens so unlikely that the sum is 1 without them; and of one single token nothing goes at any p."""
     logits, one = tensor(seed, n.B, n.V, scale=3.0), tensor(seed, n.B, 1)
     logits[:, 0], logits[:, 2], logits[0, 3] = 30.0, -12.0, -200.0
-    most = learner.top_p_filter(logits, 0.5)
-    whole, whole_too, alone = learner.top_p_filter(logits, 1.0), learner.top_p_filter(logits, 1), learner.top_p_filter(one, 0.3)
+    most, alone = learner.top_p_filter(logits, 0.5), learner.top_p_filter(one, 0.3)
+    whole_too, whole = learner.top_p_filter(logits, 1), learner.top_p_filter(logits, 1.0)
     close(most, logits.masked_fill(torch.arange(n.V) > 0, -INF), "the logits of a token that is nearly sure, filtered with p = 0.5")
     close(whole, logits, "the logits filtered with p = 1.0")
     close(whole_too, logits, "the logits filtered with p = 1")
@@ -386,15 +386,15 @@ def test_temperature_comes_before_k_and_k_before_p(learner):
     """The nucleus is taken of the probabilities that the temperature gave, and of what top_k has left."""
     logits = logits_of(0.2, 0.4, 0.1, 0.3)
     cases = {
-        "top_k = 2 and top_p = 0.5": (1.0, 2, 0.5, [1]),
         "top_k = 2 and top_p = 0.8": (1.0, 2, 0.8, [1, 3]),
         "top_k = 3 and top_p = 0.42": (1.0, 3, 0.42, [1]),
         "temperature 0.25 and top_p = 0.6": (0.25, None, 0.6, [1]),
         "temperature 3 and top_p = 0.75": (3.0, None, 0.75, [0, 1, 3]),
         "temperature 3, top_k = 3 and top_p = 0.65": (3.0, 3, 0.65, [1, 3]),
+        "top_k = 2 and top_p = 0.5": (1.0, 2, 0.5, [1]),
     }
     found = {name: learner.bring(draws)(learner.sample_next_token, logits, 2000, 7, t, k, p) for name, (t, k, p, _) in cases.items()}
-    for name, (temperature, _, _, stays) in cases.items():
+    for name, (temperature, _, _, stays) in reversed(cases.items()):
         left = torch.zeros(4).index_fill(0, torch.tensor(stays), 1.0) * (logits / temperature).exp()
         as_often(drawn(found[name], (2000,), 4), left / left.sum(), f"with {name}")
 
