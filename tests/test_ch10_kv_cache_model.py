@@ -16,8 +16,7 @@ TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 
 def drawn(**more):
     """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
-    B, L = (2, 3) if torch.rand(()) < 0.5 else (3, 2)
-    n = SimpleNamespace(B=B, L=L, H=4, max_len=12, V=14 + int(torch.randint(3, ())))
+    n = SimpleNamespace(B=3, L=2, H=4, max_len=9, V=13 + int(torch.randint(3, ())))
     sizes(**vars(n), **more)
     return n, int(torch.randint(10000, ()))
 
@@ -94,32 +93,33 @@ def agrees_with_one_pass(learner, reference, lengths, kinds=TABLES + INSIDE):
 def test_without_caches_it_is_a_gpt(learner, reference):
     """Without caches, or with new ones, the logits are those of GPT at every position: (B, T) becomes (B, T, V), a tensor."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 6)
+    ids = ids_of(n, seed, 5)
     models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLES + INSIDE]
-    results = [(mine(ids), mine(ids, caches=mine.new_caches()), mine(ids, None)) for mine, _ in models]
-    for positions, (without, new, none), (_, model) in zip(TABLES + INSIDE, results, models):
+    results = [(mine(ids), mine(ids, caches=mine.new_caches())) for mine, _ in models]
+    again = models[0][0](ids, None)
+    for positions, (without, new), (_, model) in zip(TABLES + INSIDE, results, models):
         expected = model(ids)[0]
         close(tensor_of(without), expected, f"the tensor of logits with {positions} positions", tol=5e-5)
         close(tensor_of(new), expected, f"the tensor of logits with {positions} positions and new caches", tol=5e-5)
-        close(tensor_of(none), expected, f"the tensor of logits with {positions} positions and caches=None, after a pass with caches,", tol=5e-5)
+    close(tensor_of(again), tensor_of(results[0][0]), "the tensor of logits with caches=None, after a pass with caches,", tol=5e-5)
 
 
 @exercise("CachedGPT", weight=3)
 def test_a_prompt_then_one_token_at_a_time(learner, reference):
     """A prompt read at once and then single tokens give the logits of one pass, whatever the positions are made of."""
-    agrees_with_one_pass(learner, reference, [3 + int(torch.randint(3, ())), 1, 1, 1])
+    agrees_with_one_pass(learner, reference, [4 + int(torch.randint(2, ())), 1, 1])
 
 
 @exercise("CachedGPT", weight=2)
 def test_one_token_at_a_time_from_the_start(learner, reference):
     """Token after token, the first one too, a text gives the logits of one pass."""
-    agrees_with_one_pass(learner, reference, 5 * [1], kinds=("learned", "rope"))
+    agrees_with_one_pass(learner, reference, 4 * [1], kinds=("learned", "rope"))
 
 
 @exercise("CachedGPT", weight=4)
 def test_chunks_of_any_length(learner, reference):
     """Read in chunks of several lengths a text gives the logits of one pass, at every position, up to the last one that max_len allows."""
-    agrees_with_one_pass(learner, reference, [5, 4, 2, 1])
+    agrees_with_one_pass(learner, reference, [4, 2, 1, 2])
 
 
 @exercise("CachedGPT", weight=2)
