@@ -296,31 +296,32 @@ def test_it_draws_as_asked(learner, seed):
 
 
 def chances(generate, rows, vocab):
-    """Is the text the same with the same seed, another one with another seed, and drawn anew at each step and in each row?"""
+    """Is the text the same with the same seed, another one with another seed or with none, and drawn anew at each step and in each row?"""
 
     class Even(nn.Module):
         def forward(self, ids):
             return torch.zeros(*ids.shape, vocab)
 
-    def text(seed):
-        ids = torch.zeros(rows, 1, dtype=torch.long)
-        return generate(Even(), ids, 12, generator=torch.Generator().manual_seed(seed))[:, 1:]
+    def text(seed=None):
+        ids, options = torch.zeros(rows, 1, dtype=torch.long), {} if seed is None else {"generator": torch.Generator().manual_seed(seed)}
+        return generate(Even(), ids, 12, **options)[:, 1:]
 
-    one, again, other = text(1), text(1), text(2)
+    one, again, other, free, freely = text(1), text(1), text(2), text(), text()
     steps, rows = (len({tuple(part.tolist()) for part in one.unbind(axis)}) for axis in (1, 0))
-    return torch.equal(one, again), not torch.equal(one, other), steps > 2, rows > 2
+    return torch.equal(one, again), not torch.equal(one, other), steps > 2, rows > 2, not torch.equal(free, freely)
 
 
 @exercise("generate", weight=2)
 @few
 @given(n=distinct("B", "V", B=(4, 6), V=(7, 9)))
 def test_the_same_generator_gives_the_same_text(learner, n):
-    """Two generators with the same seed give the same text, another seed gives another; every step and every row draws anew."""
-    again, other, steps, rows = learner.bring(chances)(learner.generate, n.B, n.V)
+    """Two generators with the same seed give the same text, another seed or none gives another; every step and every row draws anew."""
+    again, other, steps, rows, free = learner.bring(chances)(learner.generate, n.B, n.V)
     holds(other, "two generators with different seeds gave the same text: there is no chance in it")
     holds(again, "two generators with the same seed gave different texts: something is drawn without the generator")
     holds(steps, "the same tokens are drawn at every step: chance begins anew each time")
     holds(rows, "all rows draw the same tokens")
+    holds(free, "without a generator the text is the same each time: chance is set back to where it was")
 
 
 def writer(generate, vocab, eos):
