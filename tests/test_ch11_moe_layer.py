@@ -226,7 +226,7 @@ def test_only_chosen_experts_see_a_token(learner, reference):
     holds(met <= 3, f"by its multiply-adds each token passed through {met} experts, where it should pass through the 2 it was sent to (top_k=2 of 8)")
 
 
-@exercise("MoELayer", weight=3)
+@exercise("MoELayer", weight=5)
 @few
 @given(n=widths, seed=seeds)
 def test_gradients_of_the_output(learner, reference, n, seed):
@@ -242,7 +242,7 @@ def test_gradients_of_the_output(learner, reference, n, seed):
         same_gradients(found.parameters, expected.parameters, f"the output with top_k={k}")
 
 
-@exercise("MoELayer", weight=3)
+@exercise("MoELayer", weight=4)
 @few
 @given(n=widths, seed=seeds)
 def test_the_balance_loss_teaches_the_router(learner, reference, n, seed):

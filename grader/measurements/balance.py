@@ -31,6 +31,7 @@ TOP_KS = (1, 2)
 FACTORS = (0.0, 0.01, 0.1)
 STEPS = 1000
 BATCH, POSITIONS = 8, 16
+SEED = 2  # in the middle of 0 to 3, which differ in how soon two experts without the loss let in a third
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def shown(steps: int) -> list[int]:
 
 def measure(
     chapter: ModuleType,
-    seed: int = 0,
+    seed: int = SEED,
     steps: int = STEPS,
     top_ks: tuple[int, ...] = TOP_KS,
     factors: tuple[float, ...] = FACTORS,
@@ -138,7 +139,7 @@ def table(runs: list[Run]) -> Table:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.measurements.balance", description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--steps", type=int, default=STEPS, help=f"of training ({STEPS})")
     parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapter 11: a folder of yours, or `solutions` (the reference)")
     asked = parser.parse_args(arguments)
