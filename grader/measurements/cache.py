@@ -52,8 +52,9 @@ class Row:
 def multiply_adds(config: object, new: int, seen: int) -> int:
     """Those of one call of a GPT with d_ff = 4 d_model: `new` positions, each of them held against `seen` keys."""
     D = config.d_model
-    in_a_block = new * 12 * D * D + 2 * new * seen * D  # four maps of attention and two eight times as large together; scores and mixing
-    return config.n_layers * in_a_block + new * D * config.vocab_size
+    maps = new * 12 * D * D  # four of D x D in attention, two of D x 4 D in the feed-forward layer
+    attention = 3 * new * seen * D  # scores, and the mix of the values twice: once more after dropout, which acts on the weights
+    return config.n_layers * (maps + attention) + new * D * config.vocab_size
 
 
 def work(config: object, prompt: int, tokens: int) -> tuple[int, int]:
