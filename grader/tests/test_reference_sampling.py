@@ -159,3 +159,16 @@ def test_drawing_as_torch_draws(ch09):
     ours = ch09.sample_next_token(logits, generator=torch.Generator().manual_seed(3))
     assert torch.equal(ours, torch.multinomial(torch.softmax(logits, -1), 1, generator=torch.Generator().manual_seed(3))[:, 0])
     assert ch09.sample_next_token(logits[0]).shape == () and ch09.sample_next_token(logits.view(2, 3, 9)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("n", [300, 2000, 3000])
+@pytest.mark.parametrize("q", [0.02, 0.1, 0.45, 0.5, 0.9])
+def test_the_bound_of_the_graded_frequencies_holds(n, q):
+    """The binomial distribution itself, added up: counts that a graded test refuses have a chance below 2 exp(-20), 100 of them one below 1e-6."""
+    refused = 0.0
+    for count in range(n + 1):
+        f = count / n
+        strays = n * sum(a * math.log(a / b) for a, b in ((f, q), (1 - f, 1 - q)) if a > 0)
+        if strays >= 20:
+            refused += math.exp(math.lgamma(n + 1) - math.lgamma(count + 1) - math.lgamma(n - count + 1) + count * math.log(q) + (n - count) * math.log(1 - q))
+    assert refused < 2 * math.exp(-20) and 100 * 2 * math.exp(-20) < 1e-6
