@@ -89,7 +89,8 @@ def test_a_head_is_named_for_the_place_it_looks_at(learner, T, seed):
     sizes(T=T)
     places = {"previous": previous, "first": first, "self": itself}
     cases = [(attending(T, place, 0.68, seed), name) for name, place in places.items()]
-    named(learner, *cases, *((attending(T, place, 0.54, seed + 1), "mixed") for place in places.values()))
+    cases += [(attending(T, place, 0.54, seed + 1), "mixed") for place in places.values()]
+    named(learner, *cases, (attending(24, previous, 0.4, seed, spread=0.02), "mixed"), (even(T, seed, 0.05), "uniform"))
 
 
 @exercise("classify_head", weight=2)
@@ -115,7 +116,7 @@ def test_even_is_one_share_for_each_allowed_key(learner, T, seed):
     sizes(T=T)
     chance = with_row_0([torch.softmax(tensor(seed + i, i + 1, scale=1.5), -1) for i in range(1, T)])
     sharp = attending(T, elsewhere, 0.9, seed, spread=0.05)
-    named(learner, (even(T, seed, 0.03), "uniform"), (sharp, "sparse"), (chance, "mixed"))
+    named(learner, (even(T, seed, 0.03), "uniform"), (even(128, seed, 0.03), "uniform"), (sharp, "sparse"), (chance, "mixed"))
 
 
 @exercise("classify_head", weight=2)
@@ -125,7 +126,8 @@ def test_how_far_from_even_is_a_mean_over_rows(learner, T, seed):
     sizes(T=T)
     one_off = even(T, seed, 0.02)
     one_off[T - 1] = torch.eye(T)[2]
-    named(learner, (even(T, seed, 0.1), "uniform"), (even(T, seed, 0.24), "mixed"), (one_off, "uniform"))
+    cases = [(even(T, seed, 0.1), "uniform"), (even(T, seed, 0.24), "mixed"), (one_off, "uniform")]
+    named(learner, *cases, (attending(128, elsewhere, 0.7, seed), "mixed"))
 
 
 @exercise("classify_head", weight=2)
@@ -313,6 +315,8 @@ def test_scores_are_means_over_the_sequences_drawn(learner, reference):
     if firsts is not None:
         holds(len(firsts) == 7, f"with n_sequences = 7 there should be 7 sequences, no two alike; {len(firsts)} went through the model")
         same_scores(scores, scored(reference, model, firsts.repeat(1, 2), 5))
+    likely = scored(reference, model, token_ids(3, 50, 5, vocab=23).repeat(1, 2), 5)
+    holds(((scores - likely).abs() < 0.3).all(), "a score is far from what this model's heads get on such sequences")
 
 
 @exercise("find_induction_heads", weight=2)
