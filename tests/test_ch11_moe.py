@@ -1,4 +1,4 @@
-"""Chapter 11: choosing experts, the loss that keeps them all at work, and counting what one token uses. The layer and the block: test_ch11_moe_layer.py."""
+"""Chapter 11: choosing experts, and the loss that keeps them all at work. The layer, the block and the count have files of their own."""
 
 from types import SimpleNamespace
 
@@ -10,9 +10,16 @@ from grader.door.near import gradients
 from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor
-from torch import Tensor, nn
+from torch import Tensor
 
 routers = distinct("B", "T", N=(5, 8))
+
+
+def drawn_router():
+    """Sizes, no two alike, and a seed: one example, for laws that are broken at every one. A run with another seed draws others."""
+    B, T, N = 2 + int(torch.randint(2, ())), 4, 5 + int(torch.randint(3, ()))
+    sizes(B=B, T=T, N=N)
+    return SimpleNamespace(B=B, T=T, N=N), int(torch.randint(10000, ()))
 
 
 def scores(seed, *shape):
@@ -45,10 +52,9 @@ def test_the_best_experts_and_their_shares(learner, reference, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_any_number_of_experts_may_be_chosen(learner, reference, n, seed):
+def test_any_number_of_experts_may_be_chosen(learner, reference):
     """top_k may be anything from 1 to the number of experts, and each token gets that many, whose weights add to 1."""
+    n, seed = drawn_router()
     logits = scores(seed, n.T, n.N)
     got = {k: learner.route(logits, k) for k in range(1, n.N + 1)}
     for k, pair in reversed(got.items()):
@@ -56,20 +62,18 @@ def test_any_number_of_experts_may_be_chosen(learner, reference, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_one_expert_alone_has_the_weight_one(learner, n, seed):
+def test_one_expert_alone_has_the_weight_one(learner):
     """With top_k = 1 every token has one expert, the one with its greatest logit, and the weight 1; the shape is (..., 1)."""
+    n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     got = learner.route(logits, 1)
     same_routing(got, (torch.ones(n.B, n.T, 1), logits.argmax(-1, keepdim=True)), " with top_k = 1")
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_all_experts_chosen_is_the_softmax_itself(learner, n, seed):
+def test_all_experts_chosen_is_the_softmax_itself(learner):
     """With top_k = N nothing is left out: the weights are the softmax of the logits, from the greatest to the smallest."""
+    n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     got = learner.route(logits, n.N)
     weights, experts = torch.softmax(logits, -1).sort(-1, descending=True)
@@ -77,10 +81,9 @@ def test_all_experts_chosen_is_the_softmax_itself(learner, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_each_token_chooses_for_itself(learner, reference, n, seed):
+def test_each_token_chooses_for_itself(learner, reference):
     """What a token gets depends on its own logits, and not on the other tokens of its sequence or batch."""
+    n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     others = scores(seed + 5, n.B, n.T, n.N) * 3
     others[0, 1] = logits[0, 1]
@@ -91,10 +94,9 @@ def test_each_token_chooses_for_itself(learner, reference, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_any_axes_may_stand_in_front(learner, reference, n, seed):
+def test_any_axes_may_stand_in_front(learner, reference):
     """Logits are (..., N): one token, a row of tokens, a batch of rows, and more."""
+    n, seed = drawn_router()
     shapes = [(n.N,), (n.T, n.N), (n.B, n.T, n.N), (2, n.B, n.T, n.N)]
     got = [learner.route(scores(seed, *shape), 3) for shape in shapes]
     for shape, pair in reversed([*zip(shapes, got)]):
@@ -126,10 +128,9 @@ def test_the_weights_teach_the_router(learner, reference, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_logits_of_any_size_are_safe(learner, reference, n, seed):
+def test_logits_of_any_size_are_safe(learner, reference):
     """The same number added to all of a token's logits changes nothing, be it 10,000; and logits far apart give weights of 1 and 0, never NaN."""
+    n, seed = drawn_router()
     logits = (scores(seed, n.T, n.N) * 8).round() / 8  # eighths stay exact beside 10,000
     apart = learner.route(logits * 300, 1)
     added = {shift: learner.route(logits + shift, 3) for shift in (-3.0, -1e4, 1e4)}
@@ -139,10 +140,9 @@ def test_logits_of_any_size_are_safe(learner, reference, n, seed):
 
 
 @exercise("route", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_a_top_k_that_cannot_be_is_refused(learner, reference, n, seed):
+def test_a_top_k_that_cannot_be_is_refused(learner, reference):
     """top_k above the number of experts is a ValueError that names both numbers, and one below 1 a ValueError too."""
+    n, seed = drawn_router()
     logits = scores(seed, n.T, n.N)
     got = learner.route(logits, 2)
     same_routing(got, reference.route(logits, 2))
@@ -155,10 +155,9 @@ def weights_alone(route, logits, top_k):
 
 
 @exercise("route")
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_weights_follow_the_logits_dtype_and_device(learner, reference, n, seed):
+def test_weights_follow_the_logits_dtype_and_device(learner, reference):
     """The weights have the dtype of the logits, float64 and bfloat16 too, and everything is where the logits are."""
+    n, seed = drawn_router()
     logits = scores(seed, n.T, n.N)
     half, double = learner.route(logits.bfloat16(), 2), learner.route(logits.double(), 2)
     same_routing(double, reference.route(logits.double(), 2), " in float64")
@@ -191,10 +190,9 @@ def test_the_loss_is_n_times_share_times_probability(learner, reference, n, seed
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_perfect_balance_is_one(learner, n, seed):
+def test_perfect_balance_is_one(learner):
     """Where all experts are chosen alike and have the same mean probability, the loss is 1, however many experts a token has."""
+    n, seed = drawn_router()
     one = probabilities(seed, n.N).sort(descending=True).values
     probs = torch.stack([one.roll(i) for i in range(n.N * n.B)])  # each token prefers the next expert, round and round
     experts = (torch.arange(len(probs))[:, None] + torch.arange(3)) % n.N
@@ -206,10 +204,9 @@ def test_perfect_balance_is_one(learner, n, seed):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_one_expert_for_everything_is_n(learner, n, seed):
+def test_one_expert_for_everything_is_n(learner):
     """Where every token gives expert i the probability 1 and chooses it alone, the loss is N, whichever i it is."""
+    n, seed = drawn_router()
     sure = torch.eye(n.N)
     probs = probabilities(seed, n.B, n.T, n.N)
     unsure = learner.load_balancing_loss(probs, torch.full((n.B, n.T, 1), 1))
@@ -220,10 +217,9 @@ def test_one_expert_for_everything_is_n(learner, n, seed):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference, n, seed):
+def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference):
     """An expert that nobody chose adds nothing to the loss, be it the first, the last or one between."""
+    n, seed = drawn_router()
     probs = probabilities(seed, n.T, n.N)
     pairs = {"the last ones": (0, 1), "the first ones": (n.N - 1, n.N - 2), "those between": (n.N - 1, 0)}
     asked = {idle: torch.tensor(pair).repeat(n.T, 1) for idle, pair in pairs.items()}
@@ -233,10 +229,9 @@ def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference, n, s
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_only_counts_and_means_matter(learner, reference, n, seed):
+def test_only_counts_and_means_matter(learner, reference):
     """The choices are counted over all slots and all tokens: in which slot, and at which token, changes nothing."""
+    n, seed = drawn_router()
     probs, others = probabilities(seed, n.T, n.N), choices(seed, 2, n.T, n.N - 1)
     experts = torch.cat([torch.ones(n.T, 1, dtype=torch.int64), others + (others > 0)], -1)  # expert 1 in the first slot, and nowhere else
     orders = {"as they are": experts, "the slots turned round": experts.flip(1), "the tokens turned round": experts.flip(0), "moved on by a token": experts.roll(1, 0)}
@@ -246,10 +241,9 @@ def test_only_counts_and_means_matter(learner, reference, n, seed):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_choices_are_taken_as_they_are_given(learner, reference, n, seed):
+def test_choices_are_taken_as_they_are_given(learner, reference):
     """f comes from the choices and P from the probabilities, also where a token's choices are not its most probable experts."""
+    n, seed = drawn_router()
     probs, experts = probabilities(seed, n.B, n.T, n.N), {k: choices(seed, k, n.B, n.T, n.N) for k in (1, 2)}
     got = {k: learner.load_balancing_loss(probs, chosen) for k, chosen in experts.items()}
     for k, loss in reversed(got.items()):
@@ -257,10 +251,9 @@ def test_choices_are_taken_as_they_are_given(learner, reference, n, seed):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_all_tokens_count_alike(learner, reference, n, seed):
+def test_all_tokens_count_alike(learner, reference):
     """Probabilities (..., N) and choices (..., k) may have any axes in front; it is one mean over all the tokens there are."""
+    n, seed = drawn_router()
     shapes = [(), (n.T,), (n.B, n.T), (2, n.B, n.T)]
     asked = [(probabilities(seed, *shape, n.N), choices(seed, 2, *shape, n.N)) for shape in shapes]
     got = [learner.load_balancing_loss(*pair) for pair in asked]
@@ -269,10 +262,9 @@ def test_all_tokens_count_alike(learner, reference, n, seed):
 
 
 @exercise("load_balancing_loss", weight=3)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference, n, seed):
+def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference):
     """The gradient of each probability is N * f_i / tokens: the busier an expert, the harder it is pushed down."""
+    n, seed = drawn_router()
     probs, experts = probabilities(seed, n.B, n.T, n.N), choices(seed, 2, n.B, n.T, n.N)
     got, expected = gradients(learner.load_balancing_loss, probs, experts), gradients(reference.load_balancing_loss, probs, experts)
     close(got.output, expected.output, "the loss")
@@ -287,10 +279,9 @@ def slope_of_logits(balance, logits, experts):
 
 
 @exercise("load_balancing_loss", weight=2)
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_it_pulls_tokens_from_a_crowded_expert(learner, n, seed):
+def test_it_pulls_tokens_from_a_crowded_expert(learner):
     """Where one expert does everything, the router's logits feel it: that expert's are pushed down for every token, and all others' up."""
+    n, seed = drawn_router()
     logits, crowded = scores(seed, n.T, n.N), torch.full((n.T, 1), 2)
     loss, slope = learner.bring(slope_of_logits)(learner.load_balancing_loss, logits, crowded)
     probs = torch.softmax(logits, -1)
@@ -306,111 +297,12 @@ def in_bfloat16(balance, probs, experts):
 
 
 @exercise("load_balancing_loss")
-@settings(max_examples=2)
-@given(n=routers, seed=seeds)
-def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference, n, seed):
+def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference):
     """The loss is a tensor without axes, in the dtype of the probabilities (of bfloat16 ones it may be wider) and on their device."""
+    n, seed = drawn_router()
     probs, experts = probabilities(seed, n.T, n.N), choices(seed, 1, n.T, n.N)
     half, double = learner.bring(in_bfloat16)(learner.load_balancing_loss, probs, experts), learner.load_balancing_loss(probs.double(), experts)
     expected = reference.load_balancing_loss(probs.double(), experts)
     close(double, expected, "the loss in float64", tol=1e-6)
     close(half, expected.bfloat16(), "the loss in bfloat16", tol=4e-2)
     follows_its_inputs(learner, expected.float(), learner.load_balancing_loss, probs, experts)
-
-
-# ---- active_parameters
-
-
-def drawn():
-    """Sizes, no two alike, the least number of experts being 4. One example a test: no law here holds by chance at some sizes."""
-    D, F, N = 2 + int(torch.randint(2, ())), 9 + int(torch.randint(3, ())), 4 + int(torch.randint(3, ()))
-    sizes(D=D, F=F, N=N)
-    return SimpleNamespace(D=D, F=F, N=N)
-
-
-def one_expert(d_model, d_ff):
-    return 2 * d_model * d_ff + d_ff + d_model
-
-
-def all_of(model):
-    """How many numbers the model has, those in two places once."""
-    return sum(p.numel() for p in model.parameters())
-
-
-class Tower(nn.Module):
-    """Dense parts around MoELayers, at several depths; embedding and head may be one matrix; on demand a table that learns nothing."""
-
-    def __init__(self, D, V, layers, tied=False, table=False):
-        super().__init__()
-        self.emb = nn.Embedding(V, D)
-        self.floors = nn.ModuleList([nn.ModuleDict({"norm": nn.LayerNorm(D), "inside": nn.Sequential(layer)}) for layer in layers])
-        self.between = nn.Linear(D, D)
-        self.head = nn.Linear(D, V, bias=False)
-        if tied:
-            self.head.weight = self.emb.weight
-        if table:
-            self.register_buffer("mask", torch.ones(V, D))
-
-
-@exercise("active_parameters", weight=3)
-def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner):
-    """Of one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
-    n = drawn()
-    made = {(d_ff, k): learner.MoELayer(n.D, d_ff, n.N, k) for d_ff in (n.F, None) for k in (1, 2, n.N - 1)}
-    whole = {options: learner.bring(all_of)(layer) for options, layer in made.items()}
-    got = {options: learner.active_parameters(layer) for options, layer in made.items()}
-    for (d_ff, k), count in reversed(got.items()):
-        same(count, whole[d_ff, k] - (n.N - k) * one_expert(n.D, d_ff or 4 * n.D), f"the count of MoELayer({n.D}, {d_ff}, {n.N}, {k})")
-
-
-@exercise("active_parameters", weight=3)
-def test_each_layer_leaves_out_its_own(learner):
-    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own experts, and all else counts."""
-    n = drawn()
-    layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N, 3)]
-    model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *options) for options in layers])
-    whole, got = learner.bring(all_of)(model), learner.active_parameters(model)
-    idle = sum((n_experts - k) * one_expert(n.D, d_ff or 4 * n.D) for d_ff, n_experts, k in layers)
-    same(got, whole - idle, "the count of a model with three MoELayers")
-
-
-@exercise("active_parameters", weight=2)
-def test_inside_a_block(learner):
-    """In an MoEBlock, or a list of them, a token uses norms and attention as well."""
-    n = drawn()
-    blocks = learner.bring(listed)([learner.MoEBlock(4 * n.D, 2, n.F, n.N, k) for k in (2, 1)])
-    whole_one, whole_both = learner.bring(all_of)(blocks[0]), learner.bring(all_of)(blocks)
-    both, one = learner.active_parameters(blocks), learner.active_parameters(blocks[0])
-    expert = one_expert(4 * n.D, n.F)
-    same(one, whole_one - (n.N - 2) * expert, f"the count of an MoEBlock with {n.N} experts and top_k = 2")
-    same(both, whole_both - (n.N - 2 + n.N - 1) * expert, "the count of two MoEBlocks, the second with top_k = 1")
-
-
-def listed(blocks):
-    return nn.ModuleList(blocks)
-
-
-@exercise("active_parameters", weight=2)
-def test_what_stands_in_two_places_counts_once(learner):
-    """A matrix that is embedding and head at once is one set of numbers, and a table that learns nothing is none."""
-    n = drawn()
-    tower = learner.bring(Tower)
-    one, two = (tower(n.D, 11, [learner.MoELayer(n.D, n.F, n.N, 2)], tied=tied, table=True) for tied in (True, False))
-    whole, tied, untied = learner.bring(all_of)(two), learner.active_parameters(one), learner.active_parameters(two)
-    idle = (n.N - 2) * one_expert(n.D, n.F)
-    same(untied, whole - idle, "the count of a model with an embedding, a head and an MoELayer")
-    same(tied, whole - idle - 11 * n.D, "the count of the same model with one matrix for embedding and head")
-
-
-@exercise("active_parameters")
-def test_where_nothing_is_left_out_everything_counts(learner):
-    """With top_k = N, with a single expert, or in a model without experts, a token uses all there is."""
-    n = drawn()
-    few, full, single = (learner.MoELayer(n.D, n.F, *options) for options in ((n.N, 2), (n.N, n.N), (1, 1)))
-    dense = learner.bring(Tower)(n.D, 7, [])
-    asked = {f"an MoELayer with top_k = {n.N} of {n.N}": full, "an MoELayer with one expert": single, "a model without experts": dense}
-    whole_few, whole = learner.bring(all_of)(few), {what: learner.bring(all_of)(model) for what, model in asked.items()}
-    got, some = {what: learner.active_parameters(model) for what, model in asked.items()}, learner.active_parameters(few)
-    same(some, whole_few - (n.N - 2) * one_expert(n.D, n.F), "the count of an MoELayer with top_k = 2")
-    for what, count in reversed(got.items()):
-        same(count, whole[what], f"the count of {what}")
