@@ -22,7 +22,7 @@ def logits_of(*probabilities):
 def clear_of_sums(logits, p):
     """p, or a little above it, so that no distribution's running sum lies so near that rounding would decide."""
     sums = torch.softmax(logits.double(), -1).sort(dim=-1, descending=True).values.cumsum(-1)
-    return next(round(q, 4) for q in (p + 0.0037 * i for i in range(100)) if (sums - round(q, 4)).abs().min() > 1e-3)
+    return next(q for q in (round(p + 0.00037 * i, 5) for i in range(100)) if (sums - q).abs().min() > 5e-5)
 
 
 # ---- apply_temperature
