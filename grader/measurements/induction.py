@@ -29,7 +29,7 @@ LENGTH = 32
 PERIODS = (12, 20)  # trained on all from the first to the last
 EXAM = 16  # half of a text
 NEW = (8, 24)  # never trained on
-STEPS, EVERY = 500, 50
+STEPS, EVERY = 700, 50
 BATCH = 32
 FOUND = 0.5  # a head is called an induction head from this score on
 

@@ -1,0 +1,56 @@
+"""A model whose weights make an induction head is taken for one, by the reference's own eyes; a new model is not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from grader.circuits import induction_circuit
+from grader.graft import Graft
+from grader.syllabus import load_syllabus
+from grader.target import graft_for, resolve
+
+
+@pytest.fixture(scope="module")
+def chapters():
+    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "held")
+    yield graft.module("ch07_models"), graft.module("ch12_interpretability")
+    graft.close()
+
+
+def made(models, vocab_size, max_len):
+    config, values = induction_circuit(vocab_size, max_len)
+    model = models.GPT(models.GPTConfig(**config))
+    model.load_state_dict(values | {"lm_head.weight": values["token_emb.weight"]})  # strict: every parameter, and no other
+    return model
+
+
+@pytest.mark.parametrize(("vocab_size", "period"), [(8, 6), (12, 4), (9, 9), (13, 3)])
+def test_the_circuit_made_by_hand_is_found_where_it_is(chapters, vocab_size, period):
+    models, looking = chapters
+    scores = looking.find_induction_heads(made(models, vocab_size, 2 * period), period, 16)
+    assert scores.shape == (2, 2) and scores[1, 1] > 0.99
+    assert scores.flatten()[:3].max() < 0.3
+    assert scores[0, 0] < 0.01 or period == 2  # it looks at the position before
+
+
+def test_the_circuit_foresees_what_repeats(chapters):
+    models, looking = chapters
+    model, period = made(models, 12, 16), 8
+    half = torch.randperm(12)[:period]
+    ids = half.repeat(2)[None]
+    logits, _ = model(ids)
+    assert torch.equal(logits[0, period:-1].argmax(-1), ids[0, period + 1 :])
+    assert looking.classify_head(looking.attention_patterns(model, ids)[0, 0, 0]) == "previous"
+    scores = [[looking.induction_score(head, period) for head in layer] for layer in looking.attention_patterns(model, ids)[:, 0]]
+    assert torch.tensor(scores).argmax() == 3
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope"])
+def test_in_a_new_model_every_head_is_near_chance(chapters, positions):
+    models, looking = chapters
+    period = 10
+    model = models.GPT(models.GPTConfig(30, 2 * period, n_layers=2, positions=positions))
+    even = sum(1 / (i + 1) for i in range(period, 2 * period)) / period
+    scores = looking.find_induction_heads(model, period, 4)
+    assert scores.shape == (2, 4) and 1 / (2 * period) < even < 2 / (2 * period)
+    assert (scores - even).abs().max() < 0.03

@@ -1,0 +1,110 @@
+"""The measurement of chapter 12's lesson: training grows an induction head, and the kit finds it."""
+
+import re
+
+import pytest
+import torch
+from grader.graft import Graft
+from grader.measurements import induction
+from grader.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
+from grader.syllabus import EXERCISES, load_syllabus
+from grader.target import graft_for, resolve
+
+LESSON = EXERCISES / "ch12_interpretability.md"
+COLUMNS = ["step", "first half", "second half", "layer 0", "layer 1"]
+
+
+@pytest.fixture(scope="module")
+def chapters():
+    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "held")
+    yield graft.module("ch07_models"), graft.module("ch12_interpretability")
+    graft.close()
+
+
+@pytest.fixture(scope="module")
+def found(chapters):
+    """The real training: about 20 seconds of one processor."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return measure(*chapters)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def rows_of(lines, edges):
+    return [[cell.strip(" `*") for cell in re.split(f"[{edges}]", line)[1:-1]] for line in lines if line[:1] in edges]
+
+
+def test_training_grows_an_induction_head_and_it_is_found(found):
+    chance = 1 / LENGTH
+    layer, head = found.head
+    assert layer == 1 and found.scores[layer][head] > FOUND > 10 * chance
+    assert found.appeared and max(found.moments[0].best) < 3 * chance
+    assert all(max(row) < 0.2 for row in found.scores[:1])  # the first layer cannot: it takes two
+    assert all(score > 0.2 for score in found.elsewhere.values())
+
+
+def test_what_repeats_becomes_easy_when_the_head_appears(found):
+    guessing = torch.log(torch.tensor(VOCABULARY)).item()
+    begun, ended = found.moments[0], found.moments[-1]
+    assert begun.second == pytest.approx(guessing, abs=0.1) and ended.second < 0.6
+    assert all(abs(moment.first - guessing) < 0.3 for moment in found.moments)
+    before = [moment for moment in found.moments if max(moment.best) < 0.1]
+    assert min(moment.second for moment in before) > 3.0
+
+
+def test_the_lessons_table_is_what_is_measured(found):
+    section = LESSON.read_text(encoding="utf-8").split("### Measured")[1].split("\n#")[0]
+    written = rows_of(section.splitlines(), "|")
+    assert written[0] == COLUMNS
+    rows = [[float(cell) for cell in row] for row in written[2:]]
+    moments = {moment.step: moment for moment in found.moments}
+    for step, first, second, *best in rows:
+        moment = moments[int(step)]
+        assert first == pytest.approx(moment.first, abs=0.2)
+        if not 300 < step < 600:  # where everything moves, other machines are some steps ahead or behind
+            assert [second, *best] == pytest.approx([moment.second, *moment.best], abs=0.3)
+
+
+def test_a_table_is_printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    threads = torch.get_num_threads()
+    try:
+        assert induction.main(["--steps", "2"]) == 0
+    finally:
+        torch.set_num_threads(threads)
+    out = capsys.readouterr().out
+    printed = rows_of(out.splitlines(), "┃│")
+    assert printed[0] == COLUMNS and [row[0] for row in printed[1:]] == ["0", "2"]
+    assert "No head scored above 0.5 in 2 steps." in " ".join(out.split()) and "Heads of layer 1: " in out
+
+
+def test_the_moment_and_the_head_are_read_off():
+    moments = [Moment(0, 4.2, 4.2, [0.0, 0.1]), Moment(50, 4.2, 2.0, [0.1, 0.6]), Moment(100, 4.2, 0.3, [0.1, 0.9])]
+    story = Found(moments, [[0.1, 0.2], [0.9, 0.3]], {8: 0.8}, [["previous", "mixed"], ["sparse", "self"]])
+    assert story.appeared == 50 and story.head == (1, 0)
+    assert said(story)[:2] == ["An induction head appears by step 50.", "The best is head 0 of layer 1: 0.90 with period 16, 0.80 with period 8, never trained on."]
+
+
+def test_texts_repeat_with_their_own_periods():
+    periods = torch.tensor([[PERIODS[0]], [EXAM], [PERIODS[1]]])
+    texts = repeated(3, periods, torch.Generator().manual_seed(0))
+    assert texts.shape == (3, LENGTH + 1)
+    for text, period in zip(texts, periods[:, 0].tolist()):
+        assert torch.equal(text[period:], text[:-period])
+        assert (text[1:] == text[:-1]).float().mean() < 0.2
+
+
+def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapters):
+    before = torch.get_rng_state()
+    once, again, other = (measure(*chapters, seed, steps=3) for seed in (3, 3, 4))
+    assert once == again != other
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_other_chapters_can_be_measured_and_what_cannot_is_one_sentence(capsys, tmp_path):
+    for folder, sentence in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "holds none of the chapters")):
+        with pytest.raises(SystemExit) as ended:
+            induction.main(["--target", str(folder)])
+        assert ended.value.code == 2 and sentence in capsys.readouterr().err
