@@ -1,4 +1,4 @@
-"""Chapter 9, second part: writing on from a prompt, and translating."""
+"""Chapter 9, third part: writing on from a prompt."""
 
 import torch
 from grader.comparing import holds, same

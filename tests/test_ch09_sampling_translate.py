@@ -1,4 +1,4 @@
-"""Chapter 9, third part: translating greedily, from a source that is read once."""
+"""Chapter 9, fifth part: translating greedily, from a source that is read once."""
 
 import torch
 from elsewhere import meta_is_ready, on_meta
