@@ -21,10 +21,7 @@ def draw(chapter: ModuleType) -> str:
     model = capitals(chapter)
     clean, corrupted = ids_of("of france the capital is"), ids_of("of italy the capital is")
     ends = [model(ids)[0][0, -1].detach() for ids in (clean, corrupted)]
-    rows = [
-        [chapter.recovery(*ends, chapter.patch_residual(model, clean, corrupted, layer, position)[0, -1], CAPITAL) for position in range(5)]
-        for layer in range(3)
-    ]
+    rows = [[chapter.recovery(*ends, chapter.patch_residual(model, clean, corrupted, layer, position)[0, -1], CAPITAL) for position in range(5)] for layer in range(3)]
     title = "The logit of paris brought back by one clean state in a corrupted run"
     return heatmap(rows, [f"after block {i}" for i in range(3)], ["of", "italy", "the", "capital", "is"], title, column_name="patched position")
 
@@ -47,9 +44,7 @@ def capitals(chapter: ModuleType) -> nn.Module:
     Block 0 does nothing. In block 1 head 0 of the last position reads which country stands at position 1; in block 2 the
     feed-forward makes the capital of it. What is not named here is 0.
     """
-    config = sys.modules[chapter.GPT.__module__].GPTConfig(
-        vocab_size=10, max_len=5, d_model=24, n_heads=2, n_layers=3, d_ff=3, tie_weights=False, activation="relu"
-    )
+    config = sys.modules[chapter.GPT.__module__].GPTConfig(vocab_size=10, max_len=5, d_model=24, n_heads=2, n_layers=3, d_ff=3, tie_weights=False, activation="relu")
     model = chapter.GPT(config).eval()
     for name, parameter in model.named_parameters():
         parameter.fill_(1.0 if "ln" in name and name.endswith("weight") else 0.0)
