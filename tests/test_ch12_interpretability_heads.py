@@ -83,6 +83,7 @@ def named(learner, *cases):
 
 
 @exercise("classify_head", weight=3)
+@settings(max_examples=3)
 @given(T=st.integers(8, 14), seed=seeds)
 def test_a_head_is_named_for_the_place_it_looks_at(learner, T, seed):
     """A mean weight above 0.6 on the previous, the first or the own position gives the name; up to 0.6 it does not."""
@@ -109,7 +110,7 @@ def test_row_0_does_not_count(learner):
 
 
 @exercise("classify_head", weight=2)
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(T=st.sampled_from([16, 40, 128]), seed=seeds)
 def test_even_is_one_share_for_each_allowed_key(learner, T, seed):
     """Row i has i + 1 keys to spread over; a head near 1 / (i + 1) on each is uniform at any length, and a sharp one never is."""
@@ -120,6 +121,7 @@ def test_even_is_one_share_for_each_allowed_key(learner, T, seed):
 
 
 @exercise("classify_head", weight=2)
+@settings(max_examples=3)
 @given(T=st.integers(12, 16), seed=seeds)
 def test_how_far_from_even_is_a_mean_over_rows(learner, T, seed):
     """A row's distance is half the sum of its absolute differences; a mean below 0.15 is uniform, though one row be far off."""
@@ -131,6 +133,7 @@ def test_how_far_from_even_is_a_mean_over_rows(learner, T, seed):
 
 
 @exercise("classify_head", weight=2)
+@settings(max_examples=3)
 @given(T=st.integers(10, 16), seed=seeds)
 def test_a_sparse_head_has_one_large_weight_in_most_rows(learner, T, seed):
     """Where no place names it, a mean largest weight above 0.8 is sparse, also when single rows are softer; up to 0.8 it is mixed."""
@@ -345,7 +348,8 @@ def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
     firsts = halves(ids, 5)
     if firsts is not None:
         holds(len(firsts) > 3, f"12 sequences by chance should hardly be alike; there were {len(firsts)} different ones")
-        holds(set(firsts.flatten().tolist()) == {0, 1, 2}, f"in 12 sequences of 5 tokens from a vocabulary of 3 only these came: {sorted(set(firsts.flatten().tolist()))}")
+        came = firsts.unique().tolist()
+        holds(came == [0, 1, 2], f"in 12 sequences of 5 tokens from a vocabulary of 3 only these came: {came}")
 
 
 def draws(find, model, period, n_sequences):
