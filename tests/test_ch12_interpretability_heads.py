@@ -231,20 +231,20 @@ def test_with_period_1_the_head_looks_at_itself(learner, seed):
 @exercise("induction_score")
 @given(seed=seeds)
 def test_a_score_is_a_float(learner, seed):
-    """The score is a plain float, from a pattern of any floating type."""
-    patterns = {dtype: causal(seed, 9, torch.float64).to(dtype) for dtype in (torch.float32, torch.float64, torch.bfloat16)}
+    """The score is a plain float, from a pattern in float32 or in float64."""
+    patterns = {dtype: causal(seed, 9, torch.float64).to(dtype) for dtype in (torch.float32, torch.float64)}
     scores = {dtype: learner.induction_score(pattern, 4) for dtype, pattern in patterns.items()}
     for dtype, score in scores.items():
         kind = str(dtype).removeprefix("torch.")
         right = patterns[dtype].double().diagonal(-3)[1:].mean().item()
-        close(score, right, f"the score of a pattern in {kind}", 2e-2 if dtype == torch.bfloat16 else 1e-5)
+        close(score, right, f"the score of a pattern in {kind}")
         holds(isinstance(score, float), f"a score should be a plain float; of a pattern in {kind} it is a {type(score).__name__}")
 
 
 # ---- find_induction_heads
 
 
-def noted(find, model, period, n_sequences, seed, double=False):
+def scores_and_sequences(find, model, period, n_sequences, seed, double=False):
     """The scores, and all ids that went through the model or, where it was never called, through its table of tokens."""
     told = {"model": [], "table": []}
 
@@ -266,7 +266,6 @@ def noted(find, model, period, n_sequences, seed, double=False):
 
 def model_of(learner, reference, seed, period, V, H=3, L=2, tokens_differ=True, **options):
     """A GPT on each side with the same random parameters; without `tokens_differ` its patterns depend on positions alone."""
-    sizes(period=period, V=V, H=H, L=L)
     config = {"vocab_size": V, "max_len": 2 * period, "d_model": 4 * H, "n_heads": H, "n_layers": L, "d_ff": 5, "dropout": 0.3} | options
     mine, model = (side.GPT(side.GPTConfig(**config)) for side in (learner, reference))
     values = randomise(model, seed, scale=1.5)
@@ -299,20 +298,20 @@ def halves(found, period):
 @exercise("find_induction_heads", weight=3)
 def test_every_head_of_every_layer_gets_its_score(learner, reference):
     """(n_layers, H), row l holding the heads of layer l: where tokens make no difference, any draw gives these very numbers."""
-    find, ask = learner.find_induction_heads, learner.bring(noted)
+    find, ask = learner.find_induction_heads, learner.bring(scores_and_sequences)
     tabled, expected = model_of(learner, reference, 1, 4, 11, tokens_differ=False)
     rope, expected_too = model_of(learner, reference, 2, 5, 9, H=2, L=3, tokens_differ=False, positions="rope", max_len=6)
     got = [ask(find, tabled, 4, 6, 0)[0], ask(find, rope, 5, 3, 0)[0], ask(find, rope, 5, 3, 0, True)[0]]
-    same_scores(got[0], scored(reference, expected, torch.zeros(1, 8, dtype=torch.long), 4), "the scores of a model whose max_len is 2 * period")
+    same_scores(got[0], scored(reference, expected, torch.zeros(1, 8, dtype=torch.long), 4), "the scores with period 4 of a model whose max_len is 8")
     for scores, kind in zip(got[1:], ("", " in float64")):
-        same_scores(scores, scored(reference, expected_too, torch.zeros(1, 10, dtype=torch.long), 5), f"the scores of a model with RoPE{kind}")
+        same_scores(scores, scored(reference, expected_too, torch.zeros(1, 10, dtype=torch.long), 5), f"the scores with period 5 of a model with RoPE{kind}")
 
 
 @exercise("find_induction_heads", weight=3)
 def test_scores_are_means_over_the_sequences_drawn(learner, reference):
     """Each head's score is its mean over all n_sequences sequences, whatever was drawn."""
     mine, model = model_of(learner, reference, 3, 5, 23)
-    scores, ids = learner.bring(noted)(learner.find_induction_heads, mine, 5, 7, 0)
+    scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, 5, 7, 0)
     shaped(scores, (2, 3), "the tensor of scores")
     firsts = halves(ids, 5)
     if firsts is not None:
@@ -328,7 +327,7 @@ def test_tokens_of_a_sequence_are_all_different(learner, reference):
     asked = []
     for period, V in ((6, 17), (7, 7)):
         mine, model = model_of(learner, reference, period, period, V, tokens_differ=False)
-        scores, ids = learner.bring(noted)(learner.find_induction_heads, mine, period, 20, 1)
+        scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, period, 20, 1)
         asked.append((period, V, scores, ids, scored(reference, model, torch.zeros(1, 2 * period, dtype=torch.long), period)))
     for period, V, scores, ids, expected in asked:
         same_scores(scores, expected)
@@ -343,7 +342,7 @@ def test_tokens_of_a_sequence_are_all_different(learner, reference):
 def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
     """Where the vocabulary is smaller than period, tokens stand several times in a sequence, every token may come, and sequences differ."""
     mine, model = model_of(learner, reference, 4, 5, 3, tokens_differ=False)
-    scores, ids = learner.bring(noted)(learner.find_induction_heads, mine, 5, 12, 2)
+    scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, 5, 12, 2)
     same_scores(scores, scored(reference, model, torch.zeros(1, 10, dtype=torch.long), 5), "the scores with period 5 and a vocabulary of 3")
     firsts = halves(ids, 5)
     if firsts is not None:

@@ -33,7 +33,7 @@ def found(chapters):
 
 
 def rows_of(lines, edges):
-    return [[cell.strip(" `*") for cell in re.split(f"[{edges}]", line)[1:-1]] for line in lines if line[:1] in edges]
+    return [[cell.strip(" `*") for cell in re.split(f"[{edges}]", line)[1:-1]] for line in lines if line and line[0] in edges]
 
 
 def test_training_grows_an_induction_head_and_it_is_found(found):
