@@ -182,7 +182,7 @@ def agrees(outputs, expected, lengths, how):
     done = 0
     for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
         where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"
-        close(got, should, f"the output {how}, {where},", tol=2e-5)
+        close(got, should, f"the output for {where}, {how},", tol=2e-5)
         done += T
 
 
@@ -192,7 +192,7 @@ def agrees_with_one_pass(learner, reference, lengths):
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     results = [read(mine, learner.KVCache(), x, lengths) for mine, _ in modules]
     for kind, outputs, (_, model) in zip(KINDS, results, modules):
-        agrees(outputs, model(x), lengths, f"with {kind}")
+        agrees(outputs, model(x), lengths, f"with positions={kind!r}")
 
 
 @exercise("CachedSelfAttention", weight=2)
@@ -203,9 +203,9 @@ def test_without_a_cache_it_is_causal_attention(learner, reference):
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     results = [(mine(x), mine(x, learner.KVCache()), mine(x, cache=None)) for mine, _ in modules]
     for kind, (without, empty, none), (_, model) in zip(KINDS, results, modules):
-        close(without, model(x), f"the output with {kind}, without a cache,")
-        close(empty, model(x), f"the output with {kind} and an empty cache")
-        close(none, model(x), f"the output with {kind} and cache=None, after a pass with a cache,")
+        close(without, model(x), f"the output with positions={kind!r}, without a cache,")
+        close(empty, model(x), f"the output with positions={kind!r} and an empty cache")
+        close(none, model(x), f"the output with positions={kind!r} and cache=None, after a pass with a cache,")
 
 
 @exercise("CachedSelfAttention", weight=3)
@@ -242,7 +242,7 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
         mine(part)
     counted.append(cache.length)
     same(counted, [3, 4, 6, 6], "the list of the cache's lengths after 3, 1 and 2 positions, and after a pass without it,")
-    agrees(outputs, model(x), lengths, f"with {KINDS[seed % 3]}")
+    agrees(outputs, model(x), lengths, f"with positions={KINDS[seed % 3]!r}")
 
 
 @exercise("CachedSelfAttention", weight=2)
@@ -260,9 +260,9 @@ def test_two_texts_by_turns(learner, reference):
             caches.append(caches[0].copy())
         for text, cache, out in zip(texts, caches, outputs):
             out.append(mine(text[:, start:end], cache))
-    agrees(outputs[0], model(texts[0]), lengths, f"of the first text with {kind}")
-    agrees(outputs[1], model(texts[1]), lengths, f"of the second text with {kind}")
-    close(outputs[2][0], model(texts[2])[:, 4:], f"the output of a branch with {kind}", tol=2e-5)
+    agrees(outputs[0], model(texts[0]), lengths, f"of the first text with positions={kind!r}")
+    agrees(outputs[1], model(texts[1]), lengths, f"of the second text with positions={kind!r}")
+    close(outputs[2][0], model(texts[2])[:, 4:], f"the output of a branch with positions={kind!r}", tol=2e-5)
 
 
 @exercise("CachedSelfAttention", weight=3)
@@ -281,7 +281,7 @@ def test_the_past_is_not_computed_again(learner, reference):
     load(mine, values)
     load(kept, values)
     after = mine(x[:, 8:], cache)
-    close(torch.cat(outputs, dim=1), torch.cat(before, dim=1), f"the output with {kind}", tol=2e-5)
+    close(torch.cat(outputs, dim=1), torch.cat(before, dim=1), f"the output with positions={kind!r}", tol=2e-5)
     holds(work <= 1, f"to read 9 positions one at a time takes about {work} times the multiplications of one pass over them; each should be projected once")
     close(after, kept(x[:, 8:], expected), "the output for position 8, read with other weights than those before it,", tol=2e-5)
 
@@ -295,7 +295,7 @@ def test_the_weights_are_those_of_causal_attention(learner, reference):
         mine, model, values = pair(learner, reference, n, seed, "alibi", bias=bias)
         outputs = read(mine, learner.KVCache(), x, [3, 1])
         held, saved = parameters(mine), state(mine)
-        agrees(outputs, model(x), [3, 1], f"with alibi and bias={bias}")
+        agrees(outputs, model(x), [3, 1], f"with positions='alibi' and bias={bias}")
         same(sorted(held), sorted(values), "the names of the parameters")
         same(sorted(saved), sorted(values), "the names in the state dict")
 
@@ -332,12 +332,12 @@ def test_without_a_cache_it_can_be_trained(learner, reference):
     results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
     for kind, got, (_, model) in zip(KINDS, results, modules):
         expected = gradients(model, x, cotangent=cotangent)
-        close(got.output, expected.output, f"the output with {kind}")
-        holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is cut off from it")
-        close(got.inputs[0], expected.inputs[0], f"the gradient of x with {kind}", tol=5e-5)
+        close(got.output, expected.output, f"the output with positions={kind!r}")
+        holds(got.inputs[0] is not None, f"with positions={kind!r} no gradient reaches x: somewhere the result is cut off from it")
+        close(got.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}", tol=5e-5)
         for name in ("W_q.weight", "W_k.weight", "W_v.weight", "W_out.weight"):
-            holds(got.parameters.get(name) is not None, f"with {kind} no gradient reaches {name}")
-            close(got.parameters[name], expected.parameters[name], f"the gradient of {name} with {kind}", tol=5e-5)
+            holds(got.parameters.get(name) is not None, f"with positions={kind!r} no gradient reaches {name}")
+            close(got.parameters[name], expected.parameters[name], f"the gradient of {name} with positions={kind!r}", tol=5e-5)
 
 
 class Reading(nn.Module):
@@ -361,7 +361,7 @@ def test_cached_passes_follow_dtype_and_device(learner, reference):
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     reading = [learner.bring(Reading)(mine, learner.KVCache) for mine, _ in modules]
     for kind, whole, (_, model) in zip(KINDS, reading, modules):
-        close(whole.double()(x), model.double()(x)[:, 3:], f"the output in float64 with {kind}", tol=2e-5)
-        close(whole.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16())[:, 3:], f"the output in bfloat16 with {kind}", tol=8e-2)
+        close(whole.double()(x), model.double()(x)[:, 3:], f"the output in float64 with positions={kind!r}", tol=2e-5)
+        close(whole.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16())[:, 3:], f"the output in bfloat16 with positions={kind!r}", tol=8e-2)
     for whole in reading:
         follows_its_inputs(learner, x[:, 3:].bfloat16(), whole, x.bfloat16())

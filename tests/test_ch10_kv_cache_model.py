@@ -76,17 +76,18 @@ def agrees(outputs, expected, lengths, how):
     done = 0
     for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
         where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"
-        close(tensor_of(got), should, f"the tensor of logits {how}, {where},", tol=5e-5)
+        close(tensor_of(got), should, f"the tensor of logits for {where}, {how},", tol=5e-5)
         done += T
 
 
-def agrees_with_one_pass(learner, reference, lengths, kinds=TABLES + INSIDE):
-    n, seed = drawn(chunks=lengths)
-    ids = ids_of(n, seed, sum(lengths))
-    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
-    results = [read(mine, mine.new_caches(), ids, lengths) for mine, _ in models]
-    for positions, outputs, (_, model) in zip(kinds, results, models):
-        agrees(outputs, model(ids)[0], lengths, f"with {positions} positions")
+def agrees_with_one_pass(learner, reference, *schedules):
+    n, seed = drawn(chunks=schedules[0] if len(schedules) == 1 else schedules)
+    ids = [ids_of(n, seed, sum(lengths)) for lengths in schedules]
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLES + INSIDE]
+    results = [[read(mine, mine.new_caches(), *text) for text in zip(ids, schedules)] for mine, _ in models]
+    for positions, texts, (_, model) in zip(TABLES + INSIDE, results, models):
+        for outputs, read_ids, lengths in zip(texts, ids, schedules):
+            agrees(outputs, model(read_ids)[0], lengths, f"with {positions} positions")
 
 
 @exercise("CachedGPT", weight=2)
@@ -94,26 +95,21 @@ def test_without_caches_it_is_a_gpt(learner, reference):
     """Without caches, or with new ones, the logits are those of GPT at every position: (B, T) becomes (B, T, V), a tensor."""
     n, seed = drawn()
     ids = ids_of(n, seed, 5)
-    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLES + INSIDE]
+    kinds = TABLES[seed % 2], INSIDE[seed % 2]
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
     results = [(mine(ids), mine(ids, caches=mine.new_caches())) for mine, _ in models]
     again = models[0][0](ids, None)
-    for positions, (without, new), (_, model) in zip(TABLES + INSIDE, results, models):
+    for positions, (without, new), (_, model) in zip(kinds, results, models):
         expected = model(ids)[0]
         close(tensor_of(without), expected, f"the tensor of logits with {positions} positions", tol=5e-5)
         close(tensor_of(new), expected, f"the tensor of logits with {positions} positions and new caches", tol=5e-5)
     close(tensor_of(again), tensor_of(results[0][0]), "the tensor of logits with caches=None, after a pass with caches,", tol=5e-5)
 
 
-@exercise("CachedGPT", weight=3)
-def test_a_prompt_then_one_token_at_a_time(learner, reference):
-    """A prompt read at once and then single tokens give the logits of one pass, whatever the positions are made of."""
-    agrees_with_one_pass(learner, reference, [4 + int(torch.randint(2, ())), 1, 1])
-
-
-@exercise("CachedGPT", weight=2)
-def test_one_token_at_a_time_from_the_start(learner, reference):
-    """Token after token, the first one too, a text gives the logits of one pass."""
-    agrees_with_one_pass(learner, reference, 4 * [1], kinds=("learned", "rope"))
+@exercise("CachedGPT", weight=4)
+def test_token_after_token(learner, reference):
+    """A prompt read at once and then single tokens, or single tokens from the start, give the logits of one pass, whatever the positions are made of."""
+    agrees_with_one_pass(learner, reference, [4 + int(torch.randint(2, ())), 1, 1], 3 * [1])
 
 
 @exercise("CachedGPT", weight=4)
@@ -188,15 +184,13 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     """With learned and sinusoidal positions past and new tokens together may be max_len; one more is a ValueError that names max_len, with caches or without."""
     n, seed = drawn()
     ids = ids_of(n, seed, n.max_len + 1)
-    for positions in TABLES:
-        mine, model, _ = pair(learner, reference, n, seed, positions=positions)
-        caches = mine.new_caches()
-        outputs = read(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
-        agrees(outputs, model(ids[:, :-1])[0], [n.max_len - 2, 2], f"with {positions} positions")
-        refuses(lambda mine=mine: mine(ids), naming=(n.max_len,), because="the table has no row for the last position")
-        refuses(
-            lambda mine=mine, caches=caches: mine(ids[:, -1:], caches), naming=(n.max_len,), because=f"{n.max_len} positions are in the caches, and the table ends there"
-        )
+    positions = TABLES[seed % 2]
+    mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+    caches = mine.new_caches()
+    outputs = read(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
+    agrees(outputs, model(ids[:, :-1])[0], [n.max_len - 2, 2], f"with {positions} positions")
+    refuses(lambda: mine(ids), naming=(n.max_len,), because="the table has no row for the last position")
+    refuses(lambda: mine(ids[:, -1:], caches), naming=(n.max_len,), because=f"{n.max_len} positions are in the caches, and the table ends there")
 
 
 @exercise("CachedGPT")
@@ -204,9 +198,9 @@ def test_rope_and_alibi_go_on_past_max_len(learner, reference):
     """RoPE and ALiBi have no table that could end: with caches too, a text may be longer than max_len."""
     n, seed = drawn()
     ids = ids_of(n, seed, n.max_len + 3)
-    for positions in INSIDE:
-        mine, model, _ = pair(learner, reference, n, seed, positions=positions)
-        agrees(read(mine, mine.new_caches(), ids, [n.max_len - 1, 3, 1]), model(ids)[0], [n.max_len - 1, 3, 1], f"with {positions} positions")
+    positions, lengths = INSIDE[seed % 2], [n.max_len - 1, 3, 1]
+    mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+    agrees(read(mine, mine.new_caches(), ids, lengths), model(ids)[0], lengths, f"with {positions} positions")
 
 
 def exchanged(cached, plain, ids):
@@ -227,7 +221,7 @@ def test_weights_load_both_ways(learner, reference):
     n, seed = drawn()
     ids = ids_of(n, seed, 6)
     results = []
-    for options in ({}, {"positions": "sinusoidal", "tie_weights": False}, {"positions": "rope", "d_ff": 30, "activation": "relu"}):
+    for options in ({}, {"positions": "rope", "tie_weights": False, "d_ff": 30, "activation": "relu"}):
         model = made(reference, n, "GPT", **options)
         values = randomise(model, seed, scale=1.5)
         values.setdefault("lm_head.weight", values["token_emb.weight"])
@@ -337,7 +331,7 @@ def test_cached_passes_follow_dtype_and_device(learner, reference):
     """In double precision the logits are double, in bfloat16 they are bfloat16, and with the model and the ids on another device nothing stays behind."""
     n, seed = drawn()
     ids = ids_of(n, seed, 5)
-    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in ("sinusoidal", "rope")]
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in ("sinusoidal",)]
     reading = [learner.bring(Reading)(mine) for mine, _ in models]
     for whole, (_, model) in zip(reading, models):
         close(whole.double()(ids), model.double()(ids)[0][:, 3:], "the tensor of logits in float64", tol=5e-5)
