@@ -100,7 +100,7 @@ def _trained(chapter: ModuleType, top_k: int, factor: float, seed: int, steps: i
     seen = {}
     for step in range(steps + 1):
         if step in shown(steps):
-            seen[step] = _look(chapter, layer, *exam)
+            seen[step] = _look(chapter, layer, top_k, *exam)
         x, y = draw(BATCH)
         found, aux_loss = layer(x)
         optimizer.zero_grad()
@@ -111,8 +111,8 @@ def _trained(chapter: ModuleType, top_k: int, factor: float, seed: int, steps: i
 
 
 @torch.no_grad()
-def _look(chapter: ModuleType, layer: torch.nn.Module, x: Tensor, y: Tensor) -> Seen:
-    _, experts = chapter.route(layer.router(x), layer.top_k)
+def _look(chapter: ModuleType, layer: torch.nn.Module, top_k: int, x: Tensor, y: Tensor) -> Seen:
+    _, experts = chapter.route(layer.router(x), top_k)
     found, aux_loss = layer(x)
     shares = experts.flatten().bincount(minlength=EXPERTS) / experts.numel()
     return Seen(shares.tolist(), float(aux_loss), float((found - y).square().mean() / y.square().mean()))
@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)  # these layers are too small for more, and the sums come in one order
     console = Console()
     try:
-        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch11"), whole=True), "measured")
+        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch11"), whole=False), "measured")
         chapter = graft.module("ch11_moe")
         with Progress(console=console, transient=True) as progress:
             count = len(TOP_KS) * len(FACTORS)
