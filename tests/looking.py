@@ -12,11 +12,11 @@ from strategies import token_ids
 TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 
 
-def drawn():
-    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size."""
+def drawn(L=None):
+    """Sizes, no two alike but for a given number of layers, and a seed. One example a test: what is broken in a whole model is broken at every size."""
     T, max_len, V = (low + int(torch.randint(2, ())) for low in (5, 8, 13))
     H = 2 + int(torch.randint(2, ()))
-    n = SimpleNamespace(B=4, T=T, H=H, L=5 - H, max_len=max_len, V=V)
+    n = SimpleNamespace(B=4, T=T, H=H, L=L or 5 - H, max_len=max_len, V=V)
     sizes(**vars(n))
     return n, int(torch.randint(10000, ()))
 

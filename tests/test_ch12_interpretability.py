@@ -88,8 +88,8 @@ def test_the_stream_of_every_kind_of_gpt(learner, reference):
 @exercise("residual_stream")
 def test_one_block_and_one_position(learner, reference):
     """A model of one block has a stream of two entries; a text may be a single token."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, n_layers=1)
+    n, seed = drawn(L=1)
+    mine, model = pair(learner, reference, n, seed)
     for ids in (ids_of(n, seed), ids_of(n, seed)[:1, :1].clone()):
         judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with one block")
 

@@ -29,8 +29,8 @@ def logits_of(side, model, ids):
 @exercise("patch_residual", weight=3)
 def test_one_state_of_the_clean_run_is_put_in(learner, reference):
     """At `position`, the stream after block `layer` is the clean run's; all else is the corrupted run, which goes on from there."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, n_layers=3)
+    n, seed = drawn(L=3)
+    mine, model = pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     places = [(0, 1), (1, 0), (1, n.T - 2), (2, 2)]
     got = {place: learner.patch_residual(mine, clean, corrupted, *place) for place in places}
@@ -138,9 +138,9 @@ def test_what_is_not_there_is_refused(learner, reference):
 @exercise("patch_residual")
 def test_models_of_other_dtypes_are_patched_in_theirs(learner, reference):
     """The logits have the model's dtype, double or half."""
-    n, seed = drawn()
+    n, seed = drawn(L=1)
     clean, corrupted = two_texts(n, seed)
-    mine, model = pair(learner, reference, n, seed, n_layers=1)
+    mine, model = pair(learner, reference, n, seed)
     for dtype, tol in ((torch.float64, 1e-9), (torch.bfloat16, 0.15)):
         expected = reference.patch_residual(model.to(dtype), clean, corrupted, 0, 1)
         close(learner.patch_residual(mine.to(dtype), clean, corrupted, 0, 1), expected, f"the logits in {str(dtype).removeprefix('torch.')}", tol)
@@ -157,10 +157,13 @@ def three_runs(n, seed, target, clean, corrupted, patched):
     return runs
 
 
-def recovered(learner, n, seed, cases):
-    """What the learner makes of cases (clean, corrupted, patched) of the target's logit, each as a float."""
+def judge_recovery(learner, n, seed, clean, corrupted, shares):
+    """Patches that bring back these shares of the target's logit have these recoveries."""
     target = seed % n.V
-    return [learner.recovery(*three_runs(n, seed + i, target, *case), target) for i, case in enumerate(cases)]
+    patched = [corrupted + share * (clean - corrupted) for share in shares]
+    got = [learner.recovery(*three_runs(n, seed + i, target, clean, corrupted, value), target) for i, value in enumerate(patched)]
+    for found, value, share in zip(got, patched, shares):
+        close(found, share, f"the recovery for a target whose logit is {clean} in the clean run, {corrupted} in the corrupted and {value} in the patched one,")
 
 
 several = distinct("V", least=4, most=9)
@@ -172,9 +175,7 @@ several = distinct("V", least=4, most=9)
 def test_recovery_is_the_share_that_came_back(learner, n, seed):
     """What came back over what was lost: 0 where the patch changed nothing, 1 where all is back, 1/2 half-way."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
-    shares = [0.5, 0.25, 0.0, 1.0]
-    got = recovered(learner, n, seed, [(low + lost, low, low + share * lost) for share in shares])
-    close(got, shares, "the recovery of one half, a quarter, nothing and all")
+    judge_recovery(learner, n, seed, low + lost, low, [0.5, 0.25, 0.0, 1.0])
 
 
 @exercise("recovery", weight=2)
@@ -183,9 +184,7 @@ def test_recovery_is_the_share_that_came_back(learner, n, seed):
 def test_recovery_may_lie_outside_0_and_1(learner, n, seed):
     """A patch that makes things worse has a negative recovery, one that does more than bring back the answer has one above 1."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
-    shares = [-0.75, 1.5]
-    got = recovered(learner, n, seed, [(low + lost, low, low + share * lost) for share in shares])
-    close(got, shares, "the recovery of two patches, one that harms and one that does more than was lost")
+    judge_recovery(learner, n, seed, low + lost, low, [-0.75, 1.5])
 
 
 @exercise("recovery", weight=2)
@@ -194,9 +193,7 @@ def test_recovery_may_lie_outside_0_and_1(learner, n, seed):
 def test_the_corrupted_logit_may_be_the_larger_one(learner, n, seed):
     """Recovery measures the way from the corrupted logit to the clean one, in whichever direction that leads."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
-    shares = [0.75, -0.5, 1.0]
-    got = recovered(learner, n, seed, [(low, low + lost, low + lost - share * lost) for share in shares])
-    close(got, shares, "the recovery where corruption raised the target's logit")
+    judge_recovery(learner, n, seed, low, low + lost, [0.75, -0.5, 1.0])
 
 
 @exercise("recovery", weight=2)
@@ -210,7 +207,9 @@ def test_only_the_target_counts(learner, n, seed):
     other_target = (target + 1) % n.V
     clean, corrupted, patched = (logits[other_target].item() for logits in runs)
     got = [learner.recovery(*runs, target), learner.recovery(*others, target), learner.recovery(*runs, other_target)]
-    close(got, [0.75, 0.75, (patched - corrupted) / (clean - corrupted)], "the recovery of one target among two kinds of others, and of another target", tol=1e-3)
+    for i, found in enumerate(got[:2]):
+        close(found, 0.75, f"the recovery of logit 3 clean, -1 corrupted and 2 patched, among {('some', 'other')[i]} logits of other tokens,", tol=1e-3)
+    close(got[2], (patched - corrupted) / (clean - corrupted), "the recovery of another target", tol=1e-3)
 
 
 @exercise("recovery", weight=2)
@@ -219,7 +218,7 @@ def test_only_the_target_counts(learner, n, seed):
 def test_where_nothing_was_lost_nothing_comes_back(learner, n, seed):
     """When clean and corrupted runs give the target the same logit, however different the others' are, that is a ValueError."""
     target = seed % n.V
-    close(recovered(learner, n, seed, [(2.0, 4.0, 3.0)]), [0.5], "the recovery where something was lost")
+    judge_recovery(learner, n, seed, 2.0, 4.0, [0.5])
     apart = three_runs(n, seed, target, 2.0, 2.0, 3.0)
     refuses(lambda: learner.recovery(*apart, target), because="the target's logit is 2.0 in the clean and in the corrupted run")
     refuses(lambda: learner.recovery(apart[0], apart[0].clone(), apart[0].clone(), target), because="all three runs are the same")
