@@ -15,7 +15,7 @@ GREEDY = {"temperature": 0.0}
 
 
 def drawn(**others):
-    """Sizes, no two alike, and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
+    """Sizes and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
     T, new, V = (low + int(torch.randint(3, ())) for low in (4, 6, 11))
     n = SimpleNamespace(B=3, T=T, new=new, max_len=T + new, V=V)
     sizes(**vars(n), **others)
@@ -221,15 +221,19 @@ def test_a_table_has_to_have_room(learner, reference):
 
 @exercise("generate_cached", weight=2)
 def test_rope_and_alibi_go_on(learner, reference):
-    """With rope and alibi max_len is no limit, and nothing of the past is forgotten beyond it."""
+    """With rope and alibi max_len is no limit, and beyond it nothing of the past is forgotten or read again."""
     n, seed = drawn()
     found = []
     for positions in INSIDE:
         mine, model = pair(learner, reference, n, seed, positions)
-        ids, new = prompt(n, seed, rows=8), n.new + 5
-        found.append((positions, learner.generate_cached(mine, ids, new, **GREEDY), reference.generate(model, ids, new, **GREEDY)))
-    for positions, got, expected in found:
-        same(got, expected, f'the text of {expected.size(1)} tokens with positions="{positions}" and max_len={n.max_len}')
+        learner.bring(noting)(mine)
+        ids, new = prompt(n, seed), n.new + 6
+        texts = learner.generate_cached(mine, ids, new, **GREEDY), reference.generate(model, ids, new, **GREEDY)
+        found.append((positions, *texts, sum(given for given, *_ in mine.notes)))
+    for positions, got, expected, through in found:
+        length = expected.size(1)
+        same(got, expected, f'the text of {length} tokens with positions="{positions}" and max_len={n.max_len}')
+        holds(through <= length, f"{through} positions went through the model for a text of {length} tokens with {positions} and max_len={n.max_len}")
 
 
 @exercise("generate_cached", weight=2)
