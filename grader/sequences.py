@@ -18,7 +18,7 @@ def explain_plain(got: Any, expected: Any) -> list[str]:
         return ["None came back, as from a function without `return`; list.sort, append, set.add and dict.update give None too."]
     try:
         return _explain(got, expected)[:2]
-    except (TypeError, ValueError, OverflowError):  # values that cannot be hashed, compared or counted
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # values that cannot be hashed, compared or counted, such as tensors
         return []
 
 

@@ -77,19 +77,6 @@ def watched(look, model, *arguments):
     return found
 
 
-def after_failure(look, model, *arguments):
-    """Did the model keep its hooks and modes, [hooks, modes], when a run through it failed?"""
-    model.train()
-    model.blocks[0].eval()
-    before = [[module.training for module in model.modules()], [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]]
-    try:
-        look(model, *arguments)
-    except Exception:
-        pass
-    after = [[module.training for module in model.modules()], [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]]
-    return [after[1] == before[1], after[0] == before[0]]
-
-
 def judge_hooks_and_modes(found):
     holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and whoever else's still be there")
     parts, whole = found["modes"]

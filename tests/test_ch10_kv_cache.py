@@ -245,6 +245,11 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
     agrees(outputs, model(x), lengths, f"with positions={KINDS[seed % 3]!r}")
 
 
+def frozen(model):
+    """No gradient is asked of cached passes; without one, caches may be copied by any means, copy.deepcopy too."""
+    model.requires_grad_(False)
+
+
 @exercise("CachedSelfAttention", weight=2)
 def test_two_texts_by_turns(learner, reference):
     """Two texts read by turns, each with its own cache, and a branch of one of them, do not hear each other: the past is in the cache, not in the module."""
@@ -253,6 +258,7 @@ def test_two_texts_by_turns(learner, reference):
     texts = [tensor(seed + i, n.B, 6, n.D) for i in range(3)]
     texts[2][:, :4] = texts[0][:, :4]
     mine, model, _ = pair(learner, reference, n, seed, kind)
+    learner.bring(frozen)(mine)
     caches = [learner.KVCache(), learner.KVCache()]
     outputs = [[], [], []]
     for start, end in ((0, 3), (3, 4), (4, 6)):

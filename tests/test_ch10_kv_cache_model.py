@@ -136,6 +136,11 @@ def test_every_layer_has_its_own_cache(learner, reference):
     same(fresh, n.L * [0], "the lengths of other new caches, after the first ones were filled,")
 
 
+def frozen(model):
+    """No gradient is asked of cached passes; without one, caches may be copied by any means, copy.deepcopy too."""
+    model.requires_grad_(False)
+
+
 @exercise("CachedGPT", weight=2)
 def test_two_texts_by_turns(learner, reference):
     """Two texts read by turns, each with its own caches, do not hear each other; nor does a branch that goes on from copies."""
@@ -144,6 +149,7 @@ def test_two_texts_by_turns(learner, reference):
     texts = [ids_of(n, seed + i, 6) for i in range(3)]
     texts[2][:, :4] = texts[0][:, :4]
     mine, model, _ = pair(learner, reference, n, seed, positions=positions)
+    learner.bring(frozen)(mine)
     caches = [mine.new_caches(), mine.new_caches()]
     outputs = [[], [], []]
     for start, end in ((0, 3), (3, 4), (4, 6)):

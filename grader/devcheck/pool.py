@@ -60,7 +60,7 @@ def _run(jobs: list[Job], processes: int) -> Iterator[tuple[Job, list[Tried]]]:
             for pipe in wait(list(at_work)):
                 try:
                     answer = pipe.recv()
-                except EOFError:
+                except (EOFError, ConnectionResetError):
                     raise PoolBroken(f"a process of dev-check ended while it tried {at_work[pipe].exercise}") from None
                 if isinstance(answer, str):
                     raise PoolBroken(answer)
@@ -109,7 +109,8 @@ def _everything_else(chapter_id: str) -> bytes:
     earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
     aside = {"tests", "commands", "pictures", "measurements"}
     kit = [path for path in sorted((ROOT / "grader").rglob("*.py")) if not aside & set(path.relative_to(ROOT).parts)]
-    suites = [TESTS / "strategies.py", TESTS / "elsewhere.py", *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
+    shared = [path for path in sorted(TESTS.glob("*.py")) if not path.name.startswith("test_")]
+    suites = [*shared, *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
     digest = hashlib.sha256()
     for path in [*earlier, *kit, *suites]:
         if path.is_file():
