@@ -13,6 +13,7 @@ from .engine import Engine
 from .explaining import Failure, failure
 from .forbids import forbidden_calls, reference_imports
 from .results import ExerciseResult, RunResult, TestResult
+from .source import SourceProblem, find_definition
 from .syllabus import Exercise, load_syllabus
 from .target import builds_on
 
@@ -60,7 +61,7 @@ class GradedRun:
         self.shortcuts.setdefault(exercise.name, set()).update(found)
         result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
         if outcome == "todo":
-            result.message = str(problem) or NOTHING_YET
+            result.message = self._missing(exercise, str(problem))
         elif outcome != "passed":
             words = failure(problem, promise, self.engine.last_call(), comparing.current, readable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
@@ -68,6 +69,16 @@ class GradedRun:
                 self.broken[exercise.module] = words
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
+
+    def _missing(self, exercise: Exercise, unwritten: str) -> str:
+        """What keeps a test from running: the exercise is not written yet, or it is and needs something that is not."""
+        if not unwritten or unwritten.startswith(f"{exercise.name} in {exercise.module}.py"):
+            return NOTHING_YET
+        try:
+            own = find_definition(self.engine.target.source(exercise.module).text, exercise.name)
+        except (SourceProblem, ChapterBroken):
+            own = None
+        return unwritten if own and "raise NotImplementedError" not in own.text else NOTHING_YET
 
     def message_of(self, test: str) -> str:
         return next((t.message for result in self.results.values() for t in result.tests if t.name == test), "")

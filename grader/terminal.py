@@ -152,17 +152,18 @@ def _next_step(run: GradedRun) -> list[str]:
     for module, words in run.broken.items():
         return [f"Next: repair {words.where.split(':  ')[0] or module + '.py'}"]
     failing = next((result.exercise for result in run.results.values() if _failures(result) or result.forbidden), None)
+    undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
+    tests = run.results[undone.name].tests if undone and not failing else []
+    missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
+    if missing and (not own or len(run.results) == 1):
+        return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
     if failing is None and own:
         step = course.next_step()
         if step is None:
             return ["Everything is done. Try it as one program: pytest --whole"]
         return [f"Next: write {step.exercise.name} in {step.place}", f"      {step.command}"]
-    undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
     if undone is None:
         return ["All of it passes."]
-    missing = next((test.message for test in run.results[undone.name].tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
-    if missing and not failing:
-        return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
     target = "" if own else f" --target {shlex.quote(run.engine.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.engine.whole else f"headway check {undone.name}"
     lines = [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.engine.whole else ''}"]

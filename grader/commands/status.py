@@ -67,7 +67,8 @@ def _print_step(console: Console, step: Step | None) -> None:
         if not any(chapter.exercises for chapter in read_course().chapters):
             console.print("The course has no exercises yet.")
         else:
-            console.print("Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
+            say(console, "Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
+            say(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
         return
     exercise = step.exercise
     name, where = f"Next: {exercise.name}", f" ({number(exercise.points)} points), {step.place}"

@@ -37,7 +37,7 @@ class RuleBroken(LearnerError):
 
 
 class Todo(BaseException):
-    """The stub's NotImplementedError: nothing is written yet, or not the earlier part that the message names."""
+    """A stub's NotImplementedError; the message says which stub, where there is one."""
 
 
 class OutOfTime(BaseException):

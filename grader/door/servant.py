@@ -206,9 +206,7 @@ class Servant:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
         kind, where, message = "raised", None, _message(problem).replace(f"{self.graft.package}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", ""
-            if raising.co_filename != self.filename:  # an earlier chapter's, which this one needs
-                message = f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not written yet"
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
             where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg

@@ -28,7 +28,7 @@ from ..syllabus import load_syllabus
 from ..target import NoTarget, graft_for, resolve
 
 TOKENS = (16, 64, 256, 1024)
-PROMPT, WIDTH, HEADS, LAYERS, VOCABULARY = 256, 256, 4, 2, 256
+PROMPT, WIDTH, HEADS, LAYERS, VOCABULARY = 512, 256, 4, 2, 256
 RUNS = 3
 SHORT = 256  # texts up to this length are written RUNS times without a cache too, longer ones once
 

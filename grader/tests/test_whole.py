@@ -216,7 +216,7 @@ def test_the_learners_gpt_learns_with_the_learners_code_alone(graft_of, folders)
     assert continued(model, tokenizer, "the cat sat on", 2).startswith("the cat sat on the")
     assert authors(model) - {"torch"} == {graft.package}
     loaded = [found for name, found in sys.modules.items() if name.startswith(graft.package + ".")]
-    assert {found.__name__.rpartition(".")[2] for found in loaded} == set(NAMES)
+    assert {found.__name__.rpartition(".")[2] for found in loaded} == {module(f"ch0{n}") for n in range(1, 9)}
     assert {Path(found.__file__).parent for found in loaded} == {folders["right"]}
     assert not [name for name in sys.modules if name.partition(".")[0] == "solutions"]
 
