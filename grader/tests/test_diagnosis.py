@@ -28,6 +28,18 @@ def split_heads(x, n_heads):
         raise ValueError(f"{D} features, {n_heads} heads")
     return x.view(B, T, n_heads, D // n_heads).transpose(1, 2).flip(1).flip(2)
 '''
+# The k-th value goes too, but with k = V nothing does: our mistake loses a value there as well.
+TOP_K_WITH_A_WAY_OF_ITS_OWN = '''
+def top_k_filter(logits, k):
+    if k < 1:
+        raise ValueError(f"k is {k}")
+    V = logits.size(-1)
+    if k >= V:
+        return logits.clone()
+    return torch.where(logits > logits.sort(dim=-1).values[..., V - k].unsqueeze(-1), logits, -math.inf)
+'''
+# The right k, but a filtered token keeps a little: nothing of the kind is catalogued.
+TOP_K_ALL_WRONG = TOP_K_WITH_A_WAY_OF_ITS_OWN.replace("logits > logits", "logits >= logits").replace("-math.inf", "logits - 3.21")
 # Two known mistakes at once are neither of them.
 CAUSAL_TWICE_WRONG = '''
 def causal_mask(q_len, k_len=None):
@@ -71,6 +83,17 @@ def test_an_unknown_mistake_and_a_mixture_are_not_named(run, door):
     for name in ("split_heads", "causal_mask"):
         assert exercises[name]["outcome"] == "failed"
         assert exercises[name]["diagnosis"] is None
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(TOP_K_WITH_A_WAY_OF_ITS_OWN, "k_threshold_goes_too"), (TOP_K_ALL_WRONG, None)])
+def test_the_same_wrong_numbers_in_most_tests_name_a_mistake_too(tmp_path, wrong, named):
+    text = replace_definition(reference_of("ch09_sampling").text, "top_k_filter", wrong.strip() + "\n")
+    (tmp_path / "ch09_sampling.py").write_text(text, encoding="utf-8")
+    out = tmp_path / "results.json"
+    command = [sys.executable, "-m", "pytest", f"--target={tmp_path}", "--exercise", "top_k_filter", "--results", str(out)]
+    subprocess.run(command, cwd=ROOT, capture_output=True)
+    (found,) = json.loads(out.read_text())["exercises"]
+    assert found["outcome"] == "failed" and (found["diagnosis"] or {}).get("id") == named
 
 
 def test_a_right_answer_has_no_diagnosis():
