@@ -15,7 +15,7 @@ from .forbids import forbidden_calls, reference_imports
 from .results import ExerciseResult, RunResult, TestResult
 from .source import SourceProblem, find_definition
 from .syllabus import Exercise, load_syllabus
-from .target import builds_on
+from .target import uses
 
 NOTHING_YET = "nothing is written yet"
 
@@ -99,12 +99,13 @@ class GradedRun:
         self._keep_progress()
 
     def earlier_failing(self, result: ExerciseResult) -> Exercise | None:
-        """With --whole: the first exercise that fails in an earlier chapter which this one builds on, by whatever way."""
+        """With --whole: the first exercise that fails in an earlier chapter and stands in this one's code, by whatever way."""
         if not self.engine.whole:
             return None
-        modules = builds_on(self.engine.target, result.exercise.module)
+        own = result.exercise.module
+        used = uses(self.engine.target, own, result.exercise.name)
         failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
-        return next((exercise for exercise in failing if exercise.module in modules), None)
+        return next((exercise for exercise in failing if exercise.module < own and (exercise.module, exercise.name) in used), None)
 
     def _look_for_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from .door.errors import ChapterBroken, Where
 from .graft import ChapterSource
-from .source import SourceProblem, read_source
+from .source import SourceProblem, bound_names, find_definition, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 
 
@@ -87,6 +88,32 @@ def builds_on(target: Target, module: str) -> set[str]:
         waiting += earlier - found
         found |= earlier
     return found
+
+
+def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
+    """What stands in this definition of the target's, in what stands there, and so on through its earlier chapters: (chapter, name)."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(module, name)]
+    while waiting:
+        chapter, wanted = waiting.pop()
+        try:
+            text = target.source(chapter).text
+            segment = find_definition(text, wanted)
+            tree = parse(segment.text if segment else "")
+            reachable = {c: _bound(target.source(c).text) for c in (chapter, *builds_on(target, chapter)) if target.has(c)}
+        except (SourceProblem, ChapterBroken):
+            continue
+        words = {getattr(node, "id", None) or getattr(node, "attr", None) for node in ast.walk(tree)}
+        imports = [alias for node in ast.walk(parse(text)) if isinstance(node, ast.ImportFrom) for alias in node.names]
+        words |= {alias.name for alias in imports if alias.asname in words}
+        new = {(c, word) for c, names in reachable.items() for word in words & names} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _bound(text: str) -> set[str]:
+    return {name for node in parse(text).body for name in bound_names(node)}
 
 
 @cache

@@ -12,7 +12,7 @@ from graded_runs import grade, module, solution
 from grader.graft import Graft
 from grader.source import replace_definition
 from grader.syllabus import SOLUTIONS, load_syllabus
-from grader.target import builds_on, graft_for, reference_of, resolve
+from grader.target import builds_on, graft_for, reference_of, resolve, uses
 from learning import Chapters, continued, learn_sentences, learn_to_translate
 from torch import nn
 
@@ -199,6 +199,15 @@ def test_who_builds_on_whom(folders):
     assert builds_on(target, module("ch05")) == set() == builds_on(target, module("ch01"))
     assert builds_on(target, module("ch07")) == {module(f"ch0{n}") for n in (2, 3, 4, 5, 6)}
     assert builds_on(resolve(str(folders["no ch03"])), module("ch06")) >= {module("ch03"), module("ch05")}
+
+
+def test_what_a_definition_uses_is_found_through_chapters_and_other_names(tmp_path):
+    used = uses(resolve("solutions"), "ch10_kv_cache", "CachedSelfAttention")
+    assert {(module("ch03"), "softmax"), (module("ch04"), "apply_rope")} <= used and (module("ch09"), "translate") not in used
+    (tmp_path / f"{module('ch03')}.py").write_text("def softmax(x): ...\nnormal = softmax\ndef unused(x): ...\n")
+    (tmp_path / f"{module('ch06')}.py").write_text("from .ch03_attention import normal as n\ndef mix(x): return n(x)\nclass Block:\n    f = mix\n")
+    used = uses(resolve(str(tmp_path)), module("ch06"), "Block")
+    assert used == {(module("ch06"), "mix"), (module("ch03"), "normal"), (module("ch03"), "softmax")}
 
 
 # ---- trained, with the learner's code alone
