@@ -243,7 +243,7 @@ def test_weights_load_both_ways(learner, reference):
 
 def first_values(model):
     """Each parameter's spread, the head's and the embedding's being one tensor or not, and config."""
-    spread = {name: (float(p.mean()), float(p.std()), p.dim()) for name, p in model.named_parameters()}
+    spread = {name: (float(p.mean()), float(p.std()), p.dim()) for name, p in model.named_parameters(remove_duplicate=False)}
     return spread, model.lm_head.weight is model.token_emb.weight, vars(model.config)
 
 
