@@ -1,4 +1,4 @@
-"""Is it really faster? Tokens a second with and without the KV cache, the multiply-adds and the memory behind them.
+"""Lesson 10: is it really faster? Tokens a second with and without the KV cache, the multiply-adds and the memory behind them.
 
 A GPT with random weights goes on from a prompt, greedily, once by `generate` and once by `generate_cached`; each call of the model is
 timed on its way. Speed does not depend on what the weights have learned.

@@ -1,4 +1,4 @@
-"""Does it reach further than it was trained? The loss of four GPTs, alike but for their positions, at 1, 2 and 4 times the trained length.
+"""Lesson 4: does it reach further than it was trained? The loss of four GPTs, alike but for their positions, at 1, 2 and 4 times the trained length.
 
 The language is made up. Each token is, with equal chances, either the token that stood ECHO places before it (which takes
 knowing distances), or a follower of the token just before it (which takes only that one). Nothing in it reaches further

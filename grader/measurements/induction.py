@@ -1,4 +1,4 @@
-"""When does a model learn to look up what came next? A GPT of two layers trained on random tokens that repeat, watched until an induction head appears.
+"""Lesson 12: when does a model learn to look up what came next? A GPT of two layers trained on random tokens that repeat, watched until an induction head appears.
 
 Half of each text is random and cannot be foreseen. From there on it repeats what came before, so every token can be known:
 by whoever finds the last copy of the present token and reads what came after it. The period differs from text to text, so
