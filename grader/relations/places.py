@@ -19,7 +19,8 @@ def not_finite(pair: Pair) -> list[str]:
     kind = "NaN" if not bool(infinite.any()) else "infinite" if not bool(nan.any()) else "NaN or infinite"
     first = "It" if total == 1 else f"All {total} values" if count == total else f"{count} of {total} values"
     where = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
-    told = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{where}."]
+    wrongly = "" if bool(pair.expected.isfinite().all()) else " and should be finite"
+    told = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{where}."]
     whole = _whole_slices(pair, bad)
     if whole:
         told = [whole]
