@@ -306,5 +306,5 @@ def alike(a, b) -> bool:
 
 
 def bits(x: torch.Tensor) -> bytes:
-    x = x.detach().resolve_conj().resolve_neg().contiguous()
+    x = x.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)  # .contiguous() keeps the stride of a single element
     return x.reshape(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b""
