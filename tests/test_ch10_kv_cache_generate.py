@@ -121,6 +121,7 @@ def endings(reference, n, seed, in_prompt=False):
             able = (prompts[:, :-1] == eos).any(1) if in_prompt else torch.ones(80, dtype=torch.bool)
             first = [int((row == eos).nonzero()[0]) if (row == eos).any() else n.new for row in text]
             rows = [[row for row in range(80) if able[row] and low <= first[row] < high] for low, high in ((1, 3), (3, n.new - 1), (n.new, n.new + 1))]
+            rows[0] = [row for row in rows[0] if (text[row, first[row] : 4] != eos).any()]  # it would write something else after its end
             if all(rows):
                 return model, values, prompts[[found[0] for found in rows]], eos
     raise AssertionError("no such text was found")
