@@ -10,6 +10,7 @@ from grader.comparing import close, holds, refuses, same, shaped, sizes
 from grader.door.near import gradients, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
+from preparing import give
 from strategies import distinct, tensor, token_ids
 from torch import nn
 
@@ -25,21 +26,6 @@ def drawn():
     return n, int(torch.randint(10000, ()))
 
 
-def fill(model, values):
-    """Copy values into the parameters of these names, one used in two places under either; what is left over gets the same numbers always."""
-    own = dict(model.named_parameters(remove_duplicate=False))
-    for name, value in values.items():
-        if name not in own:
-            return f"GPT has no parameter called `{name}`; are all its parts modules of the model, under the names of the docstring?"
-        if own[name].shape != value.shape:
-            return f"GPT's parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}"
-    with torch.no_grad():
-        for name in sorted(own):
-            value = values.get(name)
-            own[name].copy_(torch.arange(own[name].numel()).cos().reshape(own[name].shape) if value is None else value)
-    return None
-
-
 def made(side, n, **options):
     config = {"vocab_size": n.V, "max_len": n.max_len, "d_model": 4 * n.H, "n_heads": n.H, "n_layers": n.L} | options
     return side.GPT(side.GPTConfig(**config))
@@ -51,8 +37,7 @@ def pair(learner, reference, n, seed, **options):
     values = randomise(model, seed, scale=1.5)
     values.setdefault("lm_head.weight", values["token_emb.weight"])
     mine = made(learner, n, **options)
-    problem = learner.bring(fill)(mine, values)
-    holds(problem is None, problem)
+    give(learner, mine, values, "GPT")
     return mine, model
 
 

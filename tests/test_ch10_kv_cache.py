@@ -8,6 +8,7 @@ from elsewhere import follows_its_inputs, meta_is_ready
 from grader.comparing import close, holds, same, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
+from preparing import frozen
 from strategies import tensor
 from torch import nn
 
@@ -243,11 +244,6 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
     counted.append(cache.length)
     same(counted, [3, 4, 6, 6], "the list of the cache's lengths after 3, 1 and 2 positions, and after a pass without it,")
     agrees(outputs, model(x), lengths, f"with positions={KINDS[seed % 3]!r}")
-
-
-def frozen(model):
-    """No gradient is asked of cached passes; without one, caches may be copied by any means, copy.deepcopy too."""
-    model.requires_grad_(False)
 
 
 @exercise("CachedSelfAttention", weight=2)

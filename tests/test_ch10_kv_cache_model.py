@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import preparing
 import torch
 from counting import times_the_work
 from elsewhere import meta_is_ready, on_meta
@@ -26,24 +27,8 @@ def made(side, n, kind="CachedGPT", **options):
     return getattr(side, kind)(side.GPTConfig(**config))
 
 
-def fill(model, values):
-    """Copy values into the parameters of these names, one used in two places under either; what is left over gets the same numbers always."""
-    own = dict(model.named_parameters(remove_duplicate=False))
-    for name, value in values.items():
-        if name not in own:
-            return f"CachedGPT has no parameter called `{name}`; are all its parts modules of the model, under the names that GPT's have?"
-        if own[name].shape != value.shape:
-            return f"CachedGPT's parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}"
-    with torch.no_grad():
-        for name in sorted(own):
-            value = values.get(name)
-            own[name].copy_(torch.arange(own[name].numel()).cos().reshape(own[name].shape) if value is None else value)
-    return None
-
-
 def give(learner, mine, values):
-    problem = learner.bring(fill)(mine, values)
-    holds(problem is None, problem)
+    preparing.give(learner, mine, values, "CachedGPT", "the names that GPT's have")
 
 
 def pair(learner, reference, n, seed, **options):
@@ -136,11 +121,6 @@ def test_every_layer_has_its_own_cache(learner, reference):
     same(fresh, n.L * [0], "the lengths of other new caches, after the first ones were filled,")
 
 
-def frozen(model):
-    """No gradient is asked of cached passes; without one, caches may be copied by any means, copy.deepcopy too."""
-    model.requires_grad_(False)
-
-
 @exercise("CachedGPT", weight=2)
 def test_two_texts_by_turns(learner, reference):
     """Two texts read by turns, each with its own caches, do not hear each other; nor does a branch that goes on from copies."""
@@ -149,7 +129,7 @@ def test_two_texts_by_turns(learner, reference):
     texts = [ids_of(n, seed + i, 6) for i in range(3)]
     texts[2][:, :4] = texts[0][:, :4]
     mine, model, _ = pair(learner, reference, n, seed, positions=positions)
-    learner.bring(frozen)(mine)
+    learner.bring(preparing.frozen)(mine)
     caches = [mine.new_caches(), mine.new_caches()]
     outputs = [[], [], []]
     for start, end in ((0, 3), (3, 4), (4, 6)):
