@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import torch
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -129,8 +130,8 @@ def rows(runs: list[Run]) -> list[list[str]]:
 
 
 def table(runs: list[Run]) -> Table:
-    drawn = Table(title=f"Shares of {EXPERTS} experts in percent, and how it ends")
-    for name in ("top_k", "factor", *(f"step {step}" for step in runs[0].seen), "as even as", "loss", "error"):
+    drawn = Table(title=f"Shares of {EXPERTS} experts in percent, and how it ends", box=SIMPLE_HEAD, padding=0, pad_edge=False)  # fits into 80 columns
+    for name in ("k", "factor", *(f"step {step}" for step in runs[0].seen), "even", "loss", "error"):
         drawn.add_column(name, justify="right", no_wrap=True)
     for row in rows(runs):
         drawn.add_row(*row)
@@ -159,9 +160,9 @@ def main(arguments: list[str] | None = None) -> int:
     except NotImplementedError:
         parser.error(f"{asked.target}: a part of the MoELayer is not written yet")
     console.print(table(runs))
-    console.print("factor: of the balance loss in what is trained. as even as: so many equally used experts")
-    console.print("have the same entropy. loss: the balance loss, 1 when even. error: of the task, 1 for")
-    console.print("answering zeros.")
+    console.print("k: experts a token. factor: of the balance loss in what is trained.")
+    console.print("even: as even as that many equally used experts. loss: the balance loss, 1 when")
+    console.print("even. error: of the task, 1 for answering zeros.")
     return 0
 
 

@@ -72,18 +72,20 @@ def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapter
 
 
 def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("COLUMNS", "80")
     threads = torch.get_num_threads()
     try:
         assert balance.main(["--steps", "10"]) == 0
     finally:
         torch.set_num_threads(threads)
-    printed = [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in capsys.readouterr().out.splitlines() if line[:1] in {"┃", "│"}]
+    out = capsys.readouterr().out
+    assert "…" not in out and max(map(len, out.splitlines())) <= 80
+    printed = [re.findall(r"step \d+|\S+", line) for line in out.splitlines() if re.match(r" (k factor|\d +[\d.]+) ", line)]
     runs = [[str(k), f"{factor:g}"] for k in TOP_KS for factor in FACTORS]
-    assert [line[:2] for line in printed] == [["top_k", "factor"], *runs]
+    assert [line[:2] for line in printed] == [["k", "factor"], *runs]
     section = LESSON.read_text(encoding="utf-8").split("### Measured")[1].split("\n#")[0]
     written = [[cell.strip(" `*") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
-    assert [line[:2] for line in written if not line[0].startswith("-")] == [["top_k", "factor"], *runs]
+    assert [line[:2] for line in written if not line[0].startswith("-")] == [["k", "factor"], *runs]
     assert [re.sub(r"step \d+", "step", word) for word in written[0]] == [re.sub(r"step \d+", "step", word) for word in printed[0]]
     for line in written[2:]:
         for shares in line[2:-3]:
