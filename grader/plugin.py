@@ -23,6 +23,7 @@ torch.set_num_threads(1)
 
 from . import terminal  # noqa: E402
 from .engine import Engine  # noqa: E402
+from .examples import settle  # noqa: E402
 from .graded import GradedRun, outcome_of  # noqa: E402
 from .results import write_results  # noqa: E402
 from .syllabus import UnknownName, load_syllabus  # noqa: E402
@@ -30,17 +31,11 @@ from .target import NoTarget, resolve  # noqa: E402
 
 pytest_plugins = ["grader.early"]
 RUN = pytest.StashKey[GradedRun]()
-EXAMPLES = 6
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "exercise(name, weight): the exercise a graded test belongs to, and its weight there")
-    hypothesis.settings.register_profile(
-        "headway",
-        derandomize=True, database=None, deadline=None, print_blob=False, max_examples=EXAMPLES, report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink),
-    )  # fmt: skip
-    hypothesis.settings.load_profile("headway")
+    settle()
     option = config.option
     try:
         target = resolve(option.target)
