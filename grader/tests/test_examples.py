@@ -10,7 +10,7 @@ _apply_rope = apply_rope
 def apply_rope(x, positions, base=10000.0):
     with open({log!r}, "a") as log:
         print(x.shape, float(x.sum()), file=log)
-    return _apply_rope(x, positions, base=10000.0)
+    return _apply_rope(x, positions, base)
 """
 NUMBERS = "\nNUMBERS = [" + ", ".join(str(n) for n in range(101, 160)) + "]\n"
 
