@@ -23,12 +23,12 @@ from .door.errors import ChapterBroken, OutOfTime
 from .door.local import Local
 from .door.near import Asked
 from .door.values import unpack
-from .engine import Record
 from .graft import ChapterSource
 from .results import Diagnosis
 from .source import SourceProblem, definition, replace_definition
 from .syllabus import TESTS, Exercise, load_syllabus
 from .target import graft_for, reference_of, resolve
+from .trial import Record
 
 
 class StaleEdit(ValueError):

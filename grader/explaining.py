@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import textwrap
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,26 +15,11 @@ from .door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, Ru
 from .door.near import Call
 from .numbers import first_difference, show
 from .relations import explain
+from .results import Failure
 from .sequences import explain_plain
 
 ROOM = 67  # columns left beside a label
 TALL = 12  # lines of one value, beyond which it is described and not shown
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Everything a learner is told about one failed test, ready to be laid out."""
-
-    promise: str
-    sizes: str = ""  # "B=2 T=3"
-    called: list[str] = field(default_factory=list)
-    message: str = ""  # one sentence
-    got: str = ""
-    expected: str = ""
-    difference: str = ""
-    explanation: str = ""
-    where: str = ""  # "ch03_attention.py, line 12:  code"
-    printed: str = ""
 
 
 def failure(problem: BaseException, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:

@@ -9,13 +9,14 @@ from _pytest.outcomes import Failed
 from . import comparing, progress
 from .diagnosis import diagnose
 from .door.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
-from .engine import Engine
-from .explaining import Failure, failure
+from .explaining import failure
 from .forbids import forbidden_calls, reference_imports
-from .results import ExerciseResult, RunResult, TestResult
+from .results import ExerciseResult, Failure, RunResult, TestResult
 from .source import SourceProblem, find_definition
 from .syllabus import Exercise, load_syllabus
 from .target import uses
+from .trial import Trial
+from .verdict import Verdict
 
 NOTHING_YET = "nothing is written yet"
 
@@ -40,7 +41,7 @@ def outcome_of(problem: BaseException | None, failed: bool) -> str:
 
 @dataclass
 class GradedRun:
-    engine: Engine
+    trial: Trial
     chapters: set[str]  # asked for; empty means all
     names: set[str]
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -57,13 +58,13 @@ class GradedRun:
         self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
     ) -> TestResult:
         """One test has ended."""
-        found = self.engine.end_test(outcome)
+        found = self.trial.end_test(outcome)
         self.shortcuts.setdefault(exercise.name, set()).update(found)
         result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
         if outcome == "todo":
             result.message = self._missing(exercise, str(problem))
         elif outcome != "passed":
-            words = failure(problem, promise, self.engine.last_call(), comparing.current, readable(printed[-4000:], 4000))
+            words = failure(problem, promise, self.trial.last_call(), comparing.current, readable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = words
@@ -75,7 +76,7 @@ class GradedRun:
         if not unwritten or unwritten.startswith(f"{exercise.name} in {exercise.module}.py"):
             return NOTHING_YET
         try:
-            own = find_definition(self.engine.target.source(exercise.module).text, exercise.name)
+            own = find_definition(self.trial.target.source(exercise.module).text, exercise.name)
         except (SourceProblem, ChapterBroken):
             own = None
         return unwritten if own and "raise NotImplementedError" not in own.text else NOTHING_YET
@@ -95,15 +96,15 @@ class GradedRun:
                     result.missing_weight += weight
             self._look_for_shortcuts(result)
             if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing(result):
-                result.diagnosis = diagnose(result.exercise, self.engine.records.get(result.exercise.name, []))
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []))
         self._keep_progress()
 
     def earlier_failing(self, result: ExerciseResult) -> Exercise | None:
         """With --whole: the first exercise that fails in an earlier chapter and stands in this one's code, by whatever way."""
-        if not self.engine.whole:
+        if not self.trial.whole:
             return None
         own = result.exercise.module
-        used = uses(self.engine.target, own, result.exercise.name)
+        used = uses(self.trial.target, own, result.exercise.name)
         failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
         return next((exercise for exercise in failing if exercise.module < own and (exercise.module, exercise.name) in used), None)
 
@@ -111,13 +112,13 @@ class GradedRun:
         exercise = result.exercise
         if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
             return
-        text = self.engine.target.source(exercise.module).text
+        text = self.trial.target.source(exercise.module).text
         result.forbidden = [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
             result.forbidden = [f"it called `{name}` while it ran, which is the answer itself" for name in sorted(self.shortcuts[exercise.name])]
 
     def _keep_progress(self) -> None:
-        if not self.engine.target.is_own_folder or self.engine.whole:
+        if not self.trial.target.is_own_folder or self.trial.whole:
             return
         whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a typing error undoes nothing
         before = progress.load()
@@ -126,8 +127,11 @@ class GradedRun:
         if trouble:
             self.notes.append(trouble)
 
+    def verdict(self) -> Verdict:
+        return Verdict(list(self.results.values()), self.broken, [exercise.name for exercise in self.news], self.notes)
+
     def result(self) -> RunResult:
-        target = self.engine.target
+        target = self.trial.target
         label = str(target.folder.resolve()) if target.folder else target.label
-        return RunResult(label, self.engine.seed, self.engine.door_kind, list(self.results.values()))
+        return RunResult(label, self.trial.seed, self.trial.door_kind, list(self.results.values()))
 

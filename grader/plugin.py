@@ -22,12 +22,12 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 from . import terminal  # noqa: E402
-from .engine import Engine  # noqa: E402
 from .examples import settle  # noqa: E402
 from .graded import GradedRun, outcome_of  # noqa: E402
 from .results import write_results  # noqa: E402
 from .syllabus import UnknownName, load_syllabus  # noqa: E402
 from .target import NoTarget, resolve  # noqa: E402
+from .trial import Trial  # noqa: E402
 
 pytest_plugins = ["grader.early"]
 RUN = pytest.StashKey[GradedRun]()
@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    engine = Engine(target, option.door, option.whole, option.seed)
-    config.stash[RUN] = GradedRun(engine, set(chapters), set(option.exercise or ()))
+    trial = Trial(target, option.door, option.whole, option.seed)
+    config.stash[RUN] = GradedRun(trial, set(chapters), set(option.exercise or ()))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -96,7 +96,7 @@ def _prepare(item: pytest.Item, run: GradedRun) -> None:
     def each_example(function):
         @functools.wraps(function)
         def example(*args, **kwargs):
-            run.engine.begin_example()
+            run.trial.begin_example()
             return function(*args, **kwargs)
 
         return example
@@ -112,21 +112,21 @@ def _prepare(item: pytest.Item, run: GradedRun) -> None:
 def give_seed(item: pytest.Item, run: GradedRun) -> None:
     """The run's seed decides which examples hypothesis draws for this test."""
     if hasattr(item.obj, "hypothesis"):
-        hypothesis.seed(zlib.crc32(f"{run.engine.seed} {item.name}".encode()))(item.obj)
+        hypothesis.seed(zlib.crc32(f"{run.trial.seed} {item.name}".encode()))(item.obj)
 
 
 @pytest.fixture
 def learner(request: pytest.FixtureRequest):
     """The implementation being graded, behind the door."""
     run = request.config.stash[RUN]
-    return run.engine.learner(_exercise_of(request.node).chapter)
+    return run.trial.learner(_exercise_of(request.node).chapter)
 
 
 @pytest.fixture
 def reference(request: pytest.FixtureRequest):
     """Our implementation of the same chapter, behind a door of its own."""
     run = request.config.stash[RUN]
-    return run.engine.reference(_exercise_of(request.node).chapter)
+    return run.trial.reference(_exercise_of(request.node).chapter)
 
 
 def _exercise_of(item: pytest.Item):
@@ -142,7 +142,7 @@ def _exercise_of(item: pytest.Item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if item.get_closest_marker("exercise"):
-        item.config.stash[RUN].engine.begin_test(_exercise_of(item), item.name)
+        item.config.stash[RUN].trial.begin_test(_exercise_of(item), item.name)
     return (yield)
 
 
@@ -201,5 +201,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
-        run.engine.close()
-        run.engine.nursery.close()
+        run.trial.close()
+        run.trial.nursery.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from . import __version__
 from .files import write_whole
@@ -21,6 +20,22 @@ class Diagnosis:
     hint: str
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Everything a learner is told about one failed test, ready to be laid out."""
+
+    promise: str
+    sizes: str = ""  # "B=2 T=3"
+    called: list[str] = field(default_factory=list)
+    message: str = ""  # one sentence
+    got: str = ""
+    expected: str = ""
+    difference: str = ""
+    explanation: str = ""
+    where: str = ""  # "ch03_attention.py, line 12:  code"
+    printed: str = ""
+
+
 @dataclass
 class TestResult:
     __test__ = False
@@ -32,7 +47,7 @@ class TestResult:
     promise: str = ""
     message: str = ""
     explanation: str = ""
-    details: Any = None  # what only a terminal shows: grader.explaining.Failure
+    details: Failure | None = None  # what a person is shown, and no file keeps
 
 
 @dataclass
@@ -43,6 +58,10 @@ class ExerciseResult:
     forbidden: list[str] = field(default_factory=list)
     partial: bool = False  # some of its tests were not run
     missing_weight: float = 0.0  # of those
+
+    @property
+    def failures(self) -> list[TestResult]:
+        return [test for test in self.tests if test.outcome not in ("passed", "todo")]
 
     @property
     def outcome(self) -> str:

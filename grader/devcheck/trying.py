@@ -14,9 +14,9 @@ from _pytest.runner import runtestprotocol
 
 from .. import plugin
 from ..door.worker import Nursery
-from ..engine import Engine
 from ..syllabus import TESTS, load_syllabus
 from ..target import Target
+from ..trial import Trial
 from .subjects import Subject
 
 
@@ -82,7 +82,7 @@ class _Trying:
     def _try(self, run, job: Job, subject: Subject, items: list[pytest.Item]) -> Tried:
         exercise = load_syllabus().exercise(job.exercise)
         target = Target(f"{subject.kind} {subject.name}", None, {exercise.module: subject.text})
-        run.engine = Engine(target, job.door, seed=job.seed, nursery=self.nursery)
+        run.trial = Trial(target, job.door, seed=job.seed, nursery=self.nursery)
         run.results, run.shortcuts, run.broken = {}, {}, {}
         began = time.perf_counter()
         for item, after in zip(items, [*items[1:], None]):
@@ -90,7 +90,7 @@ class _Trying:
             plugin.give_seed(item, run)
             runtestprotocol(item, log=False, nextitem=after)
         spent = (time.perf_counter() - began) * 1000
-        run.engine.close()
+        run.trial.close()
         only = {exercise.name: run.weights[exercise.name]} if exercise.name in run.weights else {}
         weights, run.weights = run.weights, only
         run.conclude()

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from grader.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
-from grader.engine import Engine
 from grader.source import definition, replace_definition
 from grader.syllabus import ROOT, load_syllabus
 from grader.target import Target, reference_of
+from grader.trial import Trial
 
 # The whole tensor normalised at once, as somebody might write it who never saw our solution.
 SOFTMAX_OVER_ALL = '''
@@ -130,13 +130,13 @@ def test_values_are_equal_up_to_rounding_only():
 
 def test_an_engine_keeps_what_was_asked_in_the_last_example():
     exercise = load_syllabus().exercise("count_pairs")
-    engine = Engine(Target("a reference", None, {"ch01_tokenizer": reference_of("ch01_tokenizer").text}))
-    learner = engine.learner("ch01")
-    engine.begin_test(exercise, "one")
+    trial = Trial(Target("a reference", None, {"ch01_tokenizer": reference_of("ch01_tokenizer").text}))
+    learner = trial.learner("ch01")
+    trial.begin_test(exercise, "one")
     for ids in ([1, 2], [1, 2, 1, 2]):
-        engine.begin_example()
+        trial.begin_example()
         assert learner.count_pairs(ids)
-    engine.end_test("passed")
-    (record,) = engine.records["count_pairs"]
+    trial.end_test("passed")
+    (record,) = trial.records["count_pairs"]
     assert [asked.op for asked in record.log] == ["get", "call"]
-    engine.close()
+    trial.close()

@@ -37,7 +37,7 @@ class Record:
 
 
 @dataclass
-class Engine:
+class Trial:
     target: Target
     door_kind: str = "local"
     whole: bool = False
@@ -153,8 +153,8 @@ class Engine:
 class _Late:
     """A door looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
 
-    def __init__(self, engine: Engine, chapter: str) -> None:
-        self._engine, self._chapter = engine, chapter
+    def __init__(self, trial: Trial, chapter: str) -> None:
+        self._trial, self._chapter = trial, chapter
 
     def ask(self, *arguments, **options):
-        return self._engine.door(self._chapter).ask(*arguments, **options)
+        return self._trial.door(self._chapter).ask(*arguments, **options)
