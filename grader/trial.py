@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -44,6 +45,8 @@ class Trial:
     seed: int = 0
     nursery: Nursery = field(default_factory=Nursery)
     call_seconds: float = CALL_SECONDS
+    import_seconds: float = IMPORT_SECONDS
+    heard: Callable[[], None] = lambda: None  # called at each example: a sign of life
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,9 +81,9 @@ class Trial:
                 self._broken[chapter] = problem
                 raise
             if self.door_kind == "worker":
-                far = Worker(self.nursery, sources, found.name, self.call_seconds, IMPORT_SECONDS)
+                far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds)
             else:
-                far = Local(sources, found.name, self.call_seconds, IMPORT_SECONDS)
+                far = Local(sources, found.name, self.call_seconds, self.import_seconds)
             self._doors[chapter] = Door(far)
         return self._doors[chapter]
 
@@ -98,6 +101,7 @@ class Trial:
 
     def begin_example(self) -> None:
         """Everything as new: handles void, chance at its beginning, the log empty."""
+        self.heard()
         exercise = self._exercise
         if exercise.chapter in self._broken:
             raise self._broken[exercise.chapter]

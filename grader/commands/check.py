@@ -1,8 +1,11 @@
-"""Runs the graded tests of what was asked, in this process."""
+"""Runs the graded tests of what was asked: by the engine where a watch has one running, else in this process."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,9 +13,13 @@ from grader.commands.page import complain, page, say
 from grader.course import next_step, passed, read_course
 from grader.progress import load
 from grader.syllabus import ROOT, TESTS, Chapter, Exercise
+from grader.verdict import Verdict
+from grader.warm.client import NoEngine, answers
+from grader.warm.job import Job, again
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
 PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+_INTERRUPTED, _INTERNAL_ERROR, _USAGE_ERROR = 2, 3, 4  # of pytest.ExitCode, which costs half a second to import
 
 
 def check(name: str | None) -> int:
@@ -51,20 +58,52 @@ def suites_of(chapter: str) -> list[str]:
 
 def run_tests(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     """Each exercise's outcome, and pytest's exit status in our terms."""
+    try:
+        outcomes, status = _by_the_engine(found)
+    except NoEngine as problem:
+        if str(problem):
+            complain(f"{problem}; testing without the engine")
+        outcomes, status = _alone(suites, found)
+    if status == _INTERRUPTED:
+        return outcomes, INTERRUPTED if outcomes else UNUSABLE
+    if status in (_INTERNAL_ERROR, _USAGE_ERROR):
+        return outcomes, UNUSABLE
+    return outcomes, NOT_YET if status else PASSED
+
+
+def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """The same run by the engine, in a tenth of the time; NoEngine where there is none, or it breaks off."""
+    if os.environ.get("PYTEST_ADDOPTS"):
+        raise NoEngine("")  # somebody wants something of their own of pytest
+    columns = shutil.get_terminal_size().columns
+    job = Job(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, page().color_system is not None)
+    outcomes: dict[str, str] = {}
+    for message in answers(job):
+        match message:
+            case {"text": text}:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            case {"again": why}:
+                say(page(), f"\n\n{again(why)}", style="yellow")
+            case {"verdict": data}:
+                outcomes = Verdict.from_data(data).outcomes
+            case {"done": status}:
+                return outcomes, status
+            case {"trouble": sentence}:
+                raise NoEngine(sentence)
+    raise NoEngine("the engine broke off")
+
+
+def _alone(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     import pytest
 
     chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
         arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
-        status = pytest.main([*arguments, *chosen, *suites])
+        status = int(pytest.main([*arguments, *chosen, *suites]))
         try:
             data = json.loads(results.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             data = {"exercises": []}
-    outcomes = {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}
-    if status == pytest.ExitCode.INTERRUPTED:
-        return outcomes, INTERRUPTED if outcomes else UNUSABLE
-    if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
-        return outcomes, UNUSABLE
-    return outcomes, NOT_YET if status else PASSED
+    return {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}, status

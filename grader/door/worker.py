@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..graft import ChapterSource
+from .ending import in_words
 from .errors import ChapterBroken, FarSideDied, OutOfTime
 from .wire import Garbage, TooLate, receive, send
 
@@ -26,9 +27,10 @@ _START_SECONDS = 120.0
 class Nursery:
     """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
 
-    def __init__(self, fork: bool | None = None) -> None:
+    def __init__(self, fork: bool | None = None, warm: bool = False) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self.zygote: subprocess.Popen | None = None
+        self.warm = warm  # is this process, with torch and one thread, a zygote already?
+        self.zygote: subprocess.Popen | int | None = None
         self.control: socket.socket | None = None
 
     def start(self) -> tuple[socket.socket, Any]:
@@ -66,6 +68,11 @@ class Nursery:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(_START_SECONDS)
         with theirs:
+            if self.warm:
+                from .zygote import fork_zygote
+
+                self.zygote = fork_zygote(theirs)
+                return
             command = _python("grader.door.zygote", str(theirs.fileno()))
             self.zygote = subprocess.Popen(command, env=_environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._line()
@@ -97,13 +104,15 @@ class Nursery:
         if self.control is not None:
             self.control.close()
             self.control = None
-        if self.zygote is not None:
+        if isinstance(self.zygote, int):
+            os.waitpid(self.zygote, 0)
+        elif self.zygote is not None:
             try:
                 self.zygote.wait(5)
             except subprocess.TimeoutExpired:
                 self.zygote.kill()
                 self.zygote.wait()
-            self.zygote = None
+        self.zygote = None
 
 
 def _python(module: str, argument: str) -> list[str]:
@@ -162,7 +171,7 @@ class Worker:
             self._lose()
             raise FarSideDied(f"the process that ran your code answered nonsense ({problem})") from None
         except (EOFError, OSError):
-            ending = _in_words(self._lose())
+            ending = in_words(self._lose())
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
@@ -183,14 +192,3 @@ class Worker:
 
     def close(self) -> None:
         self.abandon()
-
-
-def _in_words(status: int) -> str:
-    if status >= 0:
-        return f"it exited with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    known = {"SIGSEGV": "a crash inside native code (segmentation fault)", "SIGKILL": "it was killed (SIGKILL), perhaps for want of memory"}
-    return known.get(name, f"it was ended by {name}")

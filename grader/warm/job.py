@@ -1,0 +1,76 @@
+"""What can be asked of the engine, and what a run answers: lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the graded tests of an exercise or a chapter on the learner's folder."""
+
+    name: str
+    cwd: str  # paths are shown as seen from here
+    columns: int = 80
+    colour: bool = False
+    door: str = "local"
+
+
+# What comes back, one key a line:
+#   text     what pytest prints, a piece at a time
+#   begun    the test that is running now
+#   verdict  grader.verdict.Verdict as data
+#   again    why the run is begun anew, in a process more; everything before is void
+#   done     the run is over; pytest's exit status
+#   trouble  a sentence: there will be no verdict
+#   stale    the kit has changed since the engine began; it ends now
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """A message; {} where the line is none."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+class Lines:
+    """Whole lines out of the pieces that a socket gives."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def add(self, piece: bytes) -> list[bytes]:
+        *whole, self.rest = (self.rest + piece).split(b"\n")
+        return whole
+
+
+def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
+    """Messages until the other side hangs up."""
+    lines = Lines()
+    while True:
+        try:
+            piece = sock.recv(1 << 16)
+        except OSError:
+            return
+        if not piece:
+            return
+        yield from map(decode, lines.add(piece))
+
+
+def again(why: str) -> str:
+    """`why` a run began anew, for whoever reads along."""
+    return f"Your code brought down the process that tested it: {why}. Testing it once more, in a process of its own:"
+
+
+def question(job: Job, token: str) -> bytes:
+    return encode({"token": token, "job": asdict(job)})

@@ -1,0 +1,29 @@
+"""What one run may use: the learner's machine is not to suffer from the learner's mistakes."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+
+MEMORY = 2 * 1024**3  # bytes beyond what the engine holds already
+FILE = 64 * 1024**2  # the longest file it may write, and so the most it can print
+
+
+def limit_this_process() -> None:
+    """Memory, the size of files, and no core dumps. Where the system does not know a limit, there is none."""
+    _set(resource.RLIMIT_CORE, 0)
+    _set(resource.RLIMIT_FSIZE, FILE)
+    if sys.platform.startswith("linux"):
+        _set(resource.RLIMIT_AS, _address_space() + MEMORY)
+
+
+def _set(which: int, most: int) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(which)
+        resource.setrlimit(which, (most, hard))
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
