@@ -14,24 +14,28 @@ from rich.text import Text
 
 
 def diff(name: str, peek: bool) -> int:
-    """Print a unified diff from the learner's definition to the reference's."""
+    """Print what differs between the learner's definition and the reference's."""
     exercise = read_course().exercise(name)
     console = page()
     if not peek and not passed(exercise, load()):
         say(console, f"{name} has not passed yet, and finding your own way is what it is for. `headway hint {name}` helps.")
         say(console, f"To look all the same: headway diff {name} --peek")
         return 1
+    lines = difference(exercise)
+    if not lines:
+        console.print(f"Your {name} and the reference are the same, line for line.")
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    return 0
+
+
+def difference(exercise: Exercise) -> list[Text]:
+    """From the learner's definition to the reference's, a line each; none where they are the same. SourceProblem where there is nothing to compare."""
     place = place_of(exercise)
     if place.problem:
         raise SourceProblem(place.problem)
-    mine, ours = _mine(exercise), _reference(exercise)
-    if mine == ours:
-        console.print(f"Your {name} and the reference are the same, line for line.")
-        return 0
-    for line in difflib.unified_diff(mine, ours, f"yours      {place}", "reference", n=3, lineterm=""):
-        if not line.startswith("@@"):
-            console.print(Text(line, style=_style(line)), soft_wrap=True)
-    return 0
+    lines = difflib.unified_diff(_mine(exercise), _reference(exercise), f"yours      {place}", "reference", n=3, lineterm="")
+    return [Text(line, style=_style(line)) for line in lines if not line.startswith("@@")]
 
 
 def _mine(exercise: Exercise) -> list[str]:

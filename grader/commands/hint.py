@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.commands.page import complain, page, say
 from grader.course import next_step, read_course
-from grader.progress import hint_levels, keep_hint_level
+from grader.hints import take_hint
 from rich.text import Text
 
 
@@ -19,19 +19,15 @@ def hint(name: str | None, level: int | None) -> int:
         exercise = step.exercise
     else:
         exercise = course.exercise(name)
-    if not exercise.hints:
+    shown = take_hint(exercise, level)
+    if shown is None:
         page().print(f"{exercise.name} has no hints.")
         return 0
-    seen, last = hint_levels().get(exercise.name, 0), len(exercise.hints)
-    shown = min(level or seen + 1, last)
     console = page()
-    console.print(Text(f"{exercise.name}, hint {shown} of {last}", style="bold"))
-    say(console, exercise.hints[shown - 1])
-    if shown < last:
-        console.print(Text(f"The next one says more: headway hint {exercise.name}", style="dim"))
-    else:
-        console.print(Text("That is the last one.", style="dim"))
-    problem = keep_hint_level(exercise.name, shown) if shown > seen else None
-    if problem:
-        complain(problem)
+    console.print(Text(shown.title, style="bold"))
+    say(console, shown.text)
+    more = "That is the last one." if shown.is_last else f"The next one says more: headway hint {exercise.name}"
+    console.print(Text(more, style="dim"))
+    if shown.problem:
+        complain(shown.problem)
     return 0
