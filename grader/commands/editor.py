@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.commands.page import complain, page
@@ -33,11 +34,43 @@ def open_in_editor(name: str | None) -> int:
         raise SourceProblem(place.problem or f"there is no {place.file}")
     if place.problem:
         complain(place.problem)
-    editor = _editor()
-    if editor is None or not (_program(editor) in WINDOWED or sys.stdin.isatty() and sys.stdout.isatty()):
+    editor = editor_for(place)
+    if editor is None or not (editor.windowed or sys.stdin.isatty() and sys.stdout.isatty()):
         page().print(str(place), soft_wrap=True)
         return 0
-    return _run(editor, place)
+    problem = editor.open()
+    if problem:
+        complain(f"{problem}; the exercise is at {place}")
+    return 1 if problem else 0
+
+
+@dataclass(frozen=True)
+class Editor:
+    """The learner's editor, and the command that opens one place in it."""
+
+    command: list[str]
+    windowed: bool  # it has a window of its own, and leaves the terminal alone
+
+    def open(self, wait: bool = True) -> str | None:
+        """Open it, and with `wait` stay until it is closed; a sentence where that went wrong."""
+        name, program = self.command[0], shutil.which(self.command[0])
+        if program is None:
+            return f"your editor {name!r} (from $VISUAL or $EDITOR) is not found"
+        try:
+            if not wait:
+                silent = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                subprocess.Popen([program, *self.command[1:]], start_new_session=True, **silent)
+                return None
+            status = subprocess.call([program, *self.command[1:]])
+        except OSError as error:
+            return f"your editor {name!r} does not start: {(error.strerror or str(error)).lower()}"
+        return f"{name} ended with status {status}" if status else None
+
+
+def editor_for(place: Place) -> Editor | None:
+    """What $VISUAL or $EDITOR names, or VS Code where it is installed."""
+    editor = _editor()
+    return Editor(editor_command(editor, place), _program(editor) in WINDOWED) if editor else None
 
 
 def editor_command(editor: list[str], place: Place) -> list[str]:
@@ -50,22 +83,6 @@ def editor_command(editor: list[str], place: Place) -> list[str]:
     if program in _COLON:
         return [*editor, f"{file}:{place.line}"]
     return [*editor, file]
-
-
-def _run(editor: list[str], place: Place) -> int:
-    program = shutil.which(editor[0])
-    if program is None:
-        complain(f"your editor {editor[0]!r} (from $VISUAL or $EDITOR) is not found; the exercise is at {place}")
-        return 1
-    try:
-        status = subprocess.call([program, *editor_command(editor, place)[1:]])
-    except OSError as error:
-        complain(f"your editor {editor[0]!r} does not start: {(error.strerror or str(error)).lower()}; the exercise is at {place}")
-        return 1
-    if status:
-        complain(f"{editor[0]} ended with status {status}; the exercise is at {place}")
-        return 1
-    return 0
 
 
 def _editor() -> list[str] | None:
