@@ -64,6 +64,14 @@ def check(name: AnyName = None) -> None:
     raise typer.Exit(check(name))
 
 
+@app.command()
+def watch(name: AnyName = None) -> None:
+    """Keep watching: a verdict at every save."""
+    from grader.commands.watch import watch
+
+    raise typer.Exit(watch(name))
+
+
 @app.command("next")
 def next_command() -> None:
     """Say the one next thing to do."""

@@ -11,8 +11,8 @@ WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are named
 
 
-def tell(page: Page, result: ExerciseResult, verbose: bool = False) -> None:
-    """What is wrong with one exercise: the first failure in full, the others by name."""
+def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
+    """What is wrong with one exercise: the first failure in full, the others by name; `last` in place of the line about hints."""
     page.title(result.exercise.name)
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
@@ -30,8 +30,10 @@ def tell(page: Page, result: ExerciseResult, verbose: bool = False) -> None:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > ALSO + 2:
         page.line(f"  and {len(failures) - ALSO - 1} more")
-    page.blank()
-    page.line(f"For a hint: headway hint {result.exercise.name}")
+    last = f"For a hint: headway hint {result.exercise.name}" if last is None else last
+    if last:
+        page.blank()
+        page.line(last)
 
 
 class Page:

@@ -1,0 +1,309 @@
+"""The watch itself: hears of saves, keys and answers, one at a time, and decides what to do. It never goes on to another exercise by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from ..commands.diff import difference
+from ..commands.editor import editor_for
+from ..commands.page import wrapped
+from ..course import passed, place_of, shown
+from ..hints import take_hint
+from ..progress import load
+from ..source import SourceProblem, parse, read_source
+from ..syllabus import EXERCISES, Exercise, load_syllabus
+from ..verdict import Verdict
+from ..warm.job import again
+from .chooser import Chooser
+from .keys import Keyboard
+from .page import result_line
+from .plain import Plain
+from .runs import Runs
+from .saves import Saves
+from .screen import Screen
+from .state import State
+
+PICTURES = EXERCISES / "pictures"
+
+
+class Watch:
+    def __init__(self, exercise: Exercise, screen: Screen | Plain) -> None:
+        self.state = State(exercise)
+        self.screen = screen
+        self.events: queue.SimpleQueue[tuple] = queue.SimpleQueue()
+        self.verdicts: dict[str, Verdict] = {}
+        self.chooser: Chooser | None = None
+        self.peeking = False
+        self.open = True
+        self.run = 0
+        self.runs = Runs(lambda number, message: self.events.put(("said", number, message)))
+        self.saves = Saves(EXERCISES, lambda names: self.events.put(("saved", names)), lambda word: self.events.put(("word", word)))
+        self.keyboard = Keyboard(lambda key: self.events.put(("key", key))) if isinstance(screen, Screen) else None
+
+    # ---- the loop
+
+    def live(self) -> None:
+        """Until somebody quits, or the terminal is gone."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.runs.close)
+            stack.callback(self.saves.close)
+            stack.enter_context(_signals(self.events, isinstance(self.screen, Screen)))
+            if isinstance(self.screen, Screen):
+                stack.enter_context(self.screen.taken())
+                self.keyboard.open()
+                stack.callback(self.keyboard.close)
+            else:
+                self.screen.start(self.state)
+            self.test()
+            while self.open:
+                self.draw()
+                for what, *about in self._next():
+                    getattr(self, f"on_{what}")(*about)
+
+    def _next(self) -> Iterator[tuple]:
+        """What has happened since: one thing at least, unless nothing does for a while."""
+        with contextlib.suppress(queue.Empty):
+            yield self.events.get(timeout=0.5 if self.state.running else 3600)
+            while self.open:
+                yield self.events.get_nowait()
+
+    def draw(self) -> None:
+        if isinstance(self.screen, Screen):
+            self.screen.draw(self.state, *(self.chooser.lines() if self.chooser else ()))
+
+    # ---- runs
+
+    def test(self) -> None:
+        """Begin a run, unless the file cannot be Python yet."""
+        problem = _unreadable(f"{self.state.exercise.module}.py")
+        if problem:
+            self.wait_for(problem)
+            return
+        self.state.begin()
+        self.run = self.runs.start(self.state.exercise.name)
+
+    def wait_for(self, problem: str) -> None:
+        self.runs.stop()
+        self.state.running, self.state.waiting = False, problem
+        if isinstance(self.screen, Plain):
+            self.screen.say(f"{problem}. Waiting for the next save.")
+
+    def on_saved(self, names: set[str]) -> None:
+        broken = next((problem for name in sorted(names) if (problem := _unreadable(name))), "")
+        if broken:
+            self.wait_for(broken)
+        else:
+            self.test()
+
+    def on_said(self, number: int, message: dict[str, Any]) -> None:
+        state = self.state
+        if number != self.run or not state.running:
+            return
+        match message:
+            case {"waking": _}:
+                state.waking = True
+            case {"begun": test}:
+                state.waking, state.test = False, test
+            case {"again": why}:
+                state.again, state.test = why, ""
+                if isinstance(self.screen, Plain):
+                    self.screen.say(again(why))
+            case {"verdict": data}:
+                verdict = Verdict.from_data(data)
+                self.verdicts[state.exercise.name] = verdict
+                state.below = [] if (result := verdict.result(state.exercise.name)) and result.outcome == "passed" else state.below
+                state.end(verdict)
+                if isinstance(self.screen, Plain):
+                    self.screen.verdict(state)
+            case {"done": status}:
+                state.end(None)
+                state.trouble = f"There is no verdict: the tests ended with status {status}. Run headway check {state.exercise.name} to see why."
+            case {"trouble": sentence}:
+                state.end(None)
+                state.trouble = sentence
+                if isinstance(self.screen, Plain):
+                    self.screen.say(sentence)
+
+    def on_word(self, word: str) -> None:
+        self.state.word = word
+        if isinstance(self.screen, Plain):
+            self.screen.say(word)
+
+    # ---- keys
+
+    def on_key(self, key: str | None) -> None:
+        if key is None:  # the terminal is gone
+            self.open = False
+            return
+        if key == "interrupt":
+            self.on_stop()
+            return
+        if self.chooser is not None:
+            self._choose(key)
+            return
+        moves = {"up": -1, "down": 1, "page up": -self.screen.rows, "page down": self.screen.rows, " ": self.screen.rows, "home": -10**6, "end": 10**6}
+        if key in moves:
+            self.screen.scroll(moves[key])
+            return
+        peeking, self.peeking = self.peeking, False
+        self.state.note = ""
+        act = {"h": self.hint, "n": self.next, "l": self.list, "o": self.edit, "r": self.test, "s": self.picture, "q": self.on_stop, "escape": self.back}
+        if key.lower() == "d":
+            self.diff(peeking)
+        elif key.lower() in act:
+            act[key.lower()]()
+
+    def on_stop(self) -> None:
+        self.open = False
+
+    def on_resized(self) -> None:
+        pass  # the next drawing asks how large the terminal is
+
+    def on_suspended(self) -> None:
+        """Control-Z: give the terminal back, stop here, and go on when we are called again."""
+        with self.keyboard.lent(), self.screen.lent():
+            handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTSTP)
+            signal.signal(signal.SIGTSTP, handler)
+
+    def hint(self) -> None:
+        found = take_hint(self.state.exercise)
+        if found is None:
+            self.state.note = f"{self.state.exercise.name} has no hints."
+            return
+        self.state.over = None
+        more = "That is the last one." if found.is_last else "h again says more."
+        prose = wrapped(found.text, min(self.screen.size[0], 80))
+        self.state.below = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
+        self.screen.top = 10**6  # the drawing knows where the end is
+
+    def next(self) -> None:
+        """The next exercise in the course that has not been passed, after this one if there is any."""
+        course, scores = load_syllabus().exercises, load()
+        here = course.index(self.state.exercise)
+        undone = [exercise for exercise in [*course[here + 1 :], *course[:here]] if not passed(exercise, scores)]
+        if undone:
+            self.turn_to(undone[0])
+        elif passed(self.state.exercise, scores):
+            self.state.note = "Everything has been passed. l lists all exercises."
+        else:
+            self.state.note = "This is the last one that has not been passed."
+
+    def list(self) -> None:
+        self.chooser = Chooser(self.state.exercise)
+
+    def _choose(self, key: str) -> None:
+        if key == "enter" and self.chooser.chosen:
+            self.turn_to(self.chooser.chosen)
+        if key in ("enter", "escape"):
+            self.chooser = None
+        else:
+            self.chooser.press(key)
+
+    def turn_to(self, exercise: Exercise) -> None:
+        self.screen.top = 0
+        self.state.turn_to(exercise, self.verdicts.get(exercise.name))
+        self.test()
+
+    def back(self) -> None:
+        self.state.over, self.state.below = None, []
+
+    def diff(self, peeking: bool) -> None:
+        exercise = self.state.exercise
+        if not peeking and not passed(exercise, load()):
+            self.state.note, self.peeking = f"{exercise.name} has not passed yet, and finding your own way is what it is for. d again: look all the same.", True
+            return
+        try:
+            lines = difference(exercise)
+        except SourceProblem as problem:
+            self.state.note = str(problem)
+            return
+        self.screen.top = 0
+        self.state.over = lines or [Text(f"Your {exercise.name} and the reference are the same, line for line.")]
+        self.state.note = "Yours (-) and the reference (+). esc: back to the verdict."
+
+    def edit(self) -> None:
+        place = place_of(self.state.exercise)
+        editor = editor_for(place)
+        if editor is None:
+            self.state.note = f"{place}. Name your editor in $EDITOR, and o opens it there."
+        elif editor.windowed:
+            self.state.note = editor.open(wait=False) or f"opened {place}"
+        else:
+            with self.keyboard.lent(), self.screen.lent():
+                problem = editor.open()
+            self.state.note = problem or ""
+
+    def picture(self) -> None:
+        path = PICTURES / f"{self.state.exercise.module}.svg"
+        if not path.exists():
+            self.state.note = "There is no picture for this chapter."
+        elif _show(path):
+            self.state.note = f"The picture of this chapter: {shown(path)}"
+        else:
+            self.state.note = f"The picture of this chapter is {shown(path)}; a browser shows it."
+
+
+def watch(exercise: Exercise, interactive: bool) -> int:
+    """Watch until somebody quits; the last verdict stays behind in one line."""
+    session = Watch(exercise, Screen() if interactive else Plain())
+    with contextlib.suppress(BrokenPipeError):
+        session.live()
+        print(result_line(session.state))
+    return 0
+
+
+def _unreadable(name: str) -> str:
+    """Why this chapter is no Python at the moment; "" where it is."""
+    path = EXERCISES / name
+    try:
+        text = read_source(path)
+        if not text.strip():
+            return f"{name} is empty"
+        parse(text, name)
+    except SourceProblem as problem:
+        return str(problem)
+    return ""
+
+
+def _show(path: Any) -> bool:
+    """Open a file with whatever shows it on this system, if there is a screen to show it on."""
+    if sys.platform == "darwin":
+        command = ["open", str(path)]
+    elif os.name == "nt":
+        os.startfile(path)
+        return True
+    elif os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        command = ["xdg-open", str(path)]
+    else:
+        return False
+    try:
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _signals(events: queue.SimpleQueue, screen: bool) -> Iterator[None]:
+    """What the system tells: we are to end, the window has another size, somebody pressed Control-Z."""
+    told = {"SIGTERM": "stop", "SIGHUP": "stop", "SIGINT": "stop"} | ({"SIGWINCH": "resized", "SIGTSTP": "suspended"} if screen else {})
+    before = {}
+    for name, event in told.items():
+        number = getattr(signal, name, None)
+        if number is not None:
+            before[number] = signal.signal(number, lambda *_, event=event: events.put((event,)))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
