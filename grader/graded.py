@@ -73,8 +73,12 @@ class GradedRun:
 
     def _missing(self, exercise: Exercise, unwritten: str) -> str:
         """What keeps a test from running: the exercise is not written yet, or it is and needs something that is not."""
-        if not unwritten or unwritten.startswith(f"{exercise.name} in {exercise.module}.py"):
+        given = self.trial.target.given_in(exercise.module)
+        here = f"{exercise.name} in " if given else f"{exercise.name} in {exercise.module}.py"
+        if not unwritten or unwritten.startswith(here):
             return NOTHING_YET
+        if given:
+            return NOTHING_YET if "raise NotImplementedError" in given.text else unwritten
         try:
             own = find_definition(self.trial.target.source(exercise.module).text, exercise.name)
         except (SourceProblem, ChapterBroken):
@@ -112,8 +116,9 @@ class GradedRun:
         exercise = result.exercise
         if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
             return
-        text = self.trial.target.source(exercise.module).text
-        result.forbidden = [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
+        given = self.trial.target.given_in(exercise.module)
+        text = "" if given else self.trial.target.source(exercise.module).text
+        result.forbidden = list(given.forbidden) if given else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
             result.forbidden = [f"it called `{name}` while it ran, which is the answer itself" for name in sorted(self.shortcuts[exercise.name])]
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from .door.errors import ChapterBroken, Where
+from .given import Given
 from .graft import ChapterSource
 from .source import SourceProblem, bound_names, find_definition, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
@@ -23,6 +24,7 @@ class Target:
     label: str  # what the header and the results call it
     folder: Path | None = None
     texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
+    given: Given | None = None  # a definition that stands in place of the one on disk
 
     def has(self, module: str) -> bool:
         return module in self.texts or (self.folder is not None and (self.folder / f"{module}.py").is_file())
@@ -37,10 +39,13 @@ class Target:
         except SourceProblem as problem:
             raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
 
+    def given_in(self, module: str) -> Given | None:
+        return self.given if self.given and self.given.module == module else None
+
     @property
     def is_own_folder(self) -> bool:
-        """Is this the learner's folder of this kit, where progress is kept?"""
-        return self.folder is not None and self.folder.resolve() == EXERCISES.resolve()
+        """Is this the learner's folder of this kit as it stands, where progress is kept?"""
+        return self.folder is not None and self.given is None and self.folder.resolve() == EXERCISES.resolve()
 
 
 def resolve(word: str | None) -> Target:

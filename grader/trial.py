@@ -83,7 +83,7 @@ class Trial:
             if self.door_kind == "worker":
                 far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds)
             else:
-                far = Local(sources, found.name, self.call_seconds, self.import_seconds)
+                far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name))
             self._doors[chapter] = Door(far)
         return self._doors[chapter]
 

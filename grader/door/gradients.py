@@ -35,9 +35,9 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
 
 
 def is_of(package: str, target: Any) -> bool:
-    """Was this function, module or method written in a chapter of the package?"""
+    """Was this function, module or method written in the package, or in a chapter of it?"""
     owner = getattr(target, "__self__", target)
-    return any(str(getattr(thing, "__module__", "")).startswith(package + ".") for thing in (target, owner, type(owner)))
+    return any(f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner)))
 
 
 def attached(values: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ..given import Given
 from ..graft import ChapterSource
 from .errors import ChapterBroken, FarSideDied, OutOfTime
 from .servant import Servant
@@ -28,8 +29,10 @@ IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 class Local:
     """A servant in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
 
-    def __init__(self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False) -> None:
-        self.servant = Servant(sources, chapter, "reference" if trusted else "learner")
+    def __init__(
+        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None
+    ) -> None:
+        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given)
         self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
         self.chance = _chance()
 
@@ -47,7 +50,7 @@ class Local:
         if self.trusted:
             return self.servant.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
-        files = {source.filename for source in self.servant.graft.sources.values()}
+        files = {source.filename for source in self.servant.graft.sources.values()} | self.servant.own_files
         try:
             with _no_way_out(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files):
                 return self.servant.answer(op, tree, buffers)
@@ -119,10 +122,7 @@ def _alarm(seconds: float, import_grace: float, files: set[str]) -> Iterator[Non
 
     Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    if not hasattr(signal, "setitimer"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         with _alarm_by_thread(seconds):
             yield
         return
@@ -174,15 +174,15 @@ def _importing(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def _alarm_by_thread(seconds: float) -> Iterator[None]:
-    """Where there are no signals (Windows): another thread asks the interpreter to raise OutOfTime in this one."""
+    """Where there are no signals (Windows, or not the main thread): another thread asks the interpreter to raise OutOfTime in this one."""
     import ctypes
 
-    main, done = threading.get_ident(), threading.Event()
+    here, done = threading.get_ident(), threading.Event()
 
     def wait() -> None:
         limit = seconds
         while not done.wait(limit):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main), ctypes.py_object(OutOfTime))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
             limit = 0.25
 
     thread = threading.Thread(target=wait, name="headway time limit", daemon=True)

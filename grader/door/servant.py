@@ -5,25 +5,25 @@ from __future__ import annotations
 import linecache
 import math
 import random
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from os import _exit, getpid
 from types import CodeType, ModuleType
 from typing import Any
 
 import torch
 
+from ..given import Given
 from ..graft import ChapterSource, Graft
 from . import shortcuts
 from .errors import FarSideDied, OutOfTime
 from .gradients import attached, gradients, is_cut_off, is_of
+from .threads import Threads, new_threads, threads_now
 from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
-Threads = tuple[set[threading.Thread], set[int]]  # those Python knows, and the idents of all
 _ABSENT = object()
 
 
@@ -32,11 +32,13 @@ class _Refused(Exception):
 
 
 class Servant:
-    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner") -> None:
+    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", given: Given | None = None) -> None:
         self.graft = Graft(sources, label)
+        self.given = given
         self.chapter = chapter
         self.filename = self.graft.sources[chapter].filename
         self.own_files = {source.filename for source in sources if _folder(source.filename) == _folder(self.filename)}  # its author's
+        self.own_files |= set(given.files if given else ())
         for source in sources:  # tracebacks and inspect find the text even where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
@@ -44,6 +46,7 @@ class Servant:
         self.forbidden: tuple[str, ...] = ()
         self.differentiable = False  # must gradient flow back from every answer of the learner's?
         self.shortcuts: set[str] = set()
+        self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Do one thing; whatever happens is an answer, except a time limit that fires in between."""
@@ -63,6 +66,9 @@ class Servant:
             raise
         except BaseException as problem:
             return {"error": self.describe(problem)}, []
+        finally:
+            if getpid() != self.pid:
+                _exit(0)  # a copy of this process that the learner's code forked off, and that came back from it: the tests go on in one
 
     # ---- what can be asked
 
@@ -83,8 +89,10 @@ class Servant:
 
     def do_load(self) -> None:
         """Import the chapter, and see that it leaves no thread behind."""
-        before = _threads()
-        self.graft.module(self.chapter)
+        before = threads_now()
+        module = self.graft.module(self.chapter)
+        if self.given:
+            setattr(module, self.given.name, self.given.value)
         self._no_thread_left(before, "importing the chapter")
 
     def do_get(self, name: str) -> Any:
@@ -150,7 +158,7 @@ class Servant:
         return space[name]
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
-        before = _threads()
+        before = threads_now()
         with self._watching():
             result = gradients(target, inputs, options, cotangent)
         self._no_thread_left(before, "the call")
@@ -159,8 +167,8 @@ class Servant:
     def call(self, target: Callable, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> Any:
         if not callable(target):
             raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
-        before = _threads()
-        flowing = self.differentiable and is_of(self.graft.package, target)
+        before = threads_now()
+        flowing = self.differentiable and self._is_learners(target)
         if flowing:
             args, options = attached(args), attached(options)
         with self._watching():
@@ -192,12 +200,17 @@ class Servant:
 
     # ---- keeping watch
 
+    def _is_learners(self, target: Any) -> bool:
+        home = getattr(self.given.value, "__module__", None) if self.given else None
+        return is_of(self.graft.package, target) or (isinstance(home, str) and is_of(home, target))
+
     def _watching(self):
-        return shortcuts.watching(self.forbidden, self.filename, self.shortcuts)
+        files = {self.filename, *(self.given.files if self.given else ())}
+        return shortcuts.watching(self.forbidden, files, self.shortcuts)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         deadline = time.monotonic() + 0.2
-        while left := _new_threads(before):
+        while left := new_threads(before):
             if time.monotonic() > deadline:
                 raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); join every thread before returning")
             time.sleep(0.005)
@@ -206,14 +219,14 @@ class Servant:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
         kind, where, message = "raised", None, _message(problem).replace(f"{self.graft.package}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {_base(raising.co_filename)} is not written yet"
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._named(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
-            where = [_base(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            where = [self._named(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
         else:
             for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
                 if frame.filename in self.own_files:
-                    where = [_base(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+                    where = [self._named(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
@@ -224,23 +237,20 @@ class Servant:
         while last is not None and last.tb_next is not None:
             last = last.tb_next
         code = last.tb_frame.f_code if last is not None else None
-        return code if code and code.co_filename in {source.filename for source in self.graft.sources.values()} else None
+        if code is None:
+            return None
+        written = {source.filename for source in self.graft.sources.values()} | self.own_files
+        beside = self.given and _folder(code.co_filename) == _folder(self.filename)  # a chapter of theirs that the notebook imported itself
+        return code if code.co_filename in written or beside else None
+
+    def _named(self, filename: str) -> str:
+        """What a file of the learner's is called in a message."""
+        return (self.given.files.get(filename) if self.given else None) or _base(filename)
 
     def close(self) -> None:
         self.objects.clear()
         self.numbers.clear()
         self.graft.close()
-
-
-def _threads() -> Threads:
-    return set(threading.enumerate()), set(sys._current_frames())
-
-
-def _new_threads(before: Threads) -> set[str]:
-    """Names of threads that were not there before; those that Python's threading does not know are "unnamed"."""
-    known = set(threading.enumerate())
-    unknown = set(sys._current_frames()) - before[1] - {thread.ident for thread in known}
-    return {thread.name for thread in known - before[0] if thread.is_alive()} | ({"unnamed"} if unknown else set())
 
 
 def _module(value: Any) -> torch.nn.Module:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -17,17 +17,17 @@ _TORCH = torch.__file__.rpartition("__init__")[0]
 
 
 @contextlib.contextmanager
-def watching(forbidden: tuple[str, ...], filename: str, found: set[str]) -> Iterator[None]:
-    """While this lasts, forbidden names called from `filename` are added to `found`."""
+def watching(forbidden: tuple[str, ...], files: Collection[str], found: set[str]) -> Iterator[None]:
+    """While this lasts, forbidden names called from these files are added to `found`."""
     if not forbidden:
         yield
         return
     classes = [cls for name in forbidden for cls in _classes(name)]
     originals = [(cls, cls.__init__) for cls in classes]
     for cls, original in originals:
-        cls.__init__ = _noticing(cls, original, filename, found)
+        cls.__init__ = _noticing(cls, original, files, found)
     try:
-        with _Watch(frozenset(forbidden), filename, found):
+        with _Watch(frozenset(forbidden), files, found):
             yield
     finally:
         for cls, original in originals:
@@ -35,20 +35,20 @@ def watching(forbidden: tuple[str, ...], filename: str, found: set[str]) -> Iter
 
 
 class _Watch(TorchFunctionMode):
-    def __init__(self, forbidden: frozenset[str], filename: str, found: set[str]) -> None:
+    def __init__(self, forbidden: frozenset[str], files: Collection[str], found: set[str]) -> None:
         super().__init__()
-        self.forbidden, self.filename, self.found = forbidden, filename, found
+        self.forbidden, self.files, self.found = forbidden, files, found
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "").lstrip("_").removeprefix("special_")
-        if name in self.forbidden and _called_from(self.filename):
+        if name in self.forbidden and _called_from(self.files):
             self.found.add(name)
         return func(*args, **(kwargs or {}))
 
 
-def _noticing(cls: type, original, filename: str, found: set[str]):
+def _noticing(cls: type, original, files: Collection[str], found: set[str]):
     def __init__(self, *args, **kwargs):
-        if _called_from(filename):
+        if _called_from(files):
             found.add(cls.__name__)
         original(self, *args, **kwargs)
 
@@ -60,12 +60,12 @@ def _classes(name: str) -> list[type]:
     return [cls for place in places if isinstance(cls := getattr(place, name, None), type)]
 
 
-def _called_from(filename: str) -> bool:
+def _called_from(files: Collection[str]) -> bool:
     """Is the nearest caller outside torch and this file the learner's chapter?"""
     frame = sys._getframe(2)
     while frame is not None:
         code = frame.f_code.co_filename
         if not code.startswith(_TORCH) and code != __file__:
-            return code == filename
+            return code in files
         frame = frame.f_back
     return False
