@@ -67,6 +67,13 @@ def next_step(scores: dict[str, Score] | None = None, folder: Path = EXERCISES) 
     return Step(chapter, exercise, place_of(exercise, folder))
 
 
+def undone_after(exercise: Exercise, scores: dict[str, Score] | None = None) -> Exercise | None:
+    """The next exercise of the course that has not been passed, from the beginning again after the last; None where there is no other."""
+    course, scores = read_course().exercises, load() if scores is None else scores
+    here = course.index(exercise)
+    return next((other for other in [*course[here + 1 :], *course[:here]] if not passed(other, scores)), None)
+
+
 def current_chapter(scores: dict[str, Score], folder: Path = EXERCISES) -> Chapter | None:
     """The unfinished chapter that was worked on last, else the first unfinished one."""
     unfinished = {chapter.name: chapter for chapter in read_course().chapters if not done(chapter, scores) and chapter.exercises}

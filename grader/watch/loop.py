@@ -16,11 +16,11 @@ from rich.text import Text
 from ..commands.diff import difference
 from ..commands.editor import editor_for
 from ..commands.page import wrapped
-from ..course import passed, place_of, shown
+from ..course import passed, place_of, shown, undone_after
 from ..hints import take_hint
 from ..progress import load
 from ..source import SourceProblem, parse, read_source
-from ..syllabus import EXERCISES, Exercise, load_syllabus
+from ..syllabus import EXERCISES, Exercise
 from ..verdict import Verdict
 from ..warm.job import again
 from .chooser import Chooser
@@ -37,7 +37,7 @@ PICTURES = EXERCISES / "pictures"
 
 class Watch:
     def __init__(self, exercise: Exercise, screen: Screen | Plain) -> None:
-        self.state = State(exercise)
+        self.state = State(exercise, keys=isinstance(screen, Screen))
         self.screen = screen
         self.events: queue.SimpleQueue[tuple] = queue.SimpleQueue()
         self.verdicts: dict[str, Verdict] = {}
@@ -111,6 +111,8 @@ class Watch:
         match message:
             case {"waking": _}:
                 state.waking = True
+                if isinstance(self.screen, Plain):
+                    self.screen.say("Starting the engine, once and for some seconds.")
             case {"begun": test}:
                 state.waking, state.test = False, test
             case {"again": why}:
@@ -187,13 +189,10 @@ class Watch:
         self.screen.top = 10**6  # the drawing knows where the end is
 
     def next(self) -> None:
-        """The next exercise in the course that has not been passed, after this one if there is any."""
-        course, scores = load_syllabus().exercises, load()
-        here = course.index(self.state.exercise)
-        undone = [exercise for exercise in [*course[here + 1 :], *course[:here]] if not passed(exercise, scores)]
-        if undone:
-            self.turn_to(undone[0])
-        elif passed(self.state.exercise, scores):
+        following = undone_after(self.state.exercise)
+        if following is not None:
+            self.turn_to(following)
+        elif passed(self.state.exercise, load()):
             self.state.note = "Everything has been passed. l lists all exercises."
         else:
             self.state.note = "This is the last one that has not been passed."

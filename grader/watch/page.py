@@ -7,7 +7,7 @@ import time
 from rich.text import Text
 
 from ..commands.page import wrapped
-from ..course import place_of, shown
+from ..course import place_of, shown, undone_after
 from ..layout import Page, tell
 from ..progress import load, number
 from ..results import ExerciseResult
@@ -98,6 +98,9 @@ def _verdict(page: _Lines, state: State) -> None:
         page.title("passed")
         page.wrapped(f"{exercise.name} works: {_count(result)}. {exercise.why}", green=True)
         page.wrapped(exercise.unlocks)
+        if following := undone_after(exercise):
+            page.blank()
+            page.line(f"Next: {following.name}, {'with the key n' if state.keys else 'with headway watch ' + following.name}", bold=True)
     elif result.outcome == "todo" and not result.forbidden:
         _unwritten(page, result)
     else:

@@ -14,6 +14,7 @@ from ..verdict import Verdict
 @dataclass
 class State:
     exercise: Exercise
+    keys: bool  # can keys be pressed?
     verdict: Verdict | None = None  # of this exercise, the last one
     took: float = 0.0  # seconds from the save (or the key) to the verdict
     at: str = ""  # when, by the clock on the wall

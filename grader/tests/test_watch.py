@@ -1,0 +1,257 @@
+"""headway watch, on a real terminal."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from kit_copy import posix
+from watching import family, nothing_remains, watching
+
+pytestmark = posix
+STUB = "    raise NotImplementedError"
+RIGHT = """    largest = x.amax(dim, keepdim=True)
+    exps = (x - largest.masked_fill(largest == -math.inf, 0.0)).exp()
+    total = exps.sum(dim, keepdim=True)
+    return exps / total.masked_fill(total == 0, 1.0)"""
+WHOLE = RIGHT.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
+
+
+def test_a_session_from_stub_to_pass(kit):
+    """Save, verdict, hint, save, verdict; nothing is advanced by itself, and quitting leaves nothing behind."""
+    with watching(kit, "softmax") as terminal:
+        first = terminal.wait("Nothing is written yet")
+        assert first.startswith("softmax") and "Turn scores into weights" in first and "exercises/ch03_attention.py:" in first and "10 points" in first
+
+        terminal.save("ch03_attention", STUB, WHOLE)
+        failed = terminal.wait("The whole tensor sums to 1, where every slice along `dim` should.")
+        assert "FAILED" in failed and "promised" in failed and "Traceback" not in failed
+
+        terminal.press("h")
+        assert "softmax, hint 1 of 3" in terminal.wait("hint 1 of 3")
+        terminal.press("h")
+        terminal.wait("hint 2 of 3")
+
+        terminal.save("ch03_attention", "exps.sum()", "exps.sum(dim, keepdim=True)")
+        passed = terminal.wait("softmax works: all 8 tests pass.")
+        assert "10/10 points" in passed and "Next: causal_mask, with the key n" in passed and "hint 2 of 3" not in passed
+        assert "softmax 10/10" in (kit.exercises / "progress.txt").read_text()
+
+        terminal.press("r")
+        terminal.verdict()
+        assert terminal.frame.startswith("softmax")
+        terminal.press("n")
+        assert terminal.wait("causal_mask  3 Attention").startswith("causal_mask")
+        terminal.press("q")
+        assert terminal.ended == 0
+        assert terminal.raw.rstrip().endswith("points.") and "\x1b[?1049l" in terminal.raw and "\x1b[?25h" in terminal.raw
+    assert nothing_remains(kit)
+
+
+def test_half_written_code_is_one_line_and_waits(kit):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.save("ch03_attention", STUB, "    return (x")
+        waiting = terminal.wait("Waiting for the next save.")
+        assert re.search(r"ch03_attention\.py, line \d+: .*never closed", waiting) and "Nothing is written yet" in waiting
+        terminal.save("ch03_attention", "    return (x", RIGHT)
+        terminal.wait("softmax works")
+        text = kit.file("ch03_attention").read_text()
+        kit.file("ch03_attention").write_text("")
+        terminal.wait("ch03_attention.py is empty. Waiting for the next save.")
+        replaced = kit.exercises / "save.tmp"  # as most editors save: a new file in the old one's place
+        replaced.write_text(text)
+        os.replace(replaced, kit.file("ch03_attention"))
+        assert "Waiting" not in terminal.wait(lambda frame: "softmax works" in frame and "empty" not in frame)
+        kit.file("ch03_attention").unlink()
+        terminal.wait("there is no file ch03_attention.py")
+
+
+def test_a_newer_save_stops_the_run_before(kit):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.save("ch03_attention", STUB, "    while True:\n        x = x + 0")
+        terminal.wait("testing: test_")
+        terminal.press("h")
+        assert "hint 1 of 3" in terminal.wait("hint 1 of 3")
+        terminal.save("ch03_attention", "    while True:\n        x = x + 0", RIGHT)
+        assert "did not end" not in terminal.wait("softmax works")
+        assert len(family(kit)) == 2, "the watch and its engine, and no run"
+        terminal.save("ch03_attention", RIGHT, "    while True:\n        x = x + 0")
+        terminal.wait("testing: test_")
+        terminal.press("q")
+        assert terminal.ended == 0
+    assert nothing_remains(kit)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("import ctypes; ctypes.string_at(0)", "segmentation fault"),
+        ("import os; os._exit(3)", "it exited with status 3"),
+        ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "Nothing is written yet"),
+        ("import os; os.closerange(0, 256)", ""),
+        ("print('x' * 1_000_000)", "Nothing is written yet"),
+    ],
+    ids=["segfault", "exit", "kills the engine", "closes everything", "a megabyte"],
+)
+def test_what_the_code_does_never_ends_the_watch(kit, code, sentence):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.save("ch03_attention", STUB, f"    {code}\n    raise NotImplementedError")
+        terminal.wait(lambda frame: "verdict after" in frame and sentence in frame and "testing" not in frame and "starting" not in frame)
+        text = kit.file("ch03_attention").read_text()
+        assert text.count(code) == 1
+        terminal.save("ch03_attention", f"    {code}\n    raise NotImplementedError", RIGHT)
+        terminal.wait("softmax works")
+
+
+def test_the_list_the_difference_and_the_picture(kit):
+    with watching(kit, "softmax", columns=100, DISPLAY="", WAYLAND_DISPLAY="") as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.press("d")
+        terminal.wait("d again: look all the same")
+        terminal.press("d")
+        assert "+    total = exps.sum(dim, keepdim=True)" in terminal.wait("+++ reference")
+        terminal.press("\x1b")
+        terminal.wait("Nothing is written yet")
+        terminal.press("s")
+        terminal.wait("The picture of this chapter is exercises/pictures/ch03_attention.svg")
+        terminal.press("l")
+        terminal.wait("Which one?")
+        terminal.press(*"rope")
+        shown = terminal.wait("Which one? rope")
+        assert "rope_angles" in shown and "softmax" not in shown.partition("Which one?")[2]
+        terminal.press("\x1b[B", "\r")
+        assert terminal.wait("apply_rope  4 Positions").startswith("apply_rope")
+        terminal.press("l")
+        terminal.wait("Which one?")
+        terminal.press(*"zzz")
+        terminal.wait("No exercise has that in its name")
+        terminal.press("\x7f", "\x7f", "\x7f", "\x1b")
+        terminal.wait(lambda frame: frame.startswith("apply_rope") and "Which one?" not in frame)
+
+
+@pytest.mark.parametrize("editor", ["", "a program that is not there", "an editor in the terminal"])
+def test_open_starts_the_editor_and_comes_back(kit, tmp_path, editor):
+    environment = {"EDITOR": "", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    if editor:
+        environment["EDITOR"] = "headway-test-editor"
+    if "terminal" in editor:
+        script = tmp_path / "headway-test-editor"
+        script.write_text('#!/bin/sh\necho "editing $1" && read line\n')
+        script.chmod(0o755)
+    with watching(kit, "softmax", **environment) as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.press("o")
+        if "terminal" in editor:
+            terminal.wait(lambda _: "editing " in terminal.raw and "ch03_attention.py" in terminal.raw.rpartition("editing ")[2])
+            terminal.press("h\n")
+            terminal.wait(lambda _: "\x1b[?1049h" in terminal.raw.rpartition("editing ")[2])
+            assert "hint" not in terminal.wait("Nothing is written yet").replace("h hint", "")
+        else:
+            terminal.wait("is not found" if editor else "Name your editor in $EDITOR")
+        terminal.press("h")
+        terminal.wait("hint 1 of 3")
+
+
+def test_every_size_of_terminal(kit):
+    kit.edit("ch03_attention", STUB, WHOLE)
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("The whole tensor sums to 1")
+        for rows, columns in ((12, 44), (24, 80), (60, 200), (3, 10)):
+            terminal.child.setwinsize(rows, columns)
+            width, height = max(columns, 30), max(rows, 8)
+            frame = terminal.wait(lambda frame, width=width, height=height: len(frame.split("\n")) == height and max(map(len, frame.split("\n"))) <= width)
+            assert frame.startswith("softmax")
+        terminal.child.setwinsize(14, 80)
+        terminal.wait("more below: the arrow keys scroll")
+        terminal.press("\x1b[F")
+        terminal.wait("So far:")
+        terminal.press("\x1b[H")
+        terminal.wait("── softmax ")
+
+
+@pytest.mark.parametrize("how", ["control-c", "control-d", "the terminal is closed", "SIGTERM", "SIGKILL"])
+def test_however_it_ends_nothing_remains(kit, how):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        if how.startswith("control"):
+            terminal.child.sendcontrol(how[-1])
+            assert terminal.ended == 0
+        elif how.startswith("SIG"):
+            terminal.child.kill(getattr(signal, how))
+        else:
+            os.close(terminal.child.child_fd)
+            terminal.child.closed, terminal.child.child_fd = True, -1
+        assert nothing_remains(kit)
+
+
+def test_control_z_and_back(kit):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        terminal.child.sendcontrol("z")
+        deadline = time.monotonic() + 20
+        while open(f"/proc/{terminal.child.pid}/stat").read().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline and terminal.frame
+        assert terminal.raw.rstrip("\r\n").endswith("\x1b[?1049l")
+        terminal.child.kill(signal.SIGCONT)
+        terminal.wait("Nothing is written yet")
+        terminal.press("h")
+        terminal.wait("hint 1 of 3")
+
+
+def test_a_stale_engine_is_replaced_without_a_question(kit):
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        suite = kit.root / "tests" / "test_ch03_attention.py"
+        suite.write_text(suite.read_text() + "\n")
+        terminal.save("ch03_attention", STUB, RIGHT)
+        terminal.wait("softmax works")
+
+
+def test_without_a_terminal_it_prints_plain_lines(kit):
+    command = [sys.executable, "-m", "grader.cli", "watch", "softmax"]
+    with subprocess.Popen(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        lines = iter(process.stdout.readline, "")
+        assert next(line for line in lines if "Nothing is written yet" in line)
+        kit.edit("ch03_attention", STUB, "    return (x")
+        assert "never closed" in next(line for line in lines if "Waiting for the next save" in line)
+        kit.edit("ch03_attention", "    return (x", RIGHT)
+        assert next(line for line in lines if "softmax works: all 8 tests pass." in line)
+        assert next(line for line in lines if "Next: causal_mask, with headway watch causal_mask" in line)
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait() == 0 and "softmax: passes, 10 of 10 points." in rest and "\x1b" not in rest
+    assert nothing_remains(kit)
+
+
+def test_where_no_events_come_the_files_are_looked_at(kit):
+    """Saved through another name of the same file, of which the watched folder is told nothing."""
+    other = kit.root / "elsewhere.py"
+    os.link(kit.file("ch03_attention"), other)
+    with watching(kit, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        text = other.read_text()
+        for number, code in enumerate(("    return x", "    return x + 0", RIGHT)):
+            with open(other, "r+") as file:
+                file.truncate()
+                file.write(text.replace(STUB, code, 1))
+            terminal.wait(lambda frame, number=number: "FAILED" in frame if number < 2 else "softmax works" in frame)
+        assert "does not tell when a file is saved" in terminal.frame
+    with watching(kit, "softmax", WATCHFILES_FORCE_POLLING="1") as terminal:
+        terminal.wait("softmax works")
+        terminal.save("ch03_attention", RIGHT, STUB)
+        assert "does not tell when a file is saved" in terminal.wait("Nothing is written yet")
+
+
+def test_what_cannot_be_watched_is_a_sentence(kit):
+    assert "did you mean softmax?" in kit.run("watch", "sofmax", status=2)
+    (kit.root / "tests" / "test_ch03_attention.py").write_text("def broken(:\n")
+    with watching(kit, "softmax") as terminal:
+        assert "could not be collected" in terminal.wait("engine that runs the tests does not stay alive")
+        terminal.press("q")
+        assert terminal.ended == 0

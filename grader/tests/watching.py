@@ -1,0 +1,96 @@
+"""`headway watch` on a real terminal: what a person would see and press."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+from kit_copy import Kit
+
+ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>78])")
+SECONDS = 60  # for anything to appear, on a machine with much else to do
+
+
+class Terminal:
+    def __init__(self, kit: Kit, *arguments: str, columns: int = 90, rows: int = 40, **environment: str) -> None:
+        self.kit = kit
+        command = ["-m", "grader.cli", "watch", *arguments]
+        self.child = pexpect.spawn(
+            sys.executable, command, cwd=str(kit.root), env=kit.environment(**environment), dimensions=(rows, columns), encoding="utf-8", codec_errors="replace"
+        )  # fmt: skip
+        self.raw = ""
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.child.send(key)
+            time.sleep(0.05)
+
+    @property
+    def frame(self) -> str:
+        """What is on the screen now: everything is drawn anew each time."""
+        with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
+            while True:
+                self.raw += self.child.read_nonblocking(1 << 16, 0.05)
+        return ESCAPE.sub("", self.raw.rpartition("\x1b[H")[2]).replace("\r\n", "\n")
+
+    def wait(self, wanted: str | Callable[[str], bool], seconds: float = SECONDS) -> str:
+        """The screen, once it shows that."""
+        shows = wanted if callable(wanted) else lambda frame: wanted in frame
+        deadline = time.monotonic() + seconds
+        while not shows(frame := self.frame):
+            assert time.monotonic() < deadline, f"waited for {wanted!r} and saw:\n{frame}"
+        return frame
+
+    def verdict(self) -> str:
+        """The screen, once nothing is running."""
+        return self.wait(lambda frame: "verdict after" in frame and "testing" not in frame and "starting the engine" not in frame)
+
+    def save(self, module: str, old: str, new: str) -> None:
+        """An edit and a save, and the moment at which its run is under way or over."""
+        before = self.frame
+        self.kit.edit(module, old, new)
+        self.wait(lambda frame: frame != before)
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit status, once it has one."""
+        deadline = time.monotonic() + SECONDS
+        while self.child.isalive() and time.monotonic() < deadline:
+            _ = self.frame  # or it would wait for somebody to read
+        return self.child.exitstatus
+
+
+@contextlib.contextmanager
+def watching(kit: Kit, *arguments: str, **options) -> Iterator[Terminal]:
+    terminal = Terminal(kit, *arguments, **options)
+    try:
+        yield terminal
+    finally:
+        terminal.child.close(force=True)
+
+
+def family(kit: Kit) -> list[str]:
+    """The command lines of all processes that were started in this kit."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(place / "cwd").startswith(str(kit.root)) and (place / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append((place / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+def nothing_remains(kit: Kit) -> bool:
+    """No process and no address: an engine has some moments to end."""
+    deadline = time.monotonic() + SECONDS
+    address = kit.exercises / ".headway" / "engine.json"
+    while family(kit) or address.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
