@@ -29,3 +29,4 @@ def _overlook_local_code() -> None:
         from hypothesis.internal.conjecture import providers
 
         providers.is_local_module_file = lambda path: False
+        providers._get_local_constants = lambda: providers._local_constants  # it would look through all modules for the local ones

@@ -75,8 +75,9 @@ def write_source(path: Path, text: str) -> None:
     write_whole(path, encoded)
 
 
+@lru_cache(maxsize=32)
 def parse(text: str, file: str = "the file") -> ast.Module:
-    """The module's syntax tree; SourceProblem, in plain words, where the text is not Python."""
+    """The module's syntax tree, to be read only; SourceProblem, in plain words, where the text is not Python."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SourceProblem(f"{file}, line {line}: there is a null byte in it; save the file as plain text", file=file, line=line)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 _TORCH = torch.__file__.rpartition("__init__")[0]
+_NAMES: dict[Callable, str] = {}  # what each of torch's functions is called; it is asked at every call
 
 
 @contextlib.contextmanager
@@ -22,8 +24,7 @@ def watching(forbidden: tuple[str, ...], files: Collection[str], found: set[str]
     if not forbidden:
         yield
         return
-    classes = [cls for name in forbidden for cls in _classes(name)]
-    originals = [(cls, cls.__init__) for cls in classes]
+    originals = [(cls, cls.__init__) for cls in _classes(forbidden)]
     for cls, original in originals:
         cls.__init__ = _noticing(cls, original, files, found)
     try:
@@ -40,10 +41,12 @@ class _Watch(TorchFunctionMode):
         self.forbidden, self.files, self.found = forbidden, files, found
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "").lstrip("_").removeprefix("special_")
+        name = _NAMES.get(func)
+        if name is None:
+            name = _NAMES[func] = getattr(func, "__name__", "").lstrip("_").removeprefix("special_")
         if name in self.forbidden and _called_from(self.files):
             self.found.add(name)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs) if kwargs else func(*args)
 
 
 def _noticing(cls: type, original, files: Collection[str], found: set[str]):
@@ -55,9 +58,10 @@ def _noticing(cls: type, original, files: Collection[str], found: set[str]):
     return __init__
 
 
-def _classes(name: str) -> list[type]:
+@cache
+def _classes(forbidden: tuple[str, ...]) -> list[type]:
     places = (torch.nn, torch.optim)
-    return [cls for place in places if isinstance(cls := getattr(place, name, None), type)]
+    return [cls for name in forbidden for place in places if isinstance(cls := getattr(place, name, None), type)]
 
 
 def _called_from(files: Collection[str]) -> bool:

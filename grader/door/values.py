@@ -115,7 +115,8 @@ class _Packer:
             return {"tensor": [dtype, shape, "meta", -1]}
         if value.numel() * value.element_size() > MAX_BYTES:
             raise CannotCross(f"a tensor of shape {tuple(shape)}: more than {MAX_BYTES // 2**20} MiB")
-        plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
+        simple = value.is_cpu and not value.is_conj() and not value.is_neg() and value.is_contiguous()
+        plain = value if simple else value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
         data = ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()) if plain.numel() else b""
         return {"tensor": [dtype, shape, "cpu", self.buffer(data)]}
 
