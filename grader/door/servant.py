@@ -92,7 +92,7 @@ class Servant:
         before = threads_now()
         module = self.graft.module(self.chapter)
         if self.given:
-            setattr(module, self.given.name, self.given.value)
+            vars(module).update(self.given.others | {self.given.name: self.given.value})
         self._no_thread_left(before, "importing the chapter")
 
     def do_get(self, name: str) -> Any:

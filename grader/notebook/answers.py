@@ -1,0 +1,189 @@
+"""What `check` and `hint` give back: true or false, a page of text, and the same page for a notebook."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.given import Given
+from grader.layout import WIDTH, Page, tell
+from grader.progress import load, number
+from grader.results import ExerciseResult
+from grader.syllabus import Chapter, Exercise, load_syllabus
+from grader.verdict import Verdict
+
+from . import html
+
+NOTHING_YET = "nothing is written yet"
+SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line
+UNREAD = "Its source cannot be read from here, so shortcuts were looked for only while it ran."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A notebook shows it as the last line of a cell, a prompt prints it; `if check(...)` asks whether all of it passed."""
+
+    passed: bool
+    text: str
+    html: str
+    verdict: Verdict | None = field(default=None, compare=False)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
+
+
+def sentence_answer(sentence: str) -> Answer:
+    """Nothing was tested, and why."""
+    first, *more = sentence.splitlines()
+    return Answer(False, "\n".join([*_wrapped(first), *more]), html.card("amber", "", [html.sentence(first), html.block("\n".join(more))]))
+
+
+def hint_answer(exercise: Exercise, shown: int, trouble: str | None) -> Answer:
+    title, last = f"{exercise.name}, hint {shown} of {len(exercise.hints)}", len(exercise.hints)
+    more = f'The next one says more: `hint("{exercise.name}")`' if shown < last else "That is the last one."
+    notes = [more, *([trouble] if trouble else [])]
+    said = [title, *_wrapped(exercise.hints[shown - 1]), *(line for note in notes for line in _wrapped(note))]
+    return Answer(True, "\n".join(said), html.card("blue", title, [html.sentence(exercise.hints[shown - 1]), *(html.aside(note) for note in notes)]))
+
+
+def verdict_answer(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -> Answer:
+    passed = not verdict.broken and all(result.outcome == "passed" for result in verdict.results)
+    closing = _closing(verdict, found, given)
+    return Answer(passed, _page(verdict, found, closing), _card(verdict, found, closing), verdict)
+
+
+def headline(result: ExerciseResult) -> tuple[str, str]:
+    """How it went in a few words, and their colour."""
+    name, tests = result.exercise.name, result.tests
+    if result.forbidden and result.outcome == "failed":
+        return f"{name}: no points, for a shortcut", "red"
+    if result.outcome == "passed":
+        return f"{name} works", "green"
+    if result.outcome == "todo":
+        return f"{name} is still to do", "amber"
+    words = {"failed": "failed", "timeout": "did not end in time", "error": "could not be run"}
+    counts = [f"{n} of {len(tests)} tests {words[kind]}" for kind in words if (n := sum(test.outcome == kind for test in tests))]
+    return f"{name}: {', '.join(counts)}", "red"
+
+
+def waiting_for(result: ExerciseResult) -> str:
+    """What keeps an exercise that is still to do from running, if that is another."""
+    return next((test.message for test in result.tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
+
+
+def _telling(verdict: Verdict) -> list[ExerciseResult]:
+    return [result for result in verdict.results if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)]
+
+
+def _closing(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -> list[str]:
+    """Why it works, what is worth knowing, and what to do next."""
+    said = [f"Note: {note}" for note in verdict.notes]
+    if verdict.broken:
+        return [*said, "Its tests wait until it does."]
+    results = verdict.results
+    if isinstance(found, Exercise) and results[0].outcome == "passed":
+        said = [found.why, found.unlocks, *said]
+    if given is not None and not given.text and not given.forbidden:
+        said.append(UNREAD)
+    telling = _telling(verdict)
+    if telling:
+        return [*said, f'For a hint: `hint("{telling[0].exercise.name}")`']
+    undone = next((result for result in results if result.outcome != "passed"), None)
+    if undone:
+        needed = waiting_for(undone)
+        if needed and isinstance(found, Exercise):
+            return [*said, f"Next: write what {undone.exercise.name} builds on; {needed}."]
+        return [*said, f'Next: write {undone.exercise.name}. For a hint: `hint("{undone.exercise.name}")`']
+    if given is not None and not _on_record(given.name):
+        said.append(f"It is not on record yet: copy it into exercises/{given.module}.py, and `headway check {given.name}` puts it there.")
+    following = _following(found)
+    return [*said, f"Next: {following.name}. {following.promise}" if following else "That was the last one."]
+
+
+def _on_record(name: str) -> bool:
+    score = load().get(name)
+    return score is not None and score.passed
+
+
+def _following(found: Exercise | Chapter) -> Exercise | None:
+    """The exercise after this one, or after this chapter, in the order of the course."""
+    order = load_syllabus().exercises
+    last = found.exercises[-1] if isinstance(found, Chapter) else found
+    place = order.index(last) + 1
+    return order[place] if place < len(order) else None
+
+
+# ---- as text
+
+
+def _page(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> str:
+    lines: list[str] = []
+    page = Page(lambda line, **_: lines.append(line.rstrip()), WIDTH)
+    for module, words in verdict.broken.items():
+        page.title(f"{module}.py does not import")
+        page.failure(words)
+    telling = _telling(verdict)
+    for result in telling[:SHOWN_WHOLE]:
+        tell(page, result, last="")
+    if telling[SHOWN_WHOLE:]:
+        page.title("and also")
+    for result in telling[SHOWN_WHOLE:]:
+        page.wrapped(headline(result)[0], indent=2)
+    if isinstance(found, Chapter) and not verdict.broken:
+        page.title(f"{found.id} {found.title}")
+        for result in verdict.results:
+            page.columns(f"  {result.exercise.name}", _score(result), _word(result))
+    elif not telling and not verdict.broken:
+        page.title(found.name)
+        page.line(f"{headline(verdict.results[0])[0]}.")
+    page.blank()
+    for sentence in closing:
+        for line in _wrapped(sentence):
+            page.line(line)
+    return "\n".join(lines).strip("\n")
+
+
+def _wrapped(sentence: str) -> list[str]:
+    """Lines of prose; what stands in backticks stays on one of them, without the ticks."""
+    whole = re.sub(r"`([^`]+)`", lambda match: match[1].replace(" ", "\xa0"), sentence)
+    return [line.replace("\xa0", " ") for line in textwrap.wrap(whole, WIDTH - 1)]
+
+
+def _score(result: ExerciseResult) -> str:
+    return f"{number(result.earned)}/{number(result.exercise.points)}"
+
+
+def _word(result: ExerciseResult) -> str:
+    return {"passed": "passed", "todo": "still to do"}.get(result.outcome) or headline(result)[0].partition(": ")[2]
+
+
+# ---- for a notebook
+
+
+def _card(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> str:
+    ends = [html.aside(sentence) for sentence in closing]
+    if verdict.broken:
+        module, words = next(iter(verdict.broken.items()))
+        return html.card("red", f"{module}.py does not import", [html.failure(words), *ends])
+    if isinstance(found, Exercise):
+        result = verdict.results[0]
+        title, colour = headline(result)
+        return html.card(colour, title, [html.sentence(found.promise) if colour in ("green", "amber") else "", html.troubles(result), *ends])
+    rows = [(headline(result)[1], result.exercise.name, _score(result), _word(result)) for result in verdict.results]
+    telling = _telling(verdict)
+    whole = [html.subtitle(headline(result)[0]) + html.troubles(result) for result in telling[:SHOWN_WHOLE]]
+    rest = [html.sentence(headline(result)[0]) for result in telling[SHOWN_WHOLE:]]
+    done = sum(result.outcome == "passed" for result in verdict.results)
+    colour = "red" if telling else "green" if done == len(rows) else "amber"
+    return html.card(colour, f"{found.title}: {done} of {len(rows)} exercises work", [html.table(rows), *whole, *rest, *ends])

@@ -1,0 +1,109 @@
+"""The look of a verdict in a notebook: plain HTML with its styles in place, for light pages and dark ones.
+
+Text takes the colour of the page around it. Whatever a learner's code has said is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from grader.layout import ALSO
+from grader.results import ExerciseResult, Failure
+
+COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # to be read on white and on black
+FADED = "opacity:.75"
+MONO = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:.92em"
+PRE = f"{MONO};margin:0;padding:0;border:0;background:none;color:inherit;white-space:pre;overflow-x:auto;line-height:1.4"
+VALUE = "flex:1 1 auto;min-width:0;padding:.35em .7em;border-radius:4px;background:rgba(127,127,127,.12)"
+PRINTED = 6  # lines shown of what the code printed
+
+
+def card(colour: str, title: str, parts: list[str]) -> str:
+    """One verdict. The classes keep MathJax from reading dollar signs as formulas."""
+    head = f'<div style="font-weight:600;font-size:1.1em;color:{COLOURS[colour]}">{escape(title)}</div>' if title else ""
+    box = f"border-left:4px solid {COLOURS[colour]};padding:.15em 0 .15em 1em;margin:.4em 0;max-width:60em;line-height:1.5;color:inherit"
+    return f'<div class="headway tex2jax_ignore mathjax_ignore" style="{box}">{head}{"".join(filter(None, parts))}</div>'
+
+
+def subtitle(text: str) -> str:
+    return f'<div style="font-weight:600;margin-top:1em">{escape(text)}</div>'
+
+
+def sentence(text: str, colour: str = "") -> str:
+    style = f"margin:.3em 0;color:{COLOURS[colour]};font-weight:600" if colour else "margin:.3em 0"
+    return f'<div style="{style}">{_prose(text)}</div>'
+
+
+def aside(text: str) -> str:
+    return f'<div style="margin:.3em 0;{FADED}">{_prose(text)}</div>'
+
+
+def block(text: str) -> str:
+    """Text as it is, letter under letter."""
+    return f'<pre style="{PRE}">{escape(text)}</pre>' if text else ""
+
+
+def table(rows: list[tuple[str, str, str, str]]) -> str:
+    """A line for each exercise of a chapter: colour, name, points, and how it went."""
+    cells = "".join(
+        f'<span style="color:{COLOURS[colour]}">●</span><span style="{MONO}">{escape(name)}</span>'
+        f'<span style="text-align:right">{escape(points)}</span><span style="{FADED}">{escape(word)}</span>'
+        for colour, name, points, word in rows
+    )
+    return f'<div style="display:grid;grid-template-columns:repeat(3,max-content) 1fr;column-gap:1em;margin:.4em 0">{cells}</div>'
+
+
+def troubles(result: ExerciseResult) -> str:
+    """What is wrong with one exercise: the first failure in full, the others by name."""
+    parts = [sentence(f"No points for this exercise: {words}.", "red") for words in result.forbidden]
+    if result.diagnosis:
+        parts += [sentence(result.diagnosis.says, "red"), sentence(result.diagnosis.hint)]
+    if result.failures:
+        first, *others = result.failures
+        parts.append(failure(first.details) if first.details else sentence(first.message))
+        names = [test.name.partition("[")[0] for test in others]
+        shown = names if len(names) <= ALSO + 1 else names[:ALSO]
+        listed = [f'{others[n].outcome}: <span style="{MONO}">{escape(name)}</span>' for n, name in enumerate(shown)]
+        more = f"<br>and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        parts.append(f'<div style="margin:.5em 0;{FADED}">also {"<br>also ".join(listed)}{more}</div>' if listed else "")
+    return "".join(parts)
+
+
+def failure(words: Failure) -> str:
+    """One failed test, label by label; got and expected beside each other where there is room."""
+    rows = [
+        ("promised", _prose(words.promise)),
+        ("sizes", _code(words.sizes)),
+        ("called", block("\n".join(words.called))),
+        ("problem", f'<span style="color:{COLOURS["red"]};font-weight:600">{_prose(words.message)}</span>' if words.message else ""),
+        ("at", _code(words.where)),
+        ("", _beside(words.got, words.expected)),
+        ("differs", _prose(words.difference.removeprefix("first differs "))),
+        ("that is", f"<b>{_prose(words.explanation)}</b>" if words.explanation else ""),
+        ("printed", block(_last_lines(words.printed))),
+    ]
+    cells = "".join(f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows if value)
+    return f'<div style="display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:.6em 0">{cells}</div>'
+
+
+def _beside(got: str, expected: str) -> str:
+    boxes = [
+        f'<div style="{VALUE}"><div style="{FADED};font-size:.9em">{label}</div>{block(text)}</div>'
+        for label, text in (("got", got), ("expected", expected)) if text
+    ]  # fmt: skip
+    return f'<div style="display:flex;flex-wrap:wrap;gap:.6em">{"".join(boxes)}</div>' if boxes else ""
+
+
+def _last_lines(printed: str) -> str:
+    lines = printed.strip().splitlines()
+    return "\n".join([*(["…"] if len(lines) > PRINTED else []), *(line[:100] for line in lines[-PRINTED:])])
+
+
+def _prose(text: str) -> str:
+    """Words with their `code` set as code."""
+    return re.sub(r"`([^`\n]+)`", lambda match: _code(match[1], escaped=True), escape(text))
+
+
+def _code(text: str, escaped: bool = False) -> str:
+    return f'<span style="{MONO}">{text if escaped else escape(text)}</span>' if text else ""

@@ -1,0 +1,113 @@
+"""One graded run in this process: pytest, silent, with what was given in place of what the chapter's file defines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grader.given import Given
+from grader.source import SourceProblem, parse, read_source
+from grader.stubs import reference_stub
+from grader.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
+from grader.verdict import Verdict
+
+from .keeping import left_as_it_was
+
+if TYPE_CHECKING:
+    import pytest
+    from grader.target import Target
+
+PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all of its memory
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
+_INTERNAL_ERROR, _USAGE_ERROR = 3, 4
+
+_one_at_a_time = threading.Lock()
+
+
+class NotRun(Exception):
+    """There is no verdict; the message says why in a sentence."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The stop button, told in a word."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["The check was stopped."]
+
+
+def run(found: Exercise | Chapter, given: Given | None) -> Verdict:
+    """The verdict of the graded tests of an exercise or a chapter; NotRun where there is none."""
+    if not _one_at_a_time.acquire(blocking=False):
+        raise NotRun("Another check is still running; ask again when it is done.")
+    try:
+        with left_as_it_was():
+            verdict = _run(found, given)
+    finally:
+        _one_at_a_time.release()
+    if verdict is None:
+        raise Stopped
+    return verdict
+
+
+def _run(found: Exercise | Chapter, given: Given | None) -> Verdict | None:
+    import pytest
+
+    chapter, chosen = (found.id, ["--chapter", found.id]) if isinstance(found, Chapter) else (found.chapter, ["--exercise", found.name])
+    suites = [str(path) for path in sorted(TESTS.glob(f"test_{chapter}_*.py"))]
+    if not suites:
+        raise NotRun(f"There are no tests for {found.name} yet.")
+    notes: list[str] = []
+    hooks = _Hooks(target_of(given, notes) if given else None)
+    left_out = [word for plugin in PLUGINS_LEFT_OUT for word in ("-p", f"no:{plugin}")]
+    settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--capture=sys", *left_out, *QUIET]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = pytest.main([*settings, *chosen, *suites], plugins=[hooks])
+    if hooks.interrupted:
+        return None
+    if hooks.run is None or status in (_INTERNAL_ERROR, _USAGE_ERROR) or not hooks.run.results:
+        raise NotRun(f"{found.name} could not be tested. pytest said:\n{_last_words(said.getvalue())}")
+    verdict = hooks.run.verdict()
+    verdict.notes.extend(notes)
+    return verdict
+
+
+def target_of(given: Given, notes: list[str]) -> Target:
+    """The learner's folder with what was given in it; where its chapter cannot be read, a stub has the chapter's other names."""
+    from grader.target import Target
+
+    path, texts = EXERCISES / f"{given.module}.py", {}
+    try:
+        parse(read_source(path), f"exercises/{path.name}")
+    except SourceProblem as problem:
+        texts[given.module] = reference_stub(given.module)
+        if path.exists():
+            notes.append(f"{problem}. Your notebook was tested without that file.")
+    return Target("exercises", EXERCISES, texts, given)
+
+
+class _Hooks:
+    """What pytest tells along the way, and is told."""
+
+    def __init__(self, target: Target | None) -> None:
+        self.target = target
+        self.run = None
+        self.interrupted = False
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo) -> None:
+        self.interrupted = issubclass(excinfo.type, KeyboardInterrupt)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        from grader.plugin import RUN
+
+        self.run = session.config.stash[RUN]
+        if self.target:
+            self.run.trial.target = self.target
+
+
+def _last_words(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-12:]).replace(str(Path.home()), "~")
