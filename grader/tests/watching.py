@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,13 +19,16 @@ SECONDS = 60  # for anything to appear, on a machine with much else to do
 
 
 class Terminal:
-    def __init__(self, kit: Kit, *arguments: str, columns: int = 90, rows: int = 40, **environment: str) -> None:
+    def __init__(self, kit: Kit, *arguments: str, columns: int = 90, rows: int = 40, shell: bool = False, **environment: str) -> None:
         self.kit = kit
-        command = ["-m", "grader.cli", "watch", *arguments]
+        command = [sys.executable, "-m", "grader.cli", "watch", *arguments]
+        run = ["bash", "--norc", "--noprofile", "-i"] if shell else command
         self.child = pexpect.spawn(
-            sys.executable, command, cwd=str(kit.root), env=kit.environment(**environment), dimensions=(rows, columns), encoding="utf-8", codec_errors="replace"
+            run[0], run[1:], cwd=str(kit.root), env=kit.environment(**environment), dimensions=(rows, columns), encoding="utf-8", codec_errors="replace"
         )  # fmt: skip
         self.raw = ""
+        if shell:
+            self.child.send(shlex.join(command) + "\r")
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -40,8 +44,8 @@ class Terminal:
         return ESCAPE.sub("", self.raw.rpartition("\x1b[H")[2]).replace("\r\n", "\n")
 
     def wait(self, wanted: str | Callable[[str], bool], seconds: float = SECONDS) -> str:
-        """The screen, once it shows that."""
-        shows = wanted if callable(wanted) else lambda frame: wanted in frame
+        """The screen, once it shows that (however it is wrapped)."""
+        shows = wanted if callable(wanted) else lambda frame: wanted in " ".join(frame.split())
         deadline = time.monotonic() + seconds
         while not shows(frame := self.frame):
             assert time.monotonic() < deadline, f"waited for {wanted!r} and saw:\n{frame}"
@@ -72,7 +76,8 @@ def watching(kit: Kit, *arguments: str, **options) -> Iterator[Terminal]:
     try:
         yield terminal
     finally:
-        terminal.child.close(force=True)
+        with contextlib.suppress(OSError):
+            terminal.child.close(force=True)
 
 
 def family(kit: Kit) -> list[str]:
