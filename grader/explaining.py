@@ -29,7 +29,8 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
     if isinstance(problem, OutOfTime | FarSideDied):
         return Failure(message=_sentence(str(problem)), **common)
     if isinstance(problem, ChapterBroken):
-        return Failure(promise="", message=_sentence(problem.message), where=str(problem.where or ""))
+        words = _known(*problem.message.partition(": ")[::2])
+        return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
     if isinstance(problem, Mismatch) or example.mismatches:
         mismatches = example.mismatches or [problem]
         return _mismatch(mismatches, call, common)
@@ -37,14 +38,32 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        said = f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
-        return Failure(message=_sentence(f"{_name(call)} raised {said}", capital=False), where=str(problem.where or ""), **common)
+        words = _known(problem.type_name, problem.message) or f"raised {_said(problem)}"
+        return Failure(message=_sentence(f"{_name(call)} {words}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
     if isinstance(problem, AssertionError) and str(problem):
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
     return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
+
+
+def _said(problem: LearnerError) -> str:
+    return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
+
+
+def _known(type_name: str, message: str) -> str:
+    """What happened, as a predicate, where the error itself says it to nobody who has not met it before; or ""."""
+    if type_name == "MemoryError" or (type_name == "RuntimeError" and re.search("allocate memory|not enough memory|bad_alloc", message)):
+        many = re.search(r"tried to allocate (\d+) bytes", message)
+        return "asked for more memory than there is for it" + (f": {int(many[1]):,} bytes at once" if many else "")
+    if type_name == "OSError" and "File too large" in message:
+        return "wrote more than one run may, in print or to a file; is that a loop without an end?"
+    if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
+        return "asks for input, and while tests run there is nobody to give it; take what it needs as an argument"
+    if type_name == "BdbQuit":
+        return "stops in the debugger, where nobody can answer; " + (f"in a terminal, `{message}` stops there too, and waits" if message else "leave that out")
+    return ""
 
 
 def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
 from . import comparing
-from .door.errors import ChapterBroken, OutOfTime, Todo
+from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
 from .door.local import Local
 from .door.near import Asked, Call, Door, Implementation
 from .door.worker import Nursery, Worker
@@ -46,7 +45,7 @@ class Trial:
     nursery: Nursery = field(default_factory=Nursery)
     call_seconds: float = CALL_SECONDS
     import_seconds: float = IMPORT_SECONDS
-    heard: Callable[[], None] = lambda: None  # called at each example: a sign of life
+    heard: Heard = lambda _: None
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,9 +80,9 @@ class Trial:
                 self._broken[chapter] = problem
                 raise
             if self.door_kind == "worker":
-                far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds)
+                far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
             else:
-                far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name))
+                far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name), heard=self.heard)
             self._doors[chapter] = Door(far)
         return self._doors[chapter]
 
@@ -101,13 +100,13 @@ class Trial:
 
     def begin_example(self) -> None:
         """Everything as new: handles void, chance at its beginning, the log empty."""
-        self.heard()
+        self.heard(self.call_seconds)
         exercise = self._exercise
         if exercise.chapter in self._broken:
             raise self._broken[exercise.chapter]
         if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
-        if time.monotonic() - self._began > TEST_SECONDS:
+        if time.monotonic() - self._began > TEST_SECONDS and not Local.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         opening = time.monotonic()
         comparing.new_example()

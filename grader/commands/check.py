@@ -14,7 +14,7 @@ from grader.course import next_step, passed, read_course
 from grader.progress import load
 from grader.syllabus import ROOT, TESTS, Chapter, Exercise
 from grader.verdict import Verdict
-from grader.warm.client import NoEngine, answers
+from grader.warm.client import BrokeOff, NoEngine, answers
 from grader.warm.job import Job, again
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
@@ -60,9 +60,10 @@ def run_tests(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, s
     """Each exercise's outcome, and pytest's exit status in our terms."""
     try:
         outcomes, status = _by_the_engine(found)
-    except NoEngine as problem:
-        if str(problem):
-            complain(f"{problem}; testing without the engine")
+    except BrokeOff as problem:
+        complain(f"{problem}; testing once more, without the engine")
+        outcomes, status = _alone(suites, found, "--door", "worker")
+    except NoEngine:
         outcomes, status = _alone(suites, found)
     if status == _INTERRUPTED:
         return outcomes, INTERRUPTED if outcomes else UNUSABLE
@@ -90,18 +91,18 @@ def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
             case {"done": status}:
                 return outcomes, status
             case {"trouble": sentence}:
-                raise NoEngine(sentence)
-    raise NoEngine("the engine broke off")
+                raise BrokeOff(sentence)
+    return outcomes, _INTERNAL_ERROR
 
 
-def _alone(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+def _alone(suites: list[str], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
     import pytest
 
     chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
         arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
-        status = int(pytest.main([*arguments, *chosen, *suites]))
+        status = int(pytest.main([*arguments, *options, *chosen, *suites]))
         try:
             data = json.loads(results.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import signal
 
+CUT_OFF = 97  # with this status a process of ours ends that finds its connection closed by the code it ran
+UNUSABLE = 98  # and with this one where that code has broken other things that it needs
 
-def in_words(status: int) -> str:
-    """An exit status as subprocess tells it: negative for a signal."""
+_SIGNALS = {
+    "SIGSEGV": "a crash inside native code (segmentation fault)",
+    "SIGBUS": "a crash inside native code (bus error)",
+    "SIGABRT": "it aborted (SIGABRT)",
+    "SIGKILL": "it was killed (SIGKILL), perhaps for want of memory",
+}
+
+
+def in_words(status: int | None) -> str:
+    """An exit status as subprocess tells it, negative for a signal; None for one that only hung up, and had to be ended."""
+    if status is None or status == CUT_OFF:
+        return "it closed file descriptors that were not its own, and with them the way back to the tests"
+    if status == UNUSABLE:
+        return "it broke what the tests themselves need, or left them no memory"
     if status >= 0:
         return f"it exited with status {status}"
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    known = {"SIGSEGV": "a crash inside native code (segmentation fault)", "SIGKILL": "it was killed (SIGKILL), perhaps for want of memory"}
-    return known.get(name, f"it was ended by {name}")
+    return _SIGNALS.get(name, f"it was ended by {name}")

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+Heard = Callable[[float], None]  # told before whatever may take up to so many seconds: whoever waits for a sign of life
 
 
 @dataclass(frozen=True)

@@ -20,24 +20,32 @@ import torch
 
 from ..given import Given
 from ..graft import ChapterSource
-from .errors import ChapterBroken, FarSideDied, OutOfTime
+from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
 from .servant import Servant
 
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
 
+QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len", "shortcuts"})  # questions by which nothing is drawn
+
+
 class Local:
     """A servant in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
 
+    debugged = False  # has somebody stopped in a debugger? People take the time they need
+
     def __init__(
-        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None
-    ) -> None:
+        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None,
+        heard: Heard = lambda _: None,
+    ) -> None:  # fmt: skip
         self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given)
-        self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
+        self.seconds, self.import_seconds, self.trusted, self.heard = seconds, import_seconds, trusted, heard
         self.chance = _chance()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         """Answer with chance of its own: what one side draws must not depend on what the other, or the test, has drawn."""
+        if op in QUIET:
+            return self._answer(op, tree, buffers)
         outside = _chance()
         _set_chance(self.chance)
         try:
@@ -50,9 +58,10 @@ class Local:
         if self.trusted:
             return self.servant.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
+        self.heard(limit)
         files = {source.filename for source in self.servant.graft.sources.values()} | self.servant.own_files
         try:
-            with _no_way_out(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files):
+            with _no_way_out(), _same_folder(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.heard):
                 return self.servant.answer(op, tree, buffers)
         except FarSideDied as problem:
             if op == "load":
@@ -95,6 +104,25 @@ def _no_way_out() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _same_folder() -> Iterator[None]:
+    """Where the learner's code goes, the tests do not follow."""
+    here = _folder()
+    try:
+        yield
+    finally:
+        if here and _folder() != here:
+            with contextlib.suppress(OSError):
+                os.chdir(here)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """Control-C ends the run, whatever the learner's code catches; a KeyboardInterrupt that it raises itself does not."""
     pressed = False
@@ -117,7 +145,7 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float, import_grace: float, files: set[str]) -> Iterator[None]:
+def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
 
     Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
@@ -130,8 +158,14 @@ def _alarm(seconds: float, import_grace: float, files: set[str]) -> Iterator[Non
     fired = 0
 
     def fire(signum: int, frame: FrameType | None) -> None:
-        nonlocal fired
+        nonlocal fired, began
+        if _debugging(frame):
+            Local.debugged = True
+            began = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+            return
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
+            heard(seconds)
             return
         fired += 1
         if fired > 1:
@@ -167,6 +201,15 @@ def _importing(frame: FrameType | None) -> bool:
     """Is Python importing a library just now? torch imports parts of itself at their first use; half an import would break all later ones."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _debugging(frame: FrameType | None) -> bool:
+    """Has somebody stopped here in a debugger?"""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in ("bdb", "pydevd", "_pydevd_bundle"):
             return True
         frame = frame.f_back
     return False

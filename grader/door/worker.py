@@ -18,10 +18,11 @@ from typing import Any
 
 from ..graft import ChapterSource
 from .ending import in_words
-from .errors import ChapterBroken, FarSideDied, OutOfTime
+from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
 from .wire import Garbage, TooLate, receive, send
 
 _START_SECONDS = 120.0
+ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 
 
 class Nursery:
@@ -37,24 +38,25 @@ class Nursery:
         """A socket to a new worker, and what `status` wants to know it by."""
         return self._forked() if self.fork else self._spawned()
 
-    def status(self, who: Any) -> int:
-        """End that worker, if it has not ended, and tell its exit code (negative: the signal)."""
+    def status(self, who: Any, patience: float) -> int | None:
+        """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
         if isinstance(who, subprocess.Popen):
             try:
-                status = who.wait(0.2)
+                status = who.wait(patience)
             except subprocess.TimeoutExpired:
+                status = None
                 who.kill()
-                status = who.wait()
+                who.wait()
             _kill_group(who.pid)
             return status
-        return self._command(f"status {who}")
+        return self._command(f"status {who} {patience}")
 
     def _forked(self) -> tuple[socket.socket, int]:
         ours, theirs = socket.socketpair()
         with theirs:
             return ours, self._command("fork", theirs.fileno())
 
-    def _command(self, words: str, *descriptors: int) -> int:
+    def _command(self, words: str, *descriptors: int) -> int | None:
         if self.control is None:
             self._start_zygote()
         try:
@@ -62,7 +64,7 @@ class Nursery:
             return json.loads(self._line())
         except (OSError, ValueError, EOFError):
             self.close()
-            raise FarSideDied("the parent process of the workers is gone; run again") from None
+            raise FarSideDied("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
 
     def _start_zygote(self) -> None:
         self.control, theirs = socket.socketpair()
@@ -136,9 +138,9 @@ def _kill_group(pid: int) -> None:
 class Worker:
     """The far side of one chapter in a process of its own, started again whenever it is lost."""
 
-    def __init__(self, nursery: Nursery, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float) -> None:
+    def __init__(self, nursery: Nursery, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, heard: Heard = lambda _: None) -> None:
         self.nursery, self.sources, self.chapter = nursery, sources, chapter
-        self.seconds, self.import_seconds = seconds, import_seconds
+        self.seconds, self.import_seconds, self.heard = seconds, import_seconds, heard
         self.sock: socket.socket | None = None
         self.who: Any = None
         self.loaded = False
@@ -155,6 +157,7 @@ class Worker:
         return answer
 
     def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
+        self.heard(limit)
         try:
             self.sock.settimeout(limit)
             send(self.sock, [op, tree], buffers)
@@ -163,32 +166,33 @@ class Worker:
                 raise Garbage("the answer has no value and no error")
             return reply, out
         except (TooLate, TimeoutError):
-            self._lose()
+            self._lose(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
         except Garbage as problem:
-            self._lose()
+            self._lose(0.0)
             raise FarSideDied(f"the process that ran your code answered nonsense ({problem})") from None
         except (EOFError, OSError):
-            ending = in_words(self._lose())
+            ending = in_words(self._lose(ENDING_SECONDS))
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
 
     def _start(self) -> None:
+        self.heard(_START_SECONDS)
         self.sock, self.who = self.nursery.start()
         send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [])
 
-    def _lose(self) -> int:
+    def _lose(self, patience: float) -> int | None:
         """Hang up, and see to it that the process is gone."""
         self.sock.close()
         self.sock = None
-        return self.nursery.status(self.who)
+        return self.nursery.status(self.who, patience)
 
     def abandon(self) -> None:
         if self.sock is not None:
-            self._lose()
+            self._lose(0.0)
 
     def close(self) -> None:
         self.abandon()

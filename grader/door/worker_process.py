@@ -20,6 +20,7 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch  # noqa: E402
 
 from ..graft import ChapterSource  # noqa: E402
+from .ending import CUT_OFF  # noqa: E402
 from .servant import Servant  # noqa: E402
 from .wire import receive, send  # noqa: E402
 
@@ -35,6 +36,8 @@ def serve(sock: socket.socket) -> None:
             send(sock, *servant.answer(op, tree, buffers))
     except (EOFError, ConnectionError):
         return
+    except OSError:  # the learner's code has closed the socket
+        os._exit(CUT_OFF)
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
 """The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
 
 Run as `python -m grader.door.zygote FD`. Over that socket come the commands "fork" (with the worker's own socket as a file
-descriptor) and "status PID"; when it closes, every worker still alive is killed and the zygote ends.
+descriptor) and "status PID SECONDS"; when it closes, every worker still alive is killed and the zygote ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -71,7 +72,7 @@ def raise_children(control: socket.socket) -> None:
             workers.add(pid)
             answer: object = pid
         else:
-            answer = _ended(int(arguments[0]))
+            answer = _ended(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
         control.sendall(json.dumps(answer).encode() + b"\n")
     for pid in workers:
@@ -92,9 +93,12 @@ def _become_worker(descriptor: int) -> None:
         os._exit(status)
 
 
-def _ended(pid: int) -> int:
-    """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9)."""
-    deadline = time.monotonic() + 0.2  # its socket closes a moment before it has ended
+def _ended(pid: int, patience: float) -> int | None:
+    """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9).
+
+    Its socket closes a moment before it has ended, so it is given that long; None where it has to be killed even then.
+    """
+    deadline = time.monotonic() + patience
     while True:
         finished, status = os.waitpid(pid, os.WNOHANG)
         if finished:
@@ -105,12 +109,10 @@ def _ended(pid: int) -> int:
         time.sleep(0.002)
 
 
-def _kill(pid: int) -> int:
+def _kill(pid: int) -> None:
     _kill_group(pid)
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return 0
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _kill_group(pid: int) -> None:

@@ -59,7 +59,7 @@ def frame(body, sizes=(), payload=b"") -> bytes:
         ("abort", "SIGABRT"),
         ("segfault", "segmentation fault"),
         ("kill", "it was killed"),
-        ("close", "exited with status"),
+        ("close", "closed file descriptors"),
         ("child", "exited with status 4"),
     ],
 )

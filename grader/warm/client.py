@@ -17,10 +17,16 @@ from .engine import ADDRESS
 from .job import Job, decode, question, read
 
 CONNECT_SECONDS = 2.0
+ACCEPT_SECONDS = 5.0
+DOCTOR = "`headway doctor` may know why"
 
 
 class NoEngine(Exception):
     """There is none to be asked; the message is a sentence, empty where there is nothing to say of it."""
+
+
+class BrokeOff(NoEngine):
+    """The engine went while it ran the learner's code, and may have been ended by it."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +36,46 @@ class Address:
     pid: int
 
     def ask(self, job: Job) -> socket.socket:
-        """A socket from which the answers come (`job.read`); closing it stops the run."""
+        """A socket from which the answers come (`job.read`); closing it stops the run. NoEngine where it is not accepted."""
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)
-            sock.settimeout(None)
-            sock.sendall(question(job, self.token))
         except OSError:
             raise NoEngine("") from None
+        try:
+            sock.settimeout(ACCEPT_SECONDS)
+            sock.sendall(question(job, self.token))
+            if "accepted" not in decode(_line(sock)):
+                raise NoEngine("")
+            sock.settimeout(None)
+        except BaseException as problem:
+            sock.close()
+            if isinstance(problem, OSError):
+                raise NoEngine("") from None
+            raise
         return sock
 
 
+def _line(sock: socket.socket) -> bytes:
+    """The first line of an answer, and not a byte of what follows; cut where it is longer than any of ours."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < 100:
+        piece = sock.recv(1)
+        if not piece:
+            break
+        line += piece
+    return line
+
+
 def running() -> Address | None:
-    """The engine that some watch has started on this kit, or None. A file that an engine left behind when it was killed is cleared away."""
+    """What is written of an engine that some watch has started on this kit, or None."""
     try:
-        address = Address(**json.loads(ADDRESS.read_text(encoding="utf-8")))
-        socket.create_connection(("127.0.0.1", address.port), CONNECT_SECONDS).close()
-    except (OSError, ValueError, TypeError):
-        with contextlib.suppress(OSError):
-            ADDRESS.unlink()
+        said = json.loads(ADDRESS.read_text(encoding="utf-8"))
+        return Address(int(said["port"]), str(said["token"]), int(said["pid"]))
+    except OSError:
         return None
-    return address
+    except (ValueError, TypeError, KeyError):
+        _clear(None)
+        return None
 
 
 def answers(job: Job) -> Iterator[dict[str, Any]]:
@@ -57,13 +83,21 @@ def answers(job: Job) -> Iterator[dict[str, Any]]:
     address = running()
     if address is None:
         raise NoEngine("")
-    with address.ask(job) as sock:
-        messages = read(sock)
-        first = next(messages, {"stale": True})
-        if "stale" in first:
-            raise NoEngine("")
-        yield first
-        yield from messages
+    try:
+        sock = address.ask(job)
+    except NoEngine:
+        _clear(address)
+        raise
+    with sock:
+        yield from read(sock)
+    raise BrokeOff("the engine that ran the tests is gone, perhaps by your code")
+
+
+def _clear(address: Address | None) -> None:
+    """Take away what an engine left behind that was killed, or what never was an address; not what a newer one has written since."""
+    with contextlib.suppress(OSError):
+        if address is None or address.token in ADDRESS.read_text(encoding="utf-8"):
+            ADDRESS.unlink()
 
 
 class Engine:
@@ -71,15 +105,19 @@ class Engine:
 
     def __init__(self, *options: str) -> None:
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))  # Control-C is not for it
         command = [sys.executable, "-P", "-m", "grader.warm.engine", *options]
-        self.process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, start_new_session=True, **pipes)
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart, **pipes)
+        self.ready = False
 
     def address(self) -> Address:
         """Where it is to be found; waits until it is ready. NoEngine, with the reason, where it does not start."""
         said = decode(self.process.stdout.readline())
         if "port" not in said:
-            raise NoEngine(said.get("trouble") or f"it ended with status {self.process.wait()}")
+            raise NoEngine(said.get("trouble") or f"the engine that runs the tests did not start (status {self.process.wait()}); {DOCTOR}")
+        self.ready = True
         return Address(**said)
 
     @property
@@ -91,7 +129,10 @@ class Engine:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
-            self.process.wait(5)
+            self.process.wait(5 if self.ready else 0)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+            if (address := running()) and address.pid == self.process.pid:
+                _clear(address)
+        self.process.stdout.close()

@@ -18,8 +18,10 @@ from typing import IO
 
 from ..files import write_whole
 from ..syllabus import EXERCISES
+from . import family
 from .job import encode
 from .server import Server
+from .spares import COLD, NeverReady, Stock
 
 HOUR = 3600.0
 ADDRESS = EXERCISES / ".headway" / "engine.json"
@@ -31,7 +33,6 @@ def main() -> None:
     parser.add_argument("--spare", action="store_true", help="spare processes, as where forking is not safe")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for whoever sits at the terminal
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     out = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
@@ -43,10 +44,19 @@ def main() -> None:
         else:
             with_forks(out, token, options.idle, lifeline)
     except Exception as problem:
-        with contextlib.suppress(OSError):
-            out.write(encode({"trouble": f"{type(problem).__name__}: {problem}"}))
+        with contextlib.suppress(OSError, ValueError):
+            out.write(encode({"trouble": in_a_sentence(problem)}))
             out.flush()
         sys.exit(1)
+
+
+def in_a_sentence(problem: Exception) -> str:
+    """Why there is no engine."""
+    if isinstance(problem, NeverReady):
+        return str(problem)
+    if isinstance(problem, ModuleNotFoundError):
+        return f"{problem.name} is not installed for this Python; `headway doctor` says what to do"
+    return f"the engine that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may know why"
 
 
 def with_forks(out: IO[bytes], token: str, idle: float, lifeline: io.RawIOBase) -> None:
@@ -57,42 +67,49 @@ def with_forks(out: IO[bytes], token: str, idle: float, lifeline: io.RawIOBase) 
     def wait():
         nonlocal server
         server = Server(lambda job: forks.start(job, server.forget), token, idle, lifeline)
-        announce(out, server.port, token)
         try:
-            server.serve()
+            serve(server, out)
         except forks.InRun as run:  # in the new process
             return run.job, run.sock
-        except SystemExit:
-            pass
-        server.close()
-        withdraw(token)
-        return None
 
-    status = held.hold(wait)
+    held.hold(wait, fork=True)
     if server is None:
-        raise RuntimeError(f"the graded suites could not be collected (pytest's status {status}); run `pytest --collect-only` to see why")
+        raise NeverReady(COLD)
 
 
 def with_spares(out: IO[bytes], token: str, idle: float, lifeline: io.RawIOBase) -> None:
-    from .spares import Stock
-
     with Stock() as stock:
-        server = Server(stock.start, token, idle, lifeline)
-        announce(out, server.port, token)
-        with contextlib.suppress(SystemExit):
-            server.serve()
-        server.close()
-        withdraw(token)
+        serve(Server(stock.start, token, idle, lifeline), out)
+
+
+def serve(server: Server, out: IO[bytes]) -> None:
+    """Until it is no longer wanted; then nothing of it is left."""
+    engine = os.getpid()
+    family.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        announce(out, server.port, server.token)
+        server.serve()
+    except SystemExit:
+        pass
+    finally:
+        if os.getpid() == engine:  # and not a run that has just been forked off
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            withdraw(server.token)
+            server.close()
+            family.kill_orphans()
 
 
 def announce(out: IO[bytes], port: int, token: str) -> None:
     """Tell whoever started the engine, and anyone of this user's who looks in the file."""
     address = encode({"port": port, "token": token, "pid": os.getpid()})
+    mask = os.umask(0o077)
     with contextlib.suppress(OSError):  # where nothing can be written, only its starter finds it
         write_whole(ADDRESS, address)
-        ADDRESS.chmod(0o600)
-    out.write(address)
-    out.close()
+    os.umask(mask)
+    with contextlib.suppress(OSError):  # its starter has gone already: the lifeline tells
+        out.write(address)
+        out.close()
 
 
 def withdraw(token: str) -> None:

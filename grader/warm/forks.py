@@ -8,10 +8,11 @@ import socket
 import time
 from collections.abc import Callable
 
+from . import family
 from .job import Job
-from .limits import limit_this_process
+from .limits import be_silent, limit_this_process
 
-PATIENCE = 0.2  # seconds: a socket closes a moment before its process has ended
+ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 
 
 class InRun(BaseException):
@@ -23,46 +24,40 @@ class InRun(BaseException):
 
 
 class Fork:
+    patience = 15.0
+
     def __init__(self, sock: socket.socket, pid: int) -> None:
         self.sock, self.pid = sock, pid
-        self.status: int | None = None
+        family.runs.add(pid)
 
-    def end(self) -> int:
-        if self.status is None:
-            deadline = time.monotonic() + PATIENCE
+    def end(self, hurry: bool) -> int | None:
+        deadline = time.monotonic() + (0 if hurry else ENDING_SECONDS)
+        finished, status = os.waitpid(self.pid, os.WNOHANG)
+        while not finished and time.monotonic() < deadline:
+            time.sleep(0.002)
             finished, status = os.waitpid(self.pid, os.WNOHANG)
-            while not finished and time.monotonic() < deadline:
-                time.sleep(0.002)
-                finished, status = os.waitpid(self.pid, os.WNOHANG)
-            self._kill_group()
-            if not finished:
-                status = os.waitpid(self.pid, 0)[1]
-            self.status = os.waitstatus_to_exitcode(status)
-        return self.status
-
-    def _kill_group(self) -> None:
-        for kill in (os.killpg, os.kill):
-            try:
-                kill(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
+        family.kill_group(self.pid)
+        if not finished:
+            os.waitpid(self.pid, 0)
+        family.runs.discard(self.pid)
+        family.kill_orphans()
+        return os.waitstatus_to_exitcode(status) if finished else None
 
 
 def start(job: Job, forget: Callable[[], None]) -> Fork:
     """Fork; `forget` lets go of what is the engine's, in the new process."""
     ours, theirs = socket.socketpair()
+    engine = os.getpid()
     pid = os.fork()
     if pid:
         theirs.close()
         return Fork(ours, pid)
     os.setsid()
+    family.end_with(engine)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     ours.close()
     forget()
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    os.close(null)
+    be_silent()
     limit_this_process()
     raise InRun(job, theirs)

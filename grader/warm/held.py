@@ -5,41 +5,53 @@ What comes out of it is what `pytest` itself would have printed and found: nothi
 
 from __future__ import annotations
 
+import bdb
+import contextlib
 import gc
 import io
 import os
+import pdb
 import socket
 import sys
+import time
 from collections.abc import Callable
+from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ..door.ending import CUT_OFF, UNUSABLE
 from ..door.worker import Nursery
 from ..graded import GradedRun
 from ..plugin import RUN
 from ..syllabus import ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
 from ..target import reference_of
-from ..trial import Trial
+from ..trial import CALL_SECONDS, Trial
 from .job import Job, encode
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
+CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
+MARGIN = 3.0  # seconds that a run is given beyond what it has said it may take
 
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 
 
-def hold(wait: Callable[[], tuple[Job, socket.socket] | None]) -> int:
-    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over."""
-    session = _Held(wait)
+def hold(wait: Callable[[], tuple[Job, socket.socket] | None], fork: bool) -> None:
+    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over. `fork`: is that safe?"""
+    session = _Held(wait, fork)
     silent = open(os.devnull, "w", encoding="utf-8")  # until there is somebody to print for
     sys.stdout = sys.stderr = silent
-    status = int(pytest.main([*ARGUMENTS, "-W", "ignore::pytest.PytestAssertRewriteWarning", str(TESTS)], plugins=[session]))
-    if session.report:
-        session.report.message(done=status)
-        os._exit(0)
-    return status
+    try:
+        status = int(pytest.main([*ARGUMENTS, "-W", "ignore::pytest.PytestAssertRewriteWarning", str(TESTS)], plugins=[session]))
+        if session.report:
+            session.report.message(done=status)
+            _exit(0)
+    except BaseException:
+        if session.report:
+            _exit(UNUSABLE)
+        raise
 
 
 def warm() -> None:
@@ -63,8 +75,9 @@ class Report(io.TextIOBase):
     """Where a run prints, and says how it goes."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
+        self.sock, self.pid = sock, getpid()
         self._pending: list[str] = []
+        self._until = 0.0  # so long nobody worries
 
     def write(self, text: str) -> int:
         self._pending.append(text)
@@ -73,18 +86,33 @@ class Report(io.TextIOBase):
     def flush(self) -> None:
         if self._pending:
             text, self._pending = "".join(self._pending), []
-            self.sock.sendall(encode({"text": text}))
+            self._send(encode({"text": text}))
 
     def message(self, **message: object) -> None:
         self.flush()
-        self.sock.sendall(encode(message))
+        self._send(encode(message))
+
+    def alive(self, seconds: float) -> None:
+        """So long it may take until more is heard. Said in good time, and not at each of a thousand calls."""
+        now = time.monotonic()
+        if now + seconds + MARGIN > self._until:
+            self._until = now + seconds + 2 * MARGIN
+            self.message(alive=seconds + 2 * MARGIN)
+
+    def _send(self, line: bytes) -> None:
+        if getpid() != self.pid:
+            _exit(0)  # a copy that the learner's code has forked off has nothing to say
+        try:
+            self.sock.sendall(line)
+        except OSError:
+            _exit(CUT_OFF)
 
 
 class _Held:
     """The plugin whose main loop waits."""
 
-    def __init__(self, wait: Callable[[], tuple[Job, socket.socket] | None]) -> None:
-        self.wait = wait
+    def __init__(self, wait: Callable[[], tuple[Job, socket.socket] | None], fork: bool) -> None:
+        self.wait, self.fork = wait, fork
         self.report: Report | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -99,7 +127,8 @@ class _Held:
             return True
         job, sock = asked
         self.report = Report(sock)
-        begin(session, job, self.report)
+        self.report.alive(CALL_SECONDS)
+        begin(session, job, self.report, Nursery(fork=self.fork, warm=True))
         return session.config.hook.pytest_runtestloop(session=session)
 
     @pytest.hookimpl(tryfirst=True)
@@ -107,21 +136,29 @@ class _Held:
         if self.report:
             self.report.message(begun=nodeid.rpartition("::")[2].partition("[")[0])
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_internalerror(self) -> None:
+        if self.report:
+            _exit(UNUSABLE)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session):
+        if self.report:
+            self.report.alive(CONCLUDING_SECONDS)
+        yield
         if self.report:
             self.report.message(verdict=session.config.stash[RUN].verdict().as_data())
 
 
-def begin(session: pytest.Session, job: Job, report: Report) -> None:
+def begin(session: pytest.Session, job: Job, report: Report, nursery: Nursery) -> None:
     """Turn the waiting session into a run of this job."""
-    os.chdir(job.cwd)
+    with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
+        os.chdir(job.cwd)
     config = session.config
     found = load_syllabus().find(job.name)
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
-    nursery = Nursery(warm=True)
-    run.trial = Trial(run.trial.target, job.door, nursery=nursery, import_seconds=IMPORT_SECONDS, heard=lambda: report.message(alive=1))
+    run.trial = Trial(run.trial.target, job.door, nursery=nursery, import_seconds=IMPORT_SECONDS, heard=report.alive)
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)
@@ -129,12 +166,20 @@ def begin(session: pytest.Session, job: Job, report: Report) -> None:
     capture.stop_global_capturing()  # its files are shared with every process of this family
     capture.start_global_capturing()
     capture.suspend_global_capture(in_=True)
+    pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
     reporter = _reporter(config, job, report)
     reporter.pytest_sessionstart(session)
     reporter._numcollected = len(suites)
     reporter.stats["deselected"] = suites[len(session.items) :]
     reporter.report_collect(final=True)
     report.flush()
+
+
+def _no_debugger(instead: str) -> Callable[..., None]:
+    def stop(*_: object, **__: object) -> None:
+        raise bdb.BdbQuit(instead)
+
+    return stop
 
 
 def _reporter(config: pytest.Config, job: Job, report: Report) -> pytest.TerminalReporter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,14 +21,18 @@ class Job:
     door: str = "local"
 
 
-# What comes back, one key a line:
-#   text     what pytest prints, a piece at a time
-#   begun    the test that is running now
-#   verdict  grader.verdict.Verdict as data
-#   again    why the run is begun anew, in a process more; everything before is void
-#   done     the run is over; pytest's exit status
-#   trouble  a sentence: there will be no verdict
-#   stale    the kit has changed since the engine began; it ends now
+# What comes back, one key a line. First of all, one of these two:
+#   accepted  there will be a run
+#   stale     the kit has changed since the engine began; it ends now
+# Then:
+#   text      what pytest prints, a piece at a time
+#   begun     the test that is running now
+#   verdict   grader.verdict.Verdict as data
+#   again     why the run is begun anew, in a process more; everything before is void
+#   done      the run is over; pytest's exit status
+#   trouble   a sentence: there will be no verdict
+# A run tells the engine one thing more, which goes no further:
+#   alive     so many seconds may pass before it is heard of again
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -38,7 +43,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """A message; {} where the line is none."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
 
@@ -74,3 +79,16 @@ def again(why: str) -> str:
 
 def question(job: Job, token: str) -> bytes:
     return encode({"token": token, "job": asdict(job)})
+
+
+def asked(line: bytes, token: str) -> Job | None:
+    """The job in a question; None where it does not make sense, or comes from somebody who does not know the token."""
+    message = decode(line)
+    words = message.get("job")
+    known = secrets.compare_digest(str(message.get("token")).encode(), token.encode())
+    if not known or not isinstance(words, dict):
+        return None
+    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "door": str}
+    if words.keys() != kinds.keys() or any(type(words[name]) is not kind for name, kind in kinds.items()):
+        return None
+    return Job(**words)

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import resource
+import os
 import sys
 
-MEMORY = 2 * 1024**3  # bytes beyond what the engine holds already
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+MEMORY = 1024**3  # bytes beyond what the engine holds already
 FILE = 64 * 1024**2  # the longest file it may write, and so the most it can print
 
 
 def limit_this_process() -> None:
     """Memory, the size of files, and no core dumps. Where the system does not know a limit, there is none."""
+    if resource is None:
+        return
     _set(resource.RLIMIT_CORE, 0)
     _set(resource.RLIMIT_FSIZE, FILE)
     if sys.platform.startswith("linux"):
         _set(resource.RLIMIT_AS, _address_space() + MEMORY)
+
+
+def be_silent() -> None:
+    """Nothing to read on standard input, and nobody to hear what goes to the other two, whoever writes there."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    os.close(null)
 
 
 def _set(which: int, most: int) -> None:

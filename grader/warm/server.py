@@ -6,7 +6,6 @@ A run that dies or falls silent is begun anew with the learner's code in a worke
 from __future__ import annotations
 
 import contextlib
-import hmac
 import io
 import selectors
 import socket
@@ -16,21 +15,24 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ..door.ending import in_words
-from .job import Job, Lines, decode, encode
+from .job import Job, Lines, asked, decode, encode
 from .kit import Stamp, stamp
 
-SILENCE = 13.0  # seconds without a sign of life, after which a run is stuck in native code; its own limits are below this
-TOO_LONG = 300.0  # seconds for one run
-LONGEST_QUESTION = 1 << 16
+TOO_LONG = 900.0  # seconds for one run
+QUESTION_SECONDS = 5.0  # within which whoever calls has to say what is wanted
+SENDING_SECONDS = 1.0  # within which whoever asked has to take what is sent
+LONGEST_QUESTION, LONGEST_ANSWER = 1 << 16, 1 << 23  # bytes of one line
+STUCK = "it did not end in time, and could not be interrupted"
 
 
 class Child(Protocol):
     """The process of one run."""
 
     sock: socket.socket  # its messages come from here
+    patience: float  # seconds within which it must first be heard of
 
-    def end(self) -> int:
-        """Kill it and what it started, if it has not ended, and tell how it ended."""
+    def end(self, hurry: bool) -> int | None:
+        """Tell how it ended, and end what it started. One that goes on is killed, at once or after a moment, and is told as None."""
 
 
 @dataclass
@@ -38,10 +40,9 @@ class Run:
     job: Job
     client: socket.socket
     child: Child
+    until: float  # it must be heard of before
     lines: Lines = field(default_factory=Lines)
     began: float = field(default_factory=time.monotonic)
-    heard: float = field(default_factory=time.monotonic)
-    done: bool = False
 
 
 class Server:
@@ -52,6 +53,7 @@ class Server:
         self.stamp: Stamp = stamp()
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
+        self.callers: dict[socket.socket, float] = {}  # who has not said yet what is wanted, and until when they may
         self.open = True
 
     @property
@@ -65,15 +67,16 @@ class Server:
             self._watch(self.lifeline, self._lifeline)
         wanted = time.monotonic()
         while self.open:
-            for key, _ in self.selector.select(0.25 if self.runs else min(self.idle, 60.0)):
+            for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.idle, 60.0)):
                 key.data()
             now = time.monotonic()
             if self.runs:
                 wanted = now
             self.open = self.open and now - wanted < self.idle
-            for run in list(self.runs):
-                if now - run.heard > SILENCE or now - run.began > TOO_LONG:
-                    self._lost(run, "it did not end in time")
+            for run in [run for run in self.runs if now > run.until or now - run.began > TOO_LONG]:
+                self._lost(run, STUCK)
+            for caller in [caller for caller, until in self.callers.items() if now > until]:
+                self._hang_up(caller)
 
     def close(self) -> None:
         """End every run, and hang up."""
@@ -90,7 +93,8 @@ class Server:
     def _watch(self, sock: socket.socket, act: Callable[[], None]) -> None:
         self.selector.register(sock, selectors.EVENT_READ, act)
 
-    def _unwatch(self, sock: socket.socket) -> None:
+    def _hang_up(self, sock: socket.socket) -> None:
+        self.callers.pop(sock, None)
         with contextlib.suppress(KeyError, ValueError):
             self.selector.unregister(sock)
         sock.close()
@@ -101,39 +105,43 @@ class Server:
     # ---- questions
 
     def _accept(self) -> None:
-        client, _ = self.listener.accept()
-        client.settimeout(5.0)
+        try:
+            caller, _ = self.listener.accept()
+        except OSError:  # it has gone already, or there are too many
+            return
+        caller.settimeout(SENDING_SECONDS)
         lines = Lines()
-        self._watch(client, lambda: self._asked(client, lines))
+        self.callers[caller] = time.monotonic() + QUESTION_SECONDS
+        self._watch(caller, lambda: self._asked(caller, lines))
 
-    def _asked(self, client: socket.socket, lines: Lines) -> None:
-        piece = _piece(client)
+    def _asked(self, caller: socket.socket, lines: Lines) -> None:
+        piece = _piece(caller)
         whole = lines.add(piece)
         if not whole and piece and len(lines.rest) < LONGEST_QUESTION:
             return
-        self.selector.unregister(client)
-        question = decode(whole[0]) if whole else {}
-        if not hmac.compare_digest(str(question.get("token", "")).encode(), self.token.encode()):
-            client.close()
-            return
-        if stamp() != self.stamp:
+        job = asked(whole[0], self.token) if whole else None
+        if job is None:
+            self._hang_up(caller)
+        elif stamp() != self.stamp:
             self.open = False
-            _tell(client, stale=True)
-            client.close()
-            return
-        self._begin(Job(**question["job"]), client)
+            _tell(caller, stale=True)
+            self._hang_up(caller)
+        else:
+            self.callers.pop(caller)
+            _tell(caller, accepted=True)
+            self._begin(job, caller)
 
     def _begin(self, job: Job, client: socket.socket) -> None:
         try:
             child = self.start(job)
         except OSError as problem:
             _tell(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
-            client.close()
+            self._hang_up(client)
             return
-        run = Run(job, client, child)
+        run = Run(job, client, child, time.monotonic() + child.patience)
         self.runs.append(run)
         self._watch(child.sock, lambda: self._said(run))
-        self._watch(client, lambda: self._client(run))
+        self.selector.modify(client, selectors.EVENT_READ, lambda: self._client(run))
 
     def _client(self, run: Run) -> None:
         """It has nothing more to say but good-bye: a newer save, or a person who presses Control-C."""
@@ -146,38 +154,40 @@ class Server:
         if run not in self.runs:
             return
         piece = _piece(run.child.sock)
-        run.heard = time.monotonic()
         for line in run.lines.add(piece):
-            message = decode(line)
-            run.done = run.done or "done" in message
-            if "alive" not in message and not _pass_on(run.client, line):
+            match decode(line):
+                case {"alive": int() | float() as seconds}:
+                    run.until = time.monotonic() + seconds
+                    continue
+                case {"done": _} | {"trouble": _}:
+                    _pass_on(run.client, line)
+                    self._close(run)
+                    return
+            if not _pass_on(run.client, line):
                 self._close(run)
                 return
-        if run.done:
-            self._close(run)
-        elif not piece:
-            self._lost(run, "")
+        if not piece or len(run.lines.rest) > LONGEST_ANSWER:
+            self._lost(run)
 
-    def _lost(self, run: Run, why: str) -> None:
+    def _lost(self, run: Run, why: str = "") -> None:
         """Its process is gone, or has to go: begin anew where the code cannot take the tests with it."""
-        self._unwatch(run.child.sock)
-        status = run.child.end()
+        status = self._end(run, hurry=bool(why))
         why = why or in_words(status)
-        self.runs.remove(run)
         if run.job.door == "worker":
             _tell(run.client, trouble=f"the run broke off, and once more in a process of its own: {why}")
-            self._unwatch(run.client)
+            self._hang_up(run.client)
             return
-        self.selector.unregister(run.client)
         _tell(run.client, again=why)
         self._begin(replace(run.job, door="worker"), run.client)
 
     def _close(self, run: Run) -> None:
-        self._unwatch(run.child.sock)
-        self._unwatch(run.client)
-        run.child.end()
-        if run in self.runs:
-            self.runs.remove(run)
+        self._end(run, hurry=True)
+        self._hang_up(run.client)
+
+    def _end(self, run: Run, hurry: bool) -> int | None:
+        self.runs.remove(run)
+        self._hang_up(run.child.sock)
+        return run.child.end(hurry)
 
 
 def _piece(sock: socket.socket) -> bytes:

@@ -8,62 +8,101 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
+import threading
 
+from ..syllabus import ROOT
+from . import family
 from .job import Job, decode, encode
+from .limits import be_silent, limit_this_process
 
 START_SECONDS = 120.0
-COLD = "the spare process that should have run the tests did not start; `headway doctor` says what is missing"
+ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
+COLD = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
+
+
+class NeverReady(Exception):
+    """A spare process ended before it was asked anything."""
 
 
 class Spare:
-    """A process with everything loaded, or on the way to it; `sock` is a connection to it once that has come."""
+    """A process with everything loaded, or on the way to it. A thread carries what it says to `sock`, so that nobody has to wait for it."""
+
+    patience = START_SECONDS + 15
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(START_SECONDS)
+        self.listener.settimeout(0.5)
         self.token = secrets.token_hex(16)
-        kit = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        path = os.pathsep.join(filter(None, [kit, os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-P", "-m", "grader.warm.spares", str(self.listener.getsockname()[1])]
         silent = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, start_new_session=True, **silent)
-        self.process.stdin.write(self.token.encode())
-        self.process.stdin.close()
-        self.sock: socket.socket | None = None
-        self.status: int | None = None
+        apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
+        self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **apart, **silent)
+        family.runs.add(self.process.pid)
+        with contextlib.suppress(OSError):  # it is gone already
+            self.process.stdin.write(self.token.encode())
+            self.process.stdin.close()
+        self.sock, self.theirs = socket.socketpair()
+        self.line: socket.socket | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def wait(self) -> None:
+        """Until everything is loaded; NeverReady where that fails."""
+        while self.line is None:
+            if not self.alive:
+                raise NeverReady(COLD)
+            self.line = self._connected()
 
     def begin(self, job: Job) -> None:
-        """Hand it its job; OSError where it never came up."""
-        try:
-            while self.sock is None:
-                sock, _ = self.listener.accept()
-                sock.settimeout(START_SECONDS)
-                if secrets.compare_digest(sock.recv(len(self.token), socket.MSG_WAITALL), self.token.encode()):
-                    self.sock = sock
-        except TimeoutError:
-            raise OSError(COLD) from None
-        finally:
-            self.listener.close()
-        self.sock.sendall(encode({"job": vars(job)}))
+        threading.Thread(target=self._carry, args=[job], name="headway spare", daemon=True).start()
 
-    def end(self) -> int:
-        if self.status is None:
-            self.listener.close()
+    def _carry(self, job: Job) -> None:
+        """Hand it its job when it is ready, and pass on what it says."""
+        with self.theirs, contextlib.suppress(OSError):
             try:
-                self.status = self.process.wait(0.2)
-            except subprocess.TimeoutExpired:
-                pass
-            if hasattr(os, "killpg"):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.process.pid, signal.SIGKILL)
-            if self.status is None:
-                self.process.kill()
-                self.status = self.process.wait()
-        return self.status
+                self.wait()
+            except NeverReady as problem:
+                self.theirs.sendall(encode({"trouble": str(problem)}))
+                return
+            self.line.sendall(encode({"job": vars(job)}))
+            while piece := self.line.recv(1 << 16):
+                self.theirs.sendall(piece)
+
+    def _connected(self) -> socket.socket | None:
+        try:
+            sock, _ = self.listener.accept()
+        except TimeoutError:
+            return None
+        sock.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            if secrets.compare_digest(sock.recv(len(self.token), socket.MSG_WAITALL), self.token.encode()):
+                sock.settimeout(None)
+                return sock
+        sock.close()
+        return None
+
+    def end(self, hurry: bool) -> int | None:
+        try:
+            status = self.process.wait(0 if hurry else ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            status = None
+        if hasattr(os, "killpg"):
+            family.kill_group(self.process.pid)
+        if status is None:
+            self.process.kill()
+            self.process.wait()
+        for sock in (self.listener, self.sock, self.theirs, self.line):
+            if sock:
+                sock.close()
+        family.runs.discard(self.process.pid)
+        family.kill_orphans()
+        return status
 
 
 class Stock:
@@ -71,36 +110,53 @@ class Stock:
 
     def __init__(self) -> None:
         self.next = Spare()
+        try:
+            self.next.wait()
+        except NeverReady:
+            self.next.end(hurry=True)
+            raise
 
     def start(self, job: Job) -> Spare:
+        if not self.next.alive:  # it has died since it was made
+            self.next.end(hurry=True)
+            self.next = Spare()
         spare, self.next = self.next, Spare()
-        try:
-            spare.begin(job)
-        except OSError:
-            spare.end()
-            raise
+        spare.begin(job)
         return spare
 
     def __enter__(self) -> Stock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.next.end()
+        self.next.end(hurry=True)
 
 
 def main() -> None:
     """Load everything, then be the run that comes."""
+    token = sys.stdin.read()
+    family.end_with(os.getppid())
+    be_silent()
     from . import held
 
-    token = sys.stdin.read()
     sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 
     def wait() -> tuple[Job, socket.socket] | None:
         sock.sendall(token.encode())
         line = sock.makefile("rb", buffering=0).readline()
-        return (Job(**decode(line)["job"]), sock) if line else None
+        if not line:
+            return None
+        threading.Thread(target=_leave_with, args=[sock, os._exit], name="headway engine watch", daemon=True).start()
+        limit_this_process()
+        return Job(**decode(line)["job"]), sock
 
-    held.hold(wait)
+    held.hold(wait, fork=False)
+
+
+def _leave_with(engine: socket.socket, leave) -> None:
+    """The engine says nothing after the job: when this comes back it is gone, or wants the run no more."""
+    with contextlib.suppress(OSError):
+        engine.recv(1)
+    leave(1)
 
 
 if __name__ == "__main__":
