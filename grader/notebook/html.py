@@ -65,8 +65,8 @@ def troubles(result: ExerciseResult) -> str:
         names = [test.name.partition("[")[0] for test in others]
         shown = names if len(names) <= ALSO + 1 else names[:ALSO]
         listed = [f'{others[n].outcome}: <span style="{MONO}">{escape(name)}</span>' for n, name in enumerate(shown)]
-        more = f"<br>and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        parts.append(f'<div style="margin:.5em 0;{FADED}">also {"<br>also ".join(listed)}{more}</div>' if listed else "")
+        more = f"<br/>and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        parts.append(f'<div style="margin:.5em 0;{FADED}">also {"<br/>also ".join(listed)}{more}</div>' if listed else "")
     return "".join(parts)
 
 

@@ -139,6 +139,15 @@ def name_of(filename: str) -> str:
     return "the notebook" if shell else "the prompt"
 
 
+def _is_others(module: str) -> bool:
+    """Is this a library, or the kit with its answers? What a learner wrote in a module of their own may be called like torch's."""
+    root = module.partition(".")[0]
+    if root in ("builtins", "exercises") or module.startswith("grader.notebook"):
+        return False
+    file = str(getattr(sys.modules.get(root), "__file__", None) or "")
+    return root in (*OFF_LIMITS, *sys.stdlib_module_names, "torch") or "site-packages" in file or "dist-packages" in file
+
+
 @dataclass
 class _Composed:
     """A module made of a definition and the helpers it leans on, wherever they stand: what the check for shortcuts reads."""
@@ -168,7 +177,7 @@ class _Composed:
 
     def _add_used(self, word: str, found: Any, space: dict[str, Any]) -> None:
         if isinstance(found, types.ModuleType):
-            if not found.__name__.startswith("exercises"):
+            if _is_others(found.__name__):
                 self._write(f"import {found.__name__} as {word}")
             return
         if not isinstance(found, type) and not inspect.isroutine(found):
@@ -179,7 +188,7 @@ class _Composed:
             self._write(f"from {module} import {last} as {word}")
         elif home == space.get("__name__"):
             self.add(word, behind(found), space)
-        elif home and name.isidentifier() and not home.startswith(("exercises", "builtins", "grader.notebook")):
+        elif _is_others(home) and name.isidentifier():
             self._write(f"from {home} import {name} as {word}")
 
     def _add_bare_class(self, name: str, cls: type) -> None:
