@@ -1,0 +1,1 @@
+"""Grading a whole class: submissions in, a gradebook, marks and a report out."""
