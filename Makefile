@@ -1,5 +1,6 @@
 # make learn   install Headway in .venv and show where you are
 # make test    install the developer's extras too, and check everything the kit promises
+# make bench   measure how quick it is; ONLY=feedback for one benchmark
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
@@ -9,7 +10,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test
+.PHONY: learn test bench
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -21,6 +22,9 @@ test: .venv/.dev
 	$(BIN)/python -m pytest --target solutions --door worker
 	$(BIN)/headway dev-check
 	$(BIN)/python -m pytest grader/tests
+
+bench: .venv/.learn
+	@$(BIN)/python -m grader.benchmarks $(ONLY)
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }

@@ -1,0 +1,75 @@
+"""`make bench` for real, and small. What it measures is not judged here; that it measures what it says is."""
+
+import re
+import subprocess
+import sys
+
+from graded_runs import environment
+from grader.benchmarks.figures import shown, table
+from grader.benchmarks.workplace import copied_kit
+from grader.syllabus import EXERCISES, ROOT, load_syllabus
+
+SOME = ("--runs", "1", "--exercise", "causal_mask")
+
+
+def bench(*arguments, cwd=ROOT, module="grader.benchmarks", **more):
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment(**more), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=300)
+
+
+def untouched():
+    return {path: path.stat().st_mtime_ns for path in EXERCISES.glob("ch*.py")}
+
+
+def test_feedback_measures_a_save_against_a_cold_run():
+    before = untouched()
+    done = bench("feedback", *SOME)
+    assert done.returncode == 0, done.stdout + done.stderr
+    time = r"[\d.]+ m?s"
+    assert re.search(r"^chapter +exercise +tests +cold +save to verdict +ratio", done.stdout, re.M), done.stdout
+    first = re.search(rf"^ch03 +causal_mask +3 +({time}) +({time}) +([\d.]+) ", done.stdout, re.M)
+    assert first, done.stdout
+    cold, warm = (float(number) * (1 if unit == "s" else 1e-3) for number, unit in map(str.split, first.groups()[:2]))
+    assert abs(float(first[3]) - cold / warm) <= 0.06 * cold / warm
+    assert re.search(rf"^ch03 +causal_mask +3 +{time} .*{time}.* yes$", done.stdout, re.M), done.stdout
+    assert re.search(r"^In the median chapter [\d.]+ times faster than cold; the goal is 15: (not )?met\.$", done.stdout, re.M)
+    assert re.search(rf"^Right code: {time} in the median exercise, {time} in the slowest\.$", done.stdout, re.M)
+    assert "1 of 1 mistakes called by their names." in done.stdout
+    assert untouched() == before
+
+
+def test_what_is_timed_must_be_the_true_verdict():
+    with copied_kit() as root:
+        solution = root / "solutions" / "ch03_attention.py"
+        text = solution.read_text(encoding="utf-8")
+        body = text.index("### BEGIN SOLUTION", text.index("def causal_mask("))
+        solution.write_text(text[:body] + "return None\n    " + text[body:], encoding="utf-8")
+        done = bench(*SOME, cwd=root, module="grader.benchmarks.feedback", PYTHONPATH=str(root))
+    assert done.returncode == 1
+    assert "feedback: causal_mask: the verdict should be 'passed', and is 'failed'" in done.stderr, done.stdout + done.stderr
+
+
+def test_a_kit_that_somebody_works_in_is_not_measured_in():
+    before = untouched()
+    done = bench(*SOME, module="grader.benchmarks.feedback")
+    assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
+    assert untouched() == before
+
+
+def test_names_that_nobody_has():
+    done = bench("feedbak")
+    assert done.returncode == 2 and "there are feedback" in done.stderr
+    done = bench("feedback", "--exercise", "causal_mas")
+    assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
+
+
+def test_the_copy_has_every_exercise_done():
+    with copied_kit() as root:
+        texts = [(root / "exercises" / f"{chapter.name}.py").read_text(encoding="utf-8") for chapter in load_syllabus().chapters]
+    assert not any("NotImplementedError" in text or "SOLUTION" in text for text in texts)
+    assert not root.exists()
+
+
+def test_figures():
+    assert [shown(seconds) for seconds in (0.1804, 4.1234, float("nan"))] == ["180 ms", "4.12 s", ""]
+    assert table(["name", "n"], [["a", "10"], ["long name", "2"]], words=1) == "name        n\na          10\nlong name   2"
