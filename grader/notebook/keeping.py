@@ -17,11 +17,10 @@ from grader.syllabus import TESTS
 
 @contextlib.contextmanager
 def left_as_it_was() -> Iterator[None]:
-    """Whatever happens in between. torch is set as it is for a graded run: one thread, float32, on the CPU."""
+    """Whatever happens in between (pytest comes back to the working directory by itself). torch is set as it is for a graded run: one thread, float32, on the CPU."""
     import torch  # first: loading the plugin sets OMP_NUM_THREADS to 1, which a torch loaded later would stay with
 
     with contextlib.ExitStack() as stack:
-        stack.callback(_place(os.getcwd()))
         stack.callback(_environment(dict(os.environ)))
         stack.callback(_search_path(list(sys.path)))
         stack.callback(_signals())
@@ -39,10 +38,6 @@ def left_as_it_was() -> Iterator[None]:
         if torch.get_default_device() != torch.device("cpu"):
             stack.enter_context(torch.device("cpu"))
         yield
-
-
-def _place(folder: str):
-    return lambda: os.chdir(folder)
 
 
 def _environment(before: dict[str, str]):

@@ -28,7 +28,7 @@ def softmax(x, dim=-1):
 """
 STATE = """
 def state():
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM, signal.SIGTERM)]
+    handlers = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
     return dict(
         threads=torch.get_num_threads(), dtype=torch.get_default_dtype(), gradient=torch.is_grad_enabled(), device=torch.get_default_device(),
         chance=torch.get_rng_state().tolist(), random=random.getstate(), numpy=str(numpy.random.get_state()), environment=dict(os.environ),
@@ -109,6 +109,11 @@ def test_a_class_that_leans_on_other_cells(notebook):
     notebook.run("def merge_heads(x):\n    return x.flatten(2)")
     shown = notebook.run('check("MultiHeadAttention", MultiHeadAttention)')
     assert "works." not in shown.text and "FAILED" in shown.text
+
+
+def test_a_result_that_nothing_can_learn_through(notebook):
+    shown = notebook.run(RIGHT.replace(".exp()", ".exp().detach()") + 'check("softmax", softmax)')
+    assert "softmax: the result is cut off from what it was made of" in shown.line
 
 
 def test_a_stub_is_to_do_and_a_stub_it_needs_is_named(notebook):
@@ -274,9 +279,10 @@ def test_the_kernel_is_left_as_it_was(notebook):
     again = "known = set(sys.modules)\ncheck('softmax', softmax), check('MultiHeadAttention')\nset(sys.modules) - known, sys.modules['strategies'] is strategies"
     assert notebook.run(again).text == "(set(), True)"
     notebook.run("torch.set_default_dtype(torch.float32)\ntorch.set_default_device('meta')")
-    shown = notebook.run(RIGHT + "print(check('softmax', softmax).passed, torch.ones(1).device)")
+    wrong = "def causal_mask(q_len, k_len=None):\n    return torch.ones(q_len, k_len or q_len, dtype=torch.bool)\n"  # on meta nobody would see it
+    shown = notebook.run(wrong + "print(check(causal_mask).passed, torch.ones(1).device)")
     notebook.run("torch.set_default_device(None)\ndel os.environ['PYTEST_ADDOPTS'], sys.modules['strategies']")
-    assert shown.printed.split() == ["True", "meta"]
+    assert shown.printed.split() == ["False", "meta"]
 
 
 def test_threads_are_as_many_as_before_the_first_check(notebook):
