@@ -33,7 +33,7 @@ from .job import Job, encode
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
-MARGIN = 3.0  # seconds that a run is given beyond what it has said it may take
+MARGIN = 2.0  # seconds that a run is given beyond what it has said it may take
 
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 
@@ -93,10 +93,10 @@ class Report(io.TextIOBase):
         self._send(encode(message))
 
     def alive(self, seconds: float) -> None:
-        """So long it may take until more is heard. Said in good time, and not at each of a thousand calls."""
-        now = time.monotonic()
-        if now + seconds + MARGIN > self._until:
-            self._until = now + seconds + 2 * MARGIN
+        """So long it may take until more is heard. Said when it is time to, and not at each of a thousand calls."""
+        least = time.monotonic() + seconds + MARGIN
+        if not least <= self._until <= least + MARGIN:
+            self._until = least + MARGIN
             self.message(alive=seconds + 2 * MARGIN)
 
     def _send(self, line: bytes) -> None:
@@ -170,7 +170,7 @@ def begin(session: pytest.Session, job: Job, report: Report, nursery: Nursery) -
     reporter = _reporter(config, job, report)
     reporter.pytest_sessionstart(session)
     reporter._numcollected = len(suites)
-    reporter.stats["deselected"] = suites[len(session.items) :]
+    reporter.stats["deselected"] = [item for item in suites if item not in session.items]
     reporter.report_collect(final=True)
     report.flush()
 

@@ -79,7 +79,7 @@ class Spare:
             sock, _ = self.listener.accept()
         except TimeoutError:
             return None
-        sock.settimeout(0.5)
+        sock.settimeout(5.0)
         with contextlib.suppress(OSError):
             if secrets.compare_digest(sock.recv(len(self.token), socket.MSG_WAITALL), self.token.encode()):
                 sock.settimeout(None)
@@ -138,9 +138,8 @@ def main() -> None:
     be_silent()
     from . import held
 
-    sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-
     def wait() -> tuple[Job, socket.socket] | None:
+        sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
         sock.sendall(token.encode())
         line = sock.makefile("rb", buffering=0).readline()
         if not line:
