@@ -27,7 +27,7 @@ from .graft import ChapterSource
 from .results import Diagnosis
 from .source import SourceProblem, definition, replace_definition
 from .syllabus import TESTS, Exercise, load_syllabus
-from .target import graft_for, reference_of, resolve
+from .target import reference_of
 from .trial import Record
 
 
@@ -127,8 +127,8 @@ def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[Local 
 def replayer(exercise: Exercise, text: str) -> Local:
     """An implementation of ours to ask the same: the reference with this text for the exercise's chapter."""
     chapter = load_syllabus().chapter(exercise.chapter)
-    neighbours = graft_for(resolve("solutions"), chapter, whole=True)[1:]
-    return Local([ChapterSource(chapter.name, text, f"known mistake/{chapter.name}.py"), *neighbours], chapter.name, 2.0, 10.0)
+    neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
+    return Local([ChapterSource(chapter.name, text, f"known mistake/{chapter.name}.py"), *filter(None, neighbours)], chapter.name, 2.0, 10.0)
 
 
 def _alike(far: Local | None, record: Record, exercise: Exercise, strict: bool = True) -> bool:
@@ -145,6 +145,8 @@ def _alike(far: Local | None, record: Record, exercise: Exercise, strict: bool =
 
 def _answers_alike(far: Local, asked: Asked, strict: bool) -> bool:
     reply, out = far.exchange(asked.op, asked.tree, asked.buffers)
+    if "value" in reply and out == asked.out and repr(reply) == repr(asked.reply):  # to the last bit: nothing has to be unpacked
+        return True
     if reply.keys() != asked.reply.keys():
         return False
     if "error" in reply:

@@ -84,5 +84,5 @@ class Graft:
         """Forget the package: its modules leave sys.modules."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
-        for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
-            del sys.modules[name]
+        for name in (self.package, *(f"{self.package}.{chapter}" for chapter in self.sources)):
+            sys.modules.pop(name, None)
