@@ -1,0 +1,154 @@
+"""What the class report counts, and what it does with text that means harm. How it looks in a browser: test_grading_report_seen.py."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+import report_classes as classes
+from grader.grading.report import write
+from grader.grading.report.tally import by_chapter, by_exercise, kind_of, misunderstandings, spread, unexplained
+from grader.grading.report.text import count, number, shown
+from report_classes import graded, person, result
+
+SMALL = classes.small()
+DONE = [(place, someone) for place, someone in enumerate(SMALL.people, start=1) if not someone.problem]
+PEOPLE = [someone for _, someone in DONE]
+
+
+def names(together):
+    return [someone.name for _, someone in together]
+
+
+def test_people_are_counted_by_how_far_they_came_with_each_exercise():
+    softmax, mask, gelu = by_exercise(SMALL, PEOPLE)
+    assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # by how many struggle
+    assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # five's shortcut has failed; four ran out of time
+    assert (softmax.struggling, softmax.begun) == (5, 6)
+    assert dict(mask.kinds) == {"passed": 3, "failed": 1, "error": 1, "todo": 1}
+    assert dict(gelu.kinds) == {"passed": 2, "todo": 4}  # who did not hand it in has not begun it
+
+
+@pytest.mark.parametrize(
+    "outcomes, kind",
+    [(["todo"], "todo"), (["todo", "passed"], "partly"), (["failed", "error"], "error"), (["failed", "timeout", "passed"], "partly"), ([], "todo")],
+)
+def test_what_an_exercise_counts_as(outcomes, kind):
+    assert kind_of(result("softmax", *outcomes)) == kind
+
+
+def test_chapters_count_people_and_not_exercises():
+    attention, layers = by_chapter(SMALL, PEOPLE)
+    assert (attention.chapter, attention.exercises, attention.passed, attention.struggling, attention.untouched) == ("ch03", 2, 1, 5, 0)
+    assert (layers.passed, layers.struggling, layers.untouched) == (2, 0, 4)
+    assert layers.mean == Decimal(2) / 6
+
+
+def test_misunderstandings_are_those_of_everyone_together():
+    first, second = misunderstandings(DONE)
+    assert (first.diagnosis, names(first.who)) == (classes.OVERFLOW, ["two", "three"])
+    assert (second.diagnosis, names(second.who)) == (classes.DIAGONAL, ["two"])
+    assert first.example.details == classes.FAILURE
+
+
+def test_what_a_diagnosis_or_a_shortcut_or_a_typing_error_explains_is_no_riddle():
+    (riddle,) = unexplained(DONE)
+    assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
+    assert riddle.usual is None  # nobody else was told the same
+    twice = unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
+    assert twice.usual == ("All of it is NaN.", 2)
+
+
+def test_totals_lie_in_tenths_and_the_full_mark_stands_alone():
+    marks = [0, 9, 10, 79, 99, 100, 120]
+    people = [person("x", total=classes.Mark(Decimal(mark), Decimal(100))) for mark in marks]
+    seen = spread(people)
+    assert {bin.label: bin.people for bin in seen.bins if bin.people} == {"0 to 9 %": 2, "10 to 19 %": 1, "70 to 79 %": 1, "90 to 99 %": 1, "100 %": 2}
+    assert (seen.lowest, seen.median, seen.highest) == (0, 79, 120)
+    assert spread([]) is None
+    assert spread([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # nothing was worth anything
+
+
+def test_the_same_class_makes_the_same_bytes(tmp_path):
+    """In another process too, where sets and dicts are shuffled otherwise."""
+    here = write(SMALL, tmp_path / "a").read_bytes()
+    code = "import sys, pathlib, report_classes as c; from grader.grading.report import write; write(c.small(), pathlib.Path(sys.argv[1]))"
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        paths = os.pathsep.join(sys.path)
+        subprocess.run([sys.executable, "-c", code, str(folder)], env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": paths, "TZ": f"UTC{seed}"}, check=True)
+        assert hashlib.sha256((folder / "report.html").read_bytes()).digest() == hashlib.sha256(here).digest()
+    assert b"Headway 0.1.0, Python 3.11.7, torch 2.13.0, seed 7" in here
+
+
+@pytest.mark.parametrize(
+    "text, seen",
+    [
+        ("plain, naïve, 名前, 👩‍🔬, نور", "plain, naïve, 名前, 👩‍🔬, نور"),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07end", "red end"),
+        ("a\x00b\x9bc\x7f", "a⟨U+0000⟩b⟨U+009B⟩c⟨U+007F⟩"),
+        ("\u202eevil\u2066", "⟨U+202E⟩evil⟨U+2066⟩"),
+        ("half \ud800", "half ⟨U+D800⟩"),
+        ("two\r\nlines\tand\u00a0space", "two\nlines\tand\u00a0space"),
+        ("\x1b", ""),
+    ],
+)
+def test_text_that_commands_is_spelt_out(text, seen):
+    assert shown(text) == seen
+
+
+def test_long_text_is_cut_and_numbers_read_well():
+    assert len(shown("x" * 10**6)) < 5000
+    assert [number(Decimal(text)) for text in ("12.50", "12", "0.00", "100", "33.333")] == ["12.5", "12", "0", "100", "33.33"]
+    assert [count(1, "person", "people"), count(1200, "person", "people"), count(2, "test")] == ["1 person", "1,200 people", "2 tests"]
+
+
+class Elements(HTMLParser):
+    """The elements and attributes of a page, as a parser sees them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append((tag, dict(attributes)))
+
+
+def test_hostile_text_makes_no_element_and_no_attribute(tmp_path):
+    def kinds(graded_class):
+        page = write(graded_class, tmp_path).read_text(encoding="utf-8")
+        return {(tag, name) for tag, attributes in Elements(page).seen for name in ["", *attributes]}
+
+    tame = kinds(SMALL)
+    assert not kinds(classes.hostile()) - tame
+    assert not [name for _, name in tame if name.startswith("on") or name in ("src", "style")]
+
+
+def test_a_class_of_which_nothing_could_be_graded_has_a_page(tmp_path):
+    refused = classes.Person("one", "one", "0", problem="the archive is empty")
+    for people in [(), (refused,)]:
+        page = write(graded(*people), tmp_path).read_text(encoding="utf-8")
+        assert "Nobody could be graded." in page
+        assert ("the archive is empty" in page) == bool(people)
+
+
+def test_a_whole_course_of_many_people_stays_small(tmp_path):
+    """Fifty people, each failing a third of all exercises, each differently: a thousand of them are 25 MB at most."""
+    path = write(classes.large(50), tmp_path)
+    assert path.stat().st_size < 50 * 25_000
+
+
+def test_without_jinja_it_says_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['jinja2'] = None\n"  # what Python itself keeps of a package that is not there
+        "import pathlib, report_classes as c\nfrom grader.grading.report import CannotReport, write\n"
+        "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept CannotReport as problem: print(problem)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "The class report is made with Jinja, which is not installed: pip install 'headway[reports]'\n"
+    assert not list(tmp_path.iterdir())
