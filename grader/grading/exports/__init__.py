@@ -1,0 +1,14 @@
+"""What is made of a graded class: one module a format, each with one function `write`, and the same bytes for the same class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..record import GradedClass
+
+
+def write_all(graded: GradedClass, folder: Path) -> list[Path]:
+    """Every export in `folder`; OSError where one cannot be written."""
+    from . import csv, feedback, gradescope, junit
+
+    return [path for export in (csv, gradescope, junit, feedback) for path in export.write(graded, folder)]

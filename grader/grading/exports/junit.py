@@ -1,0 +1,76 @@
+"""junit.xml: a suite a person, a case a test, as continuous integration systems read it. No times, which would differ from run to run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+from ...results import ExerciseResult, TestResult
+from .. import harmless
+from ..record import GradedClass, Person
+from .files import put
+from .words import NOT_RUN, told_test
+
+NAME = "junit.xml"
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(graded: GradedClass, folder: Path) -> list[Path]:
+    return [put(folder / NAME, document(graded))]
+
+
+def document(graded: GradedClass) -> str:
+    suites = [_suite(person, graded) for person in graded.people]
+    head = _attributes(name="headway", **_sums([counts for counts, _ in suites]))
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {head}>", *(text for _, text in suites), "</testsuites>", ""])
+
+
+def _suite(person: Person, graded: GradedClass) -> tuple[dict[str, int], str]:
+    cases = [_unreadable(person)] if person.problem else [case for result in person.results for case in _cases(person, result)]
+    kinds = [kind for kind, _ in cases]
+    counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"), "skipped": kinds.count("skipped")}
+    head = _attributes(name=harmless.line(person.name), **counts, time="0")
+    return counts, "\n".join([f" <testsuite {head}>", *(text for _, text in cases), " </testsuite>"])
+
+
+def _cases(person: Person, result: ExerciseResult) -> list[tuple[str, str]]:
+    missing = [TestResult("tests that were not run", "error", 0.0, 0.0, message=NOT_RUN)] if result.missing_weight else []
+    return [_case(person, result, test) for test in [*result.tests, *missing]]
+
+
+def _case(person: Person, result: ExerciseResult, test: TestResult) -> tuple[str, str]:
+    """The kind of what is inside, or "", and the element. A test that a shortcut won is a failure."""
+    exercise = result.exercise
+    head = _attributes(classname=f"{person.slug}.{exercise.module}.{exercise.name}", name=harmless.line(test.name), time="0")
+    kind = {"passed": "", "todo": "skipped", "failed": "failure"}.get(test.outcome, "error")
+    message, words = test.message, "" if test.outcome == "todo" else told_test(test)
+    if result.forbidden and kind != "skipped":
+        kind, message, words = "failure", f"no points for this exercise: {'; '.join(result.forbidden)}", ""
+    return kind, _element(head, kind, message, test.outcome, words)
+
+
+def _unreadable(person: Person) -> tuple[str, str]:
+    head = _attributes(classname=f"{person.slug}.submission", name="the submission can be graded", time="0")
+    return "error", _element(head, "error", person.problem, "error", "")
+
+
+def _element(head: str, kind: str, message: str, outcome: str, words: str) -> str:
+    if not kind:
+        return f"  <testcase {head}/>"
+    attributes = _attributes(message=harmless.line(message)) if kind == "skipped" else _attributes(type=outcome, message=harmless.line(message))
+    inside = f"<{kind} {attributes}>{escape(_xml(words))}</{kind}>" if words else f"<{kind} {attributes}/>"
+    return f"  <testcase {head}>{inside}</testcase>"
+
+
+def _sums(counts: list[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(count[name] for count in counts) for name in ("tests", "failures", "errors")} | {"time": 0}
+
+
+def _attributes(**values: str | int) -> str:
+    return " ".join(f"{name}={quoteattr(_xml(str(value)))}" for name, value in values.items())
+
+
+def _xml(words: str) -> str:
+    """Without the characters that no XML may hold, not even written as numbers."""
+    return _NOT_XML.sub("\ufffd", words)

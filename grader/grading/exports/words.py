@@ -1,0 +1,34 @@
+"""What one exercise came to, in the words that its learner would have read on a terminal."""
+
+from __future__ import annotations
+
+from ...layout import WIDTH, Page, tell
+from ...results import ExerciseResult, Failure, TestResult
+from .. import harmless
+
+NOT_RUN = "Some tests of this exercise were not run, because those before took too long or could not go on."
+
+
+def told(result: ExerciseResult) -> str:
+    """All of it, as `headway check` tells it: the first failure in full, the others by name, and the command for a hint."""
+    lines, page = _page()
+    tell(page, harmless.result(result))
+    return "\n".join(lines[2:])  # without the blank line and the title
+
+
+def told_failure(words: Failure) -> str:
+    lines, page = _page()
+    page.failure(harmless.failure(words))
+    return "\n".join(lines)
+
+
+def told_test(test: TestResult) -> str:
+    """One test: what it promises, and what is wrong."""
+    if test.details is not None:
+        return told_failure(test.details)
+    return harmless.text("\n".join(filter(None, [test.message, test.explanation])) or test.promise)
+
+
+def _page() -> tuple[list[str], Page]:
+    lines: list[str] = []
+    return lines, Page(lambda text, **markup: lines.append(text.rstrip()), WIDTH)

@@ -1,0 +1,263 @@
+"""The record of a class, grades/gradebook.sqlite: who handed in what, and what was found out about it.
+
+What was found belongs to the content that was handed in and to the conditions it was found under (seed, kit, torch, Python), so equal
+submissions are graded once, and results found under other conditions are kept without ever being mixed in. One transaction for each
+submission: a grader that is killed has lost at most those it was at, and the next start goes on from there.
+
+A rollback journal, not a write-ahead log: a gradebook is copied, mailed and kept on network drives, so it should be one file that is
+whole after every submission, and at one small commit a submission a log would save nothing. FULL makes a commit outlast a power cut.
+The lock is held until `close`, and the system takes it from a process that dies. A process that was forked from this one must leave by
+`os._exit` and not touch the gradebook: SQLite's connections and locks do not outlast a fork.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+from ..results import Diagnosis, ExerciseResult, Failure, TestResult
+from ..syllabus import Exercise
+from ..verdict import Verdict
+from . import gradebook_file, harmless, marking
+from .gradebook_file import GradebookProblem
+from .record import GradedClass, Person
+from .rules import Late, Rules
+from .submissions import Submission
+
+UNFINISHED = "it is not graded yet; run the same command again to go on"
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """One person's submission as the gradebook remembers it: a Submission without what it holds, and enough to say whether it was late."""
+
+    slug: str
+    name: str
+    digest: str
+    problem: str
+    notes: tuple[str, ...]
+    submitted: datetime | None
+    zone_known: bool
+
+
+class Gradebook:
+    """Open it, `begin` a run, ask for the `submissions_to_do`, `keep` each verdict, and take out the class as `graded`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / gradebook_file.NAME
+        self._database = gradebook_file.connect(folder)
+        self._conditions = 0
+        self._seed = 0
+        self._versions: dict[str, str] = {}
+        self._exercises: tuple[Exercise, ...] = ()
+
+    @classmethod
+    def open(cls, folder: Path) -> Gradebook:
+        """The gradebook in `folder`, made where there is none. GradebookProblem, in a sentence, where it cannot be used."""
+        return cls(folder)
+
+    def __enter__(self) -> Gradebook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        gradebook_file.close(self._database)
+
+    def begin(self, seed: int, exercises: Sequence[Exercise], versions: dict[str, str]) -> str:
+        """From here on, this is what counts. Returns a sentence for the instructor where the last run asked for something else."""
+        self._seed, self._versions, self._exercises = seed, dict(versions), tuple(exercises)
+        names = [exercise.name for exercise in exercises]
+        with self._transaction():
+            last = self._all("SELECT seed, versions, exercises FROM run JOIN conditions ON id = conditions")
+            words = (str(seed), _json(self._versions))
+            self._database.execute("INSERT OR IGNORE INTO conditions (seed, versions) VALUES (?, ?)", words)
+            [(self._conditions,)] = self._all("SELECT id FROM conditions WHERE seed = ? AND versions = ?", *words)
+            self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, _json(names)))
+            return _since(seed, self._versions, names, *self._read(last[0])) if last else ""
+
+    def submissions_to_do(self, submissions: Iterable[Submission]) -> list[Submission]:
+        """Writes down who handed in what, and returns what is still to be graded: one submission for each content, in the order of names."""
+        submissions = sorted(submissions, key=_by_name)
+        rows = [(_text(s.slug), _text(s.name), s.digest, _text(s.problem), _json(s.notes), _when(s.submitted), s.zone_known) for s in submissions]
+        asked = {exercise.name for exercise in self._exercises}
+        with self._transaction():
+            self._database.execute("DELETE FROM people")
+            self._database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            kept = self._all("SELECT digest, exercises FROM verdicts WHERE conditions = ?", self._conditions)
+        done = {digest for digest, exercises in kept if asked <= set(self._read((exercises,))[0])}
+        return list({s.digest: s for s in reversed(submissions) if not s.problem and s.digest not in done}.values())[::-1]
+
+    def keep(self, digest: str, verdict: Verdict | str) -> None:
+        """What was found out about this content, or the sentence that says why nothing could be: on disk when this returns."""
+        whole = isinstance(verdict, Verdict)
+        found = verdict if isinstance(verdict, Verdict) else Verdict([])
+        covers = {exercise.name for exercise in self._exercises}
+        broken = {module: asdict(words) for module, words in found.broken.items()}
+        key = (self._conditions, digest)
+        with self._transaction():
+            for exercises, problem, others in self._all("SELECT exercises, problem, broken FROM verdicts WHERE conditions = ? AND digest = ?", *key):
+                if whole and not problem:  # results for other exercises stay: under equal conditions they are as good as new
+                    covers |= set(self._read((exercises,))[0])
+                    now = {exercise.module for exercise in self._exercises}
+                    broken |= {module: words for module, words in self._read((others,))[0].items() if module not in now}
+                else:
+                    self._database.execute("DELETE FROM verdicts WHERE conditions = ? AND digest = ?", key)
+            self._database.execute(
+                "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
+                (*key, _json(sorted(covers)), "" if whole else _text(str(verdict)), _json(broken), _json(found.notes)),
+            )
+            for result in found.results:
+                self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *_row(result)))
+
+    def forget(self, name: str) -> list[str]:
+        """Everything found out about this person's submission, so that it is graded anew; returns the names of all who handed in the same."""
+        with self._transaction():
+            people = self._all("SELECT name, slug, digest FROM people ORDER BY name")
+            digests = {digest for known, slug, digest in people if _text(name) in (known, slug)}
+            if not digests:
+                raise GradebookProblem(_unknown(name, [row[0] for row in people]))
+            for digest in digests - {""}:
+                self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
+        return [known for known, slug, digest in people if digest in digests and (digest or _text(name) in (known, slug))]
+
+    def graded(self, rules: Rules) -> GradedClass:
+        """The class as of now, every word of it harmless to show: the same for the same submissions, in whatever order they were graded."""
+        people = [self._handed_in(*row) for row in self._all("SELECT * FROM people")]
+        found: dict[str, Verdict | str] = {}
+        for person in people:
+            if not person.problem and person.digest not in found:
+                found[person.digest] = self._found(person.digest)
+        return GradedClass(
+            tuple(self._person(person, found.get(person.digest, ""), rules) for person in sorted(people, key=_by_name)),
+            self._exercises, self._seed, self._versions,
+        )  # fmt: skip
+
+    def _handed_in(self, slug: str, name: str, digest: str, problem: str, notes: str, submitted: str, zone_known: int) -> HandedIn:
+        try:
+            when = datetime.fromisoformat(submitted) if submitted else None
+        except ValueError as error:
+            raise GradebookProblem(gradebook_file.damaged(self.path)) from error
+        return HandedIn(slug, name, digest, problem, tuple(self._read((notes,))[0]), when, bool(zone_known))
+
+    def _person(self, person: HandedIn, found: Verdict | str, rules: Rules) -> Person:
+        problem = person.problem or (found if isinstance(found, str) else "")
+        verdict = found if isinstance(found, Verdict) and not problem else Verdict([])
+        marks = marking.marks_of(verdict.results, self._exercises, rules.points_of)
+        late = Late() if problem else rules.late(person)
+        return Person(
+            name=harmless.line(person.name),
+            slug=person.slug,
+            digest=person.digest,
+            problem=harmless.line(problem),
+            notes=tuple(harmless.line(note) for note in (*person.notes, *verdict.notes)),
+            submitted=_when(person.submitted),
+            results=tuple(verdict.results),
+            broken=dict(verdict.broken),
+            marks=marks,
+            late=harmless.line(late.sentence),
+            total=marking.total(marks.values(), late.factor),
+        )
+
+    def _found(self, digest: str) -> Verdict | str:
+        """What is kept of this content under the conditions that count, for the exercises asked for; or why there is nothing."""
+        key = (self._conditions, digest)
+        verdicts = self._all("SELECT exercises, problem, broken, notes FROM verdicts WHERE conditions = ? AND digest = ?", *key)
+        if not verdicts:
+            return UNFINISHED
+        covers, broken, notes = self._read((verdicts[0][0], *verdicts[0][2:]))
+        if problem := verdicts[0][1]:
+            return problem
+        if not {exercise.name for exercise in self._exercises} <= set(covers):
+            return UNFINISHED
+        rows = {row[0]: row for row in self._all(
+            "SELECT exercise, tests, diagnosis, forbidden, partial, missing_weight FROM results WHERE conditions = ? AND digest = ?", *key
+        )}  # fmt: skip
+        modules = {exercise.module for exercise in self._exercises}
+        try:
+            results = [_result(exercise, *rows[exercise.name][1:]) for exercise in self._exercises if exercise.name in rows]
+            words = {module: harmless.failure(Failure(**failure)) for module, failure in sorted(broken.items()) if module in modules}
+        except (ValueError, TypeError, KeyError) as error:
+            raise GradebookProblem(gradebook_file.damaged(self.path)) from error
+        return Verdict(results, words, notes=notes)
+
+    def _transaction(self):
+        return gradebook_file.transaction(self._database, self.path)
+
+    def _all(self, query: str, *values: object) -> list[tuple]:
+        with gradebook_file.told(self.path):
+            return self._database.execute(query, values).fetchall()
+
+    def _read(self, columns: Iterable[Any]) -> list[Any]:
+        """Columns that hold JSON."""
+        try:
+            return [json.loads(column) for column in columns]
+        except (ValueError, TypeError) as error:
+            raise GradebookProblem(gradebook_file.damaged(self.path)) from error
+
+
+def _row(result: ExerciseResult) -> tuple:
+    """Without seconds: what a clock measured is no finding."""
+    tests = [{name: value for name, value in asdict(test).items() if name != "seconds"} for test in result.tests]
+    diagnosis = asdict(result.diagnosis) if result.diagnosis else None
+    return (result.exercise.name, result.outcome, _json(tests), _json(diagnosis), _json(result.forbidden), int(result.partial), result.missing_weight)
+
+
+def _result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str, partial: int, missing_weight: float) -> ExerciseResult:
+    known = json.loads(diagnosis)
+    entries = [_test(entry) for entry in json.loads(tests)]
+    return harmless.result(ExerciseResult(exercise, entries, Diagnosis(**known) if known else None, json.loads(forbidden), bool(partial), missing_weight))
+
+
+def _test(entry: dict) -> TestResult:
+    alike = {name: intern(entry[name]) for name in ("name", "outcome", "promise", "message")}  # the same in submission after submission
+    return TestResult(**entry | alike | {"seconds": 0.0, "details": Failure(**entry["details"]) if entry["details"] else None})
+
+
+def _since(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:
+    """What is different from the last run, and what follows from that."""
+    changed = [f"the seed was {old_seed} and is {seed}"] if seed != old_seed else []
+    for name in sorted(versions.keys() | old_versions.keys()):
+        old, new = old_versions.get(name, "unknown"), versions.get(name, "unknown")
+        if old != new:
+            changed.append("the kit was changed" if name == "kit" else f"{name} was {old} and is {new}")
+    if changed:
+        return f"Since the last run {_listed(changed)}: what was graded before is kept, but does not count; what has not been graded like this is graded now."
+    if more := [name for name in names if name not in old_names]:
+        return f"Not asked for in the last run: {_listed(more[:3] if len(more) <= 4 else [*more[:3], f'{len(more) - 3} more'])}. Submissions are graded anew for that."
+    return ""
+
+
+def _listed(things: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(things[:-1]), things[-1]]))
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    offer = f"; did you mean {' or '.join(near)}?" if near else f"; it has {len(known)} people, and grades.csv names them all"
+    return harmless.line(f"nobody in this gradebook is called {name}{offer}")
+
+
+def _by_name(person: Any) -> tuple[str, str, str]:
+    return (person.name.casefold(), person.name, person.slug)
+
+
+def _when(moment: datetime | None) -> str:
+    return moment.isoformat() if moment else ""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True)
+
+
+def _text(words: str) -> str:
+    """Text that SQLite can keep: a file name may hold bytes that are no letters."""
+    return words.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
