@@ -83,7 +83,7 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
 
-    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, media: str = "screen", script: bool = True, at: str = "") -> Page:
+    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, media: str = "", script: bool = True, at: str = "") -> Page:
         """The file in a tab of its own, once it has loaded; `at` is what stands behind the #."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]

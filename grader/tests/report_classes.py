@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from grader.grading.record import GradedClass, Mark, Person
@@ -20,10 +21,11 @@ FAILURE = Failure(
 
 def result(name: str, *outcomes: str, diagnosis: Diagnosis | None = None, forbidden: tuple[str, ...] = (), details: Failure = FAILURE) -> ExerciseResult:
     """An exercise whose tests, of equal weight, ended so."""
+    told = details.message, details.explanation, details
     tests = [
-        TestResult(f"test_law_{number}", outcome, 0.01, 1.0, details.promise, *(("", "", None) if outcome in ("passed", "todo") else (details.message, details.explanation, details)))
+        TestResult(f"test_law_{number}", outcome, 0.01, 1.0, details.promise, *(("", "", None) if outcome in ("passed", "todo") else told))
         for number, outcome in enumerate(outcomes, start=1)
-    ]  # fmt: skip
+    ]
     return ExerciseResult(load_syllabus().exercise(name), tests, diagnosis, list(forbidden))
 
 
@@ -56,15 +58,20 @@ SCRIPT = "<script>document.title = 'broken into'</script>"
 TURNED = "\u202eenorw si siht\u202c"
 
 
+NASTY = (
+    "<img src=x onerror=\"document.title='broken into'\"> {{ 7 * 7 }} \x1b[31mred\x1b[0m\x1b]0;title\x07 \x00\x08\x9b \ud800 "
+    "</pre></dl></details></script></style></textarea><style>*{display:none}</style><!--"
+)
+
+
 def hostile() -> GradedClass:
     """Learners whose names, outputs and notes are code, escapes, and writing that turns around."""
-    nasty = "<img src=x onerror=\"document.title='broken into'\"> {{ 7 * 7 }} \x1b[31mred\x1b[0m\x1b]0;title\x07 \x00\x08\x9b \ud800 </pre></details></script><style>*{display:none}</style>"
-    words = Failure(nasty, nasty, [nasty, nasty], nasty, nasty, nasty, nasty, nasty, nasty, "\n".join([nasty] * 9))
-    bad = Diagnosis("bad_one", nasty, nasty)
+    words = Failure(NASTY, NASTY, [NASTY, NASTY], NASTY, NASTY, NASTY, NASTY, NASTY, NASTY, "\n".join([NASTY] * 9))
+    bad = Diagnosis("bad_one", NASTY, NASTY)
     work = result("softmax", "failed", "failed", details=words), result("causal_mask", "failed", diagnosis=bad, details=words)
     names = (SCRIPT, TURNED, "نور الحداد", "", "x" * 255, 'quoted" onclick="document.title=1', "</title><b>", "two\nlines", "  ", "\x1b[2Jcleared")
-    people = [person(name, *work, notes=(nasty,), late=nasty, submitted=nasty, broken={"ch05_layers": words}) for name in names]
-    return graded(*people, Person("\u202ex", "s", "0" * 64, problem=nasty))
+    people = [person(name, *work, notes=(NASTY,), late=NASTY, submitted=NASTY, broken={"ch05_layers": words}) for name in names]
+    return graded(*people, Person("\u202ex", "s", "0" * 64, problem=NASTY))
 
 
 def large(people: int = 1000) -> GradedClass:
@@ -75,7 +82,7 @@ def large(people: int = 1000) -> GradedClass:
         results = []
         for number, exercise in enumerate(exercises):
             wrong = (who + number) % 3 == 0
-            words = Failure(FAILURE.promise, FAILURE.sizes, FAILURE.called, FAILURE.message, f"tensor([{who}.])\n" * 8, "tensor([1.])\n" * 8, FAILURE.difference, FAILURE.explanation)
+            words = replace(FAILURE, got=f"tensor([{who}.])\n" * 8, expected="tensor([1.])\n" * 8)
             results.append(result(exercise.name, "failed" if wrong else "passed", "passed", details=words, diagnosis=OVERFLOW if wrong and who % 2 else None))
         everyone.append(person(f"Learner {who:04}", *results))
     return GradedClass(tuple(everyone), exercises, 0, VERSIONS)

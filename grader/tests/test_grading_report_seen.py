@@ -1,0 +1,258 @@
+"""The class report in a real browser: by eye, by hand and by ear, in the light and the dark, on a phone, on paper, and under attack."""
+
+import re
+
+import pytest
+import report_classes as classes
+from browser import Browser, needs_chromium
+from grader.grading.report import write
+
+pytestmark = needs_chromium
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => { details.open = true; })"
+MODES = [pytest.param(False, id="light"), pytest.param(True, id="dark")]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return write(classes.small(), tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    return write(classes.hostile(), tmp_path_factory.mktemp("hostile"))
+
+
+def test_nothing_is_asked_of_anyone_and_nothing_goes_wrong(browser, small):
+    page = browser.open(small)
+    page.js(OPEN_ALL)
+    assert page.requests == [small.as_uri()]
+    assert page.errors == []
+
+
+def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
+    text = browser.open(small).js("document.body.innerText")
+    for sentence in (
+        "7 people, 3 exercises from chapters 3\u00a0Attention, 5\u00a0Layers.",
+        "Hardest was softmax: 5 of the 6 who began it did not get all of it.",
+        "Most often misunderstood, by 2 people, in softmax: The scores go into exp as they are.",
+        "1 person could not be graded",
+        "1 person handed in late.",
+        "2 people of the 6 who began softmax",
+        "What can be subtracted from every score?",
+        "the archive is protected by a password",
+        "five, softmax: line 9 uses torch.softmax",
+        "ch03_attention.py: SyntaxError: invalid syntax.",
+    ):
+        assert sentence in text
+
+
+def test_a_person_sees_what_they_would_have_seen_themselves(browser, small):
+    page = browser.open(small)
+    page.js(OPEN_ALL)
+    text = page.js("document.getElementById('p2').innerText")
+    for words in ("The scores go into exp as they are.", "FAILED test_law_2", "B=2 T=3", "softmax(tensor([[0., 90.]]), dim=-1)", "tensor([[nan, nan]])",
+                  "tensor([[0., 1.]])", "at [0, 0]", "All of it is NaN.", "checking", "Not begun: gelu."):  # fmt: skip
+        assert words in text
+    assert "also timeout: test_law_2" in page.js("document.getElementById('p4').innerText")
+    assert "Handed in 2026-11-20 at 18:04, UTC+01:00" in page.js("document.getElementById('p5').innerText")
+    assert "Passed: softmax, causal_mask, gelu." in page.js("document.getElementById('p1').innerText")
+
+
+def test_a_name_that_is_a_script_stays_text(browser, hostile):
+    page = browser.open(hostile)
+    page.js(OPEN_ALL)
+    assert page.js("document.title") == "Class report: 11 people, 3 exercises"
+    assert page.js("document.querySelector('.person h3').textContent") == classes.SCRIPT
+    assert page.js("[document.scripts.length, document.images.length, document.styleSheets.length]") == [1, 0, 1]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.js("document.body.textContent"))
+    assert "{{ 7 * 7 }}" in page.js("document.body.textContent")
+    assert page.requests == [hostile.as_uri()]
+    assert page.errors == []
+
+
+def test_the_page_forbids_itself_everything_else(browser, small):
+    """Even with an escape forgotten somewhere, nothing could run, load or be sent."""
+    page = browser.open(small)
+    page.js("""(() => {
+        const add = (tag, set) => document.body.append(Object.assign(document.createElement(tag), set));
+        add("script", {textContent: "document.title = 'broken into'"});
+        add("img", {src: "https://example.org/picture"});
+        add("link", {rel: "stylesheet", href: "https://example.org/style"});
+        add("iframe", {src: "https://example.org/frame"});
+        document.body.insertAdjacentHTML("beforeend", "<b onclick='document.title=1' style='color:red'>x</b>");
+        document.body.lastChild.click();
+        return fetch("https://example.org/sent").catch(() => 0);
+    })()""")
+    page.js("new Promise(done => setTimeout(done))")
+    assert page.js("document.title").startswith("Class report")
+    assert page.js("getComputedStyle(document.body.lastChild).color") != "rgb(255, 0, 0)"
+    assert sum("Content Security Policy" in error for error in page.errors) >= 6
+    blocked = [address for address in page.requests if address != small.as_uri()]
+    assert not page.js("performance.getEntriesByType('resource').filter(entry => entry.responseStatus).length"), blocked
+
+
+@pytest.mark.parametrize("name", [classes.TURNED, "نور الحداد"], ids=["override", "arabic"])
+def test_a_name_written_from_the_right_turns_nothing_around(browser, hostile, name):
+    """The total still stands to the right of the name, and reads as it is."""
+    place = next(number for number, person in enumerate(classes.hostile().people) if person.name == name)
+    page = browser.open(hostile)
+    left, right = page.js(f"""(() => {{
+        const summary = document.querySelectorAll(".person > summary")[{place}];
+        return [summary.querySelector("h3").getBoundingClientRect().right, summary.querySelector("b").getBoundingClientRect().left];
+    }})()""")
+    assert left <= right
+    assert page.js("[...document.links].filter(link => /^#p\\d+$/.test(link.hash)).every(link => link.querySelector('bdi'))")
+
+
+CONTRAST = """(() => {
+    const parse = colour => colour.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const behind = element => {
+        for (let at = element; at; at = at.parentElement) {
+            const colour = parse(getComputedStyle(at).backgroundColor);
+            if (colour.length === 3 || colour[3] === 1) return colour;
+        }
+        throw "no background";
+    };
+    const ratio = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = {};
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || element.closest("script")) continue;
+        const colours = getComputedStyle(element).color + " on " + behind(element);
+        found[colours] = ratio(parse(getComputedStyle(element).color), behind(element));
+    }
+    const bars = {};
+    for (const rect of document.querySelectorAll("rect:not(.ground)")) {
+        const fill = parse(getComputedStyle(rect).fill);
+        bars[rect.getAttribute("class")] = Math.min(ratio(fill, behind(rect)), ...[...rect.parentElement.querySelectorAll(".ground")]
+            .map(ground => ratio(fill, parse(getComputedStyle(ground).fill))));
+    }
+    return [found, bars];
+})()"""
+
+
+@pytest.mark.parametrize("dark", MODES)
+def test_all_text_stands_out_from_what_is_behind_it(browser, small, dark):
+    """WCAG AA: 4.5 for text; 3 for what is drawn."""
+    page = browser.open(small, dark=dark)
+    page.js(OPEN_ALL)
+    text, bars = page.js(CONTRAST)
+    assert len(text) >= 5 and min(text.values()) >= 4.5, text
+    assert set(bars) == {"passed", "partly", "failed", "error"} and min(bars.values()) >= 3, bars
+    assert (page.js("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)") is not dark
+
+
+@pytest.mark.parametrize("name", ["small", "hostile"])
+def test_a_phone_never_scrolls_sideways(browser, request, name):
+    page = browser.open(request.getfixturevalue(name), width=360, height=740)
+    page.js(OPEN_ALL)
+    assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [360, 360]
+    assert page.js("document.querySelector('.scroll').scrollWidth") > 360  # a wide table scrolls inside itself
+    outside = "[...document.querySelectorAll('main *')].filter(one => !one.closest('.scroll, .code, pre, svg') && one.getBoundingClientRect().right > 360)"
+    assert page.js(f"{outside}.map(one => one.outerHTML)") == []
+
+
+def test_the_first_key_offers_to_skip_to_the_report(browser, small):
+    page = browser.open(small)
+    page.press("Tab")
+    assert page.js("document.activeElement.className") == "skip"
+    assert page.js("document.activeElement.getBoundingClientRect().left") >= 0  # seen as soon as it is reached
+    page.press("Enter")
+    assert page.js("document.activeElement.id") == "main"
+
+
+def test_everything_is_reached_by_keyboard_and_shows_that_it_is(browser, small):
+    page = browser.open(small)
+    page.js(OPEN_ALL)
+    reachable = "[...document.querySelectorAll('a, summary, input, button, .scroll')]"
+    for _ in range(3 * page.js(f"{reachable}.length")):
+        page.press("Tab")
+        if page.js("document.activeElement === document.body"):
+            break
+        page.js("document.activeElement.dataset.reached = getComputedStyle(document.activeElement).outline")
+    assert page.js(f"{reachable}.filter(one => !/3px/.test(one.dataset.reached)).map(one => one.outerHTML)") == []
+
+
+def test_a_fold_opens_by_keyboard(browser, small):
+    page = browser.open(small)
+    page.js("document.querySelectorAll('.person > summary')[1].focus()")
+    for key, state in (("Enter", True), (" ", False)):
+        page.press(key)
+        assert page.js("document.querySelectorAll('.person')[1].open") is state
+
+
+def test_a_screen_reader_finds_its_way(browser, small):
+    page = browser.open(small)
+    heard = page.tree()
+    assert {"banner", "navigation", "main", "contentinfo", "search"} <= {role for role, _ in heard}
+    assert ("region", "The misunderstandings of this class") in heard
+    assert ("searchbox", "Find a person") in heard
+    assert ("table", "People by their share of all points") in heard
+    page.js(OPEN_ALL)
+    levels = page.js("[...document.querySelectorAll('h1, h2, h3, h4')].map(heading => Number(heading.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
+    for needed in ("caption", "th[scope=col]", "th[scope=row]"):
+        assert page.js(f"[...document.querySelectorAll('table')].every(table => table.querySelector('{needed}'))")
+    assert page.js("[...document.querySelectorAll('svg')].every(drawn => drawn.getAttribute('aria-hidden') === 'true')")
+    assert page.js("document.documentElement.lang") == "en"
+
+
+def test_no_number_is_told_by_a_bar_alone(browser, small):
+    page = browser.open(small)
+    assert page.js("[...document.querySelectorAll('td .bar')].every(bar => /\\d/.test(bar.closest('td').textContent))")
+    assert page.js("[...document.querySelectorAll('article .bar')].every(bar => /\\d/.test(bar.closest('article').querySelector('.many').textContent))")
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with script", "without"])
+def test_a_link_to_a_person_unfolds_them(browser, small, script):
+    page = browser.open(small, script=script, at="p4")
+    assert page.js("[...document.querySelectorAll('.person')].map(person => person.open)") == [False] * 3 + [True] + [False] * 3
+    top = page.js("document.querySelectorAll('.person > summary')[3].getBoundingClientRect().top")
+    assert 0 <= top <= page.js("innerHeight")
+    assert page.js("document.getElementById('find').checkVisibility()") is script
+
+
+def test_people_are_found_by_name(browser, small):
+    page = browser.open(small)
+    page.js("document.getElementById('name').focus()")
+    page.type("THREE")
+    assert page.js("[...document.querySelectorAll('.person h3')].filter(name => name.checkVisibility()).map(name => name.textContent)") == ["three"]
+    assert page.js("document.getElementById('found').textContent") == "1 of 7 people"
+    page.js("document.getElementById('open').click()")
+    assert page.js("document.querySelectorAll('.person[open]').length") == 1
+    page.js("document.querySelector('a[href=\"#p7\"]').click()")
+    page.js("new Promise(done => setTimeout(done, 50))")
+    assert page.js("document.querySelectorAll('.person')[6].checkVisibility() && document.querySelectorAll('.person')[6].open")
+    page.js("document.getElementById('close').click()")
+    assert page.js("document.querySelectorAll('.person[open]').length") == 0
+
+
+def test_on_paper_the_folds_of_the_lecture_are_open_and_people_stay_as_they_were_left(browser, small):
+    page = browser.open(small, media="print", dark=True, width=720)
+    seen = "[...document.querySelectorAll('{}')].map(element => element.checkVisibility({{contentVisibilityAuto: true}}))"
+    assert all(page.js(seen.format(".who li")))
+    assert all(page.js(seen.format("article dl")))
+    assert not any(page.js(seen.format(".person > div")))
+    assert not any(page.js(seen.format("nav, form, .skip")))
+    assert page.js("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [720, 720]
+
+
+def test_each_unfolded_person_is_printed_on_a_page_of_their_own(browser, small, tmp_path):
+    page = browser.open(small)
+    pages = []
+    for unfolded in (0, 1, 3):
+        page.js(f"document.querySelectorAll('.person').forEach((person, number) => {{ person.open = number < {unfolded}; }})")
+        pages.append(len(re.findall(rb"/Type\s*/Page\b", page.pdf(tmp_path / "report.pdf").read_bytes())))
+    assert pages[0] >= 1 and pages[1] > pages[0] and pages[2] == pages[1] + 2
