@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class Browser:
             raise RuntimeError(f"{method}: {answers[0]['error']}")
         return answers[0]["result"]
 
-    def _until(self, done: Any, answers: list[dict[str, Any]] | None = None, wanted: int = 0) -> None:
+    def _until(self, done: Callable[[], Any], answers: list[dict[str, Any]] | None = None, wanted: int = 0) -> None:
         end = time.monotonic() + PATIENCE
         while not done():
             message = self._next(end)
@@ -138,7 +139,8 @@ class Page:
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser, self._session = browser, session
         self.errors: list[str] = []  # uncaught, on the console, or refused by the browser
-        self.requests: list[str] = []  # addresses
+        self.asked: dict[str, str] = {}  # request -> address
+        self.blocked: dict[str, str] = {}  # those the page's own policy refused, before they left
         self.loaded = False
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -148,13 +150,27 @@ class Page:
         if event == "Page.loadEventFired":
             self.loaded = True
         elif event == "Network.requestWillBeSent":
-            self.requests.append(about["request"]["url"])
+            self.asked[about["requestId"]] = about["request"]["url"]
+        elif event == "Network.loadingFailed" and about.get("blockedReason") == "csp":
+            self.blocked[about["requestId"]] = self.asked.pop(about["requestId"])
         elif event == "Runtime.exceptionThrown":
             self.errors.append(about["exceptionDetails"]["exception"].get("description", about["exceptionDetails"]["text"]))
         elif event == "Runtime.consoleAPICalled" and about["type"] in ("error", "assert"):
             self.errors.append(str([argument.get("value") for argument in about["args"]]))
         elif event == "Log.entryAdded" and about["entry"]["level"] == "error":
             self.errors.append(about["entry"]["text"])
+
+    @property
+    def requests(self) -> list[str]:
+        """Addresses that were really asked for something, the page's own first."""
+        return list(self.asked.values())
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Waits for something that the page does in its own time."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, "it did not come to pass"
+            self.js("new Promise(done => setTimeout(done, 10))")
 
     def js(self, expression: str) -> Any:
         """An expression's value, as JSON can hold it; a promise is waited for. Works where the page's own scripts are off, too."""
