@@ -1,0 +1,152 @@
+"""Nothing that a learner's code does ends the engine, or is felt by the next run; and each thing has its sentence."""
+
+import os
+import shutil
+import sys
+
+import pytest
+from kit_copy import Kit
+from warm_runs import WarmKit, timeless, until, write_softmax
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")
+
+CRASH = "segmentation fault"
+CLOSED = "it closed file descriptors that were not its own"
+BROKEN = "it broke what the tests themselves need, or left them no memory"
+MEMORY = "asked for more memory than there is for it"
+ENDS = "Your code ended the process it ran in: it exited with status 3."
+
+FAILING = {
+    "sys.exit": ("import sys; sys.exit(3)", "softmax raised SystemExit: it ended the program (3)"),
+    "os._exit": ("import os; os._exit(3)", ENDS),
+    "os.abort": ("import os; os.abort()", "Your code ended the process it ran in: it exited with status 134."),
+    "abort in C": ("import ctypes; ctypes.CDLL(None).abort()", "it aborted (SIGABRT)"),
+    "segfault": ("import ctypes; ctypes.string_at(0)", CRASH),
+    "SIGKILL": ("import os; os.kill(os.getpid(), 9)", "it was killed (SIGKILL)"),
+    "too much memory at once": ("torch.zeros(10**13)", f"softmax {MEMORY}: 40,000,000,000,000 bytes at once."),
+    "too many bytes at once": ("bytes(10**13)", f"softmax {MEMORY}."),
+    "memory kept": ("kept = globals().setdefault('kept', [])\nwhile True: kept.append(torch.ones(10**5))", f"softmax {MEMORY}"),
+    "a thread left": ("import threading, time; threading.Thread(target=time.sleep, args=[999], daemon=True).start()", "left a thread running"),
+    "descriptors": ("import os; os.closerange(0, 1000)", CLOSED),
+    "prints without end": ("while True: print('x' * 10000)", "softmax wrote more than one run may, in print or to a file"),
+    "recursion": ("return softmax(x, dim)", "softmax raised RecursionError: maximum recursion depth exceeded."),
+    "input": ("input('Which? ')", "softmax asks for input, and while tests run there is nobody to give it"),
+    "breakpoint": ("breakpoint()", "softmax stops in the debugger, where nobody can answer; in a terminal, `pytest --exercise softmax` stops there too"),
+    "pytest in pieces": ("import _pytest.runner; _pytest.runner.runtestprotocol = _pytest.runner.call_and_report = None; return x", BROKEN),
+    "no modules": ("import sys; sys.modules.clear()", BROKEN),
+    "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),
+}
+
+HARMLESS = {
+    "another folder, removed": "import os, tempfile; folder = tempfile.mkdtemp(); os.chdir(folder); os.rmdir(folder)",
+    "prints a megabyte": "print('x' * 10**6)",
+    "a fork that stays": "import os, time\nif os.fork() == 0: time.sleep(999)",
+    "a fork that comes back": "import os; os.fork()",
+    "a process of its own session": "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)",
+    "an orphan of its own session": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork(): os.kill(os.getpid(), 9)\n    time.sleep(999)",
+    "no stdout": "import sys; sys.stdout = sys.stderr = None",
+    "no environment": "import os; os.environ.clear()",
+    "no garbage collection": "import gc; gc.disable()",
+    "threads": "torch.set_num_threads(2); torch.ones(300, 300) @ torch.ones(300, 300)",
+    "another default dtype": "torch.set_default_dtype(torch.float64)",
+    "deaf to signals": "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)",
+}
+
+STUBBORN = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+
+ENDLESS = {
+    "a loop": ("while True: pass", "", "The call did not end within 5 s."),
+    "a loop that catches everything": (STUBBORN, "", "The call did not end within 5 s."),
+    "a loop in C": ("import itertools; sum(itertools.count())", "", "The call did not end within 5 s."),
+    "a loop at import": ("", "while True: pass", "Importing it did not end within 10 s."),
+    "memory bit by bit": ("more = []\nwhile True: more.append(torch.ones(3 * 10**7))", "", f"softmax {MEMORY}: 120,000,000 bytes at once."),
+}
+
+
+@pytest.fixture(scope="module")
+def warm(template, tmp_path_factory):
+    root = tmp_path_factory.mktemp("warm") / "kit"
+    shutil.copytree(template, root)
+    warm = WarmKit(Kit(root))
+    yield warm
+    warm.close()
+    assert warm.gone()
+
+
+@pytest.fixture(scope="module")
+def usual(warm):
+    """What good code gets."""
+    return good_run(warm)
+
+
+def good_run(warm):
+    write_softmax(warm.kit)
+    (warm.kit.exercises / "progress.txt").unlink(missing_ok=True)
+    return timeless(warm.ask().text)
+
+
+def goes_on(warm, usual):
+    """The engine is there, alone, and the next job is answered as ever."""
+    assert warm.alive and warm.quiet()
+    return good_run(warm) == usual
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_bad_code_has_its_sentence_and_the_next_job_goes_on(warm, usual, what):
+    body, words = FAILING[what]
+    write_softmax(warm.kit, body)
+    heard = warm.ask()
+    assert heard.outcomes and "passed" not in heard.outcomes["softmax"] and heard.done == 1
+    assert words in heard.prose or words in heard.again
+    assert goes_on(warm, usual)
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_is_no_mistake_passes_and_leaves_nothing(warm, usual, what):
+    write_softmax(warm.kit, HARMLESS[what])
+    heard = warm.ask()
+    assert set(heard.outcomes["softmax"]) == {"passed"} and heard.done == 0 and not heard.again
+    assert goes_on(warm, usual)
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_has_no_end_is_ended(warm, usual, what):
+    body, top, words = ENDLESS[what]
+    write_softmax(warm.kit, body, top)
+    heard = warm.ask()
+    assert "passed" not in heard.outcomes["softmax"] and words in heard.prose
+    assert goes_on(warm, usual)
+
+
+@pytest.mark.parametrize("top, words", [
+    ("import sys; sys.exit(0)", "SystemExit: it ended the program (0)"),
+    ("import ctypes; ctypes.string_at(0)", f"Importing it ended the process: a crash inside native code ({CRASH})"),
+    ("import os; os.closerange(0, 1000)", f"Importing it ended the process: {CLOSED}"),
+    ("bytes(10**13)", f"Importing it {MEMORY}."),
+    ("input()", "Importing it asks for input"),
+])  # fmt: skip
+def test_bad_code_at_import(warm, usual, top, words):
+    write_softmax(warm.kit, top=top)
+    heard = warm.ask()
+    assert set(heard.outcomes["softmax"]) == {"error"} and words in heard.prose
+    assert goes_on(warm, usual)
+
+
+def test_headway_check_says_it_too(warm, usual):
+    write_softmax(warm.kit, "import ctypes; ctypes.string_at(0)")
+    said = " ".join(warm.kit.run("check", "softmax", status=1).split())
+    assert f"Your code brought down the process that tested it: a crash inside native code ({CRASH}). Testing it once more" in said
+    assert f"Your code ended the process it ran in: a crash inside native code ({CRASH})." in said
+    assert goes_on(warm, usual)
+
+
+def test_code_that_kills_the_engine_gets_its_verdict_all_the_same(kit):
+    warm = WarmKit(kit)
+    write_softmax(kit, f"import os\nif os.getppid() != {os.getpid()}: os.kill(os.getppid(), 9)")  # whatever goes wrong, not these tests
+    said = " ".join(kit.run("check", "softmax", status=1).split())
+    assert "the engine that ran the tests is gone, perhaps by your code; testing once more, without the engine" in said
+    assert "The process that starts the one your code runs in is gone; was it your code that ended it?" in said
+    assert until(lambda: not warm.family()) and warm.process.wait() == -9
+    write_softmax(kit)
+    assert kit.run("check", "softmax") and not warm.file.exists()
+    warm.close()

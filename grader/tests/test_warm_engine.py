@@ -1,0 +1,178 @@
+"""`headway check` through the engine is `headway check`: the same words, record and exit status; and without an engine it works alone."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from grader.warm.client import NoEngine
+from kit_copy import Kit
+from warm_runs import CHAPTER, WarmKit, timeless, until, write_softmax
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")
+
+WRONG = "x = x * 2"
+CASES = {
+    "passing": ("", "", "softmax", {}),
+    "failing": (WRONG, "", "softmax", {}),
+    "failing, in colour": (WRONG, "", "softmax", {"FORCE_COLOR": "1", "COLUMNS": "100"}),
+    "printing": (f"print('scores', x.shape)\n{WRONG}", "", "softmax", {"COLUMNS": "60"}),
+    "a shortcut": ("return torch.softmax(x, dim)", "", "softmax", {}),
+    "a broken import": ("", "import nowhere", "softmax", {}),
+    "a syntax error": ("", "def softmax(:", "softmax", {}),
+    "a stub": ("", "", "attention_map", {}),
+    "a chapter": (WRONG, "", "ch03", {"FORCE_COLOR": "1"}),
+}
+
+
+def checked(kit, name="softmax", **environment):
+    """Everything a check says and does: its words, its exit status, the record of progress."""
+    record = kit.exercises / "progress.txt"
+    record.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "grader.cli", "check", name]
+    done = subprocess.run(command, cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return timeless(done.stdout), done.stderr, done.returncode, record.read_text() if record.exists() else ""
+
+
+def was_asked(warm, kit, name="softmax"):
+    """Did the engine answer this check? Its runs are its children, and the check's own process loads no torch."""
+    command = [sys.executable, "-X", "importtime", "-m", "grader.cli", "check", name]
+    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return "| torch\n" not in done.stderr and warm.alive
+
+
+@pytest.fixture(scope="module")
+def warm(template, tmp_path_factory):
+    root = tmp_path_factory.mktemp("warm") / "kit"
+    shutil.copytree(template, root)
+    warm = WarmKit(Kit(root))
+    yield warm
+    warm.close()
+    assert warm.gone()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_engine_says_what_a_cold_run_says(warm, case):
+    body, top, name, environment = CASES[case]
+    write_softmax(warm.kit, body, top)
+    aside = warm.file.with_suffix(".aside")
+    asked = checked(warm.kit, name, **environment)
+    warm.file.rename(aside)
+    alone = checked(warm.kit, name, **environment)
+    aside.rename(warm.file)
+    assert asked == alone
+
+
+def test_a_check_is_the_engines_unless_pytest_is_told_otherwise(warm):
+    write_softmax(warm.kit)
+    assert was_asked(warm, warm.kit)
+    said = warm.kit.run("check", "softmax", PYTEST_ADDOPTS="-v")
+    assert "::test_" in said
+
+
+def test_two_runs_at_once_both_come_out_right(warm):
+    write_softmax(warm.kit, "import time; time.sleep(0.01)")
+    with ThreadPoolExecutor() as pool:
+        softmax, mask = pool.map(warm.ask, ["softmax", "causal_mask"])
+    assert set(softmax.outcomes["softmax"]) == set(mask.outcomes["causal_mask"]) == {"passed"}
+    assert list(softmax.outcomes) == ["softmax"] and list(mask.outcomes) == ["causal_mask"]
+
+
+def test_the_address_is_for_this_user_only(warm):
+    assert warm.file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(warm.file.read_text())["pid"] == warm.process.pid
+
+
+def test_callers_who_say_nothing_or_nonsense_harm_nobody(warm):
+    write_softmax(warm.kit)
+    where = ("127.0.0.1", warm.address.port)
+    callers = [socket.create_connection(where) for _ in range(20)]
+    token = warm.address.token
+    nonsense = [b"\n", b"GET / HTTP/1.0\r\n\r\n", b"x" * (1 << 20), b"[" * 5000 + b"\n", b'{"token": "wrong", "job": {}}\n', b"\xff\xfe\n"]
+    for job in ("{}", "7", '{"name": 1}', '{"name": "softmax", "cwd": "/", "columns": "x", "colour": false, "door": "local"}'):
+        nonsense.append(f'{{"token": "{token}", "job": {job}}}\n'.encode())
+    for caller, words in zip(callers, nonsense):
+        try:
+            caller.sendall(words)
+        except OSError:
+            pass  # it has hung up in the middle, as it should
+    deaf = warm.address.ask(warm.job())  # and never reads
+    assert set(warm.ask().outcomes["softmax"]) == {"passed"}
+    for caller in callers:
+        caller.settimeout(30)
+        try:
+            assert caller.recv(100) == b""  # even those who are silent are not waited for
+        except ConnectionError:
+            pass
+        caller.close()
+    deaf.close()
+    assert warm.alive and warm.quiet()
+
+
+def test_a_job_that_is_none_of_ours_is_told_so(warm):
+    heard = warm.ask("no_such_exercise")
+    assert not heard.outcomes and warm.alive and warm.quiet()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"port": 1}', "null", '{"port": "x", "token": 1, "pid": []}'])
+def test_a_file_that_is_no_address_is_cleared_away(kit, content):
+    write_softmax(kit)
+    path = kit.exercises / ".headway" / "engine.json"
+    path.parent.mkdir()
+    path.write_text(content)
+    assert "Everything" not in kit.run("hint", "softmax")  # nobody else minds it
+    answer = subprocess.run(
+        [sys.executable, "-c", "from grader.warm.client import running; print(running())"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True
+    )  # fmt: skip
+    assert answer.stdout == "None\n" and not path.exists()
+
+
+def test_a_port_that_is_somebody_elses_by_now(kit):
+    write_softmax(kit)
+    path = kit.exercises / ".headway" / "engine.json"
+    path.parent.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor() as pool:
+        path.write_text(json.dumps({"port": other.getsockname()[1], "token": "t", "pid": 1}))
+
+        def answer():
+            caller, _ = other.accept()
+            with caller:
+                caller.recv(1000)
+                caller.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+        answering = pool.submit(answer)
+        assert "8 passed" in kit.run("check", "softmax")
+        answering.result()
+    assert not path.exists()
+
+
+def test_a_kit_that_changed_is_not_answered_for(kit):
+    write_softmax(kit)
+    warm = WarmKit(kit)
+    assert set(warm.ask().outcomes["softmax"]) == {"passed"}
+    suite = kit.root / "tests" / f"test_{CHAPTER}.py"
+    suite.write_text(suite.read_text() + "\n# changed\n")
+    with pytest.raises(NoEngine):
+        warm.ask()
+    assert warm.gone()
+    warm.close()
+
+
+def test_a_crashed_engine_is_cleared_away_and_where_nothing_can_be_written_all_works(kit):
+    write_softmax(kit)
+    warm = WarmKit(kit)
+    warm.process.kill()
+    warm.process.wait()
+    assert warm.file.exists()
+    assert "8 passed" in kit.run("check", "softmax") and not warm.file.exists()
+    warm.close()
+    shutil.rmtree(warm.file.parent)
+    warm.file.parent.write_text("a file where the folder should be")
+    warm = WarmKit(kit)
+    assert set(warm.ask().outcomes["softmax"]) == {"passed"} and not os.path.isdir(warm.file.parent)
+    warm.close()
+    assert until(lambda: not warm.family())

@@ -1,0 +1,147 @@
+"""A real engine on a copy of the kit, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.warm.client import Address
+from grader.warm.job import Job, decode, read
+from kit_copy import Kit
+
+CHAPTER = "ch03_attention"
+FIRST_STEP = "    # TODO 1: subtract each slice's largest"
+PATIENCE = 60.0  # seconds: generous, for a machine that has other things to do
+
+
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Wait for it; False where it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@dataclass
+class Heard:
+    """What came back of one run."""
+
+    text: str = ""
+    outcomes: dict[str, list[str]] = field(default_factory=dict)
+    again: list[str] = field(default_factory=list)
+    done: int | None = None
+    trouble: str = ""
+
+    @property
+    def prose(self) -> str:
+        """The text in one line."""
+        return re.sub(r"\s+", " ", self.text)
+
+
+class WarmKit:
+    """A copy of the kit and its engine. Every process of the engine's family carries a mark in its environment."""
+
+    def __init__(self, kit: Kit, *options: str, **environment: str) -> None:
+        self.kit, self.mark = kit, uuid.uuid4().hex
+        command = [sys.executable, "-P", "-m", "grader.warm.engine", *options]
+        environment = kit.environment(HEADWAY_TEST_MARK=self.mark, **environment)
+        self.process = subprocess.Popen(
+            command, cwd=kit.root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )  # fmt: skip
+        self.said = decode(self.process.stdout.readline())
+
+    @property
+    def address(self) -> Address:
+        return Address(**self.said)
+
+    @property
+    def file(self) -> Path:
+        return self.kit.exercises / ".headway" / "engine.json"
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def job(self, name: str = "softmax", door: str = "local") -> Job:
+        return Job(name, str(self.kit.root), door=door)
+
+    def ask(self, name: str = "softmax") -> Heard:
+        heard = Heard()
+        with self.address.ask(self.job(name)) as sock:
+            for message in read(sock):
+                heard.text += message.get("text", "")
+                heard.again += [message["again"]] if "again" in message else []
+                heard.trouble = message.get("trouble", heard.trouble)
+                heard.done = message.get("done", heard.done)
+                for result in message.get("verdict", {}).get("results", []):
+                    heard.outcomes[result["exercise"]] = [test["outcome"] for test in result["tests"]]
+        return heard
+
+    def family(self) -> set[int]:
+        """The processes that are alive of all that the engine has started, however far they went; with the engine."""
+        found = set()
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                marked = self.mark.encode() in (path / "environ").read_bytes()
+                state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if marked and state not in "ZX":
+                found.add(int(path.name))
+        return found
+
+    def quiet(self) -> bool:
+        """Is nothing of the runs left? Spare processes are not of a run."""
+        return until(lambda: self.family() <= {self.process.pid} | self.spares())
+
+    def spares(self) -> set[int]:
+        return {pid for pid in self.family() if b"grader.warm.spares" in _command_line(pid)}
+
+    def gone(self) -> bool:
+        """Is there no process left, and no file?"""
+        return until(lambda: self.process.poll() is not None and not self.family()) and not self.file.exists()
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:
+    """Everything right in the chapter, with these lines at the beginning of softmax, and these at the end of the file."""
+    kit.solve(CHAPTER)
+    if body:
+        lines = "".join(f"    {line}\n" for line in body.splitlines())
+        kit.edit(CHAPTER, FIRST_STEP, lines + FIRST_STEP)
+    if top:
+        path = kit.file(CHAPTER)
+        path.write_text(path.read_text(encoding="utf-8") + f"\n{top}\n", encoding="utf-8")
+
+
+def timeless(text: str) -> str:
+    """What is printed without what a clock measured, nor the line that fills up beside it."""
+    return re.sub(r"in [0-9.]+s( \([0-9:]+\))?( =+)?", "", re.sub(r"=+ (\d)", r"\1", text))
+
+
+def running_now(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
