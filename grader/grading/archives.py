@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import lzma
 import stat
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,13 +12,12 @@ from typing import BinaryIO
 
 from .found import Found, plausible
 from .naming import is_wanted, parts_of
-from .problems import Unreadable
+from .problems import DAMAGED, Unreadable, damage
 from .tar import tar_members
 from .unpacking import Unpacked
 
 MB = 1_000_000
 HEAD = 520  # bytes that tell what a file is
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError, struct.error, ValueError, IndexError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def members(file: BinaryIO, size: int, limits: Limits = PERSON) -> Iterator[Foun
         else:
             yield from tar_members(Unpacked(file, kind, limits.unpacked), limits.members, kind)
     except DAMAGED as error:
-        raise _damage(error) from None
+        raise damage(error) from None
 
 
 class _Careful:
@@ -82,16 +79,20 @@ class _Careful:
 
 
 class _Member:
-    """A member's bytes, with zipfile's complaints in our words."""
+    """A member's bytes, with zipfile's complaints in our words, and one it does not have: fewer bytes than were announced."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size
 
     def read(self, size: int) -> bytes:
         try:
-            return self._file.read(size)
+            data = self._file.read(size)
+            self._left -= len(data)
+            if len(data) < size and self._left > 0:
+                raise EOFError
+            return data
         except DAMAGED as error:
-            raise _damage(error) from None
+            raise damage(error) from None
 
     def __enter__(self) -> _Member:
         return self
@@ -133,9 +134,9 @@ def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python unpacks the others without a limit on memory
         raise Unreadable("the archive is packed in an unusual way; make a plain zip of the chapters")
     try:
-        return _Member(archive.open(info))
+        return _Member(archive.open(info), info.file_size)
     except DAMAGED as error:
-        raise _damage(error) from None
+        raise damage(error) from None
 
 
 def _refuse_overlaps(infos: list[zipfile.ZipInfo]) -> None:
@@ -159,14 +160,6 @@ def _zip_time(info: zipfile.ZipInfo) -> tuple[datetime | None, bool]:
     except ValueError:
         return None, True
     return plausible(clock.timestamp()), False
-
-
-def _damage(error: Exception) -> Unreadable:
-    if isinstance(error, Unreadable):
-        return error
-    if "password" in str(error) or "encrypted" in str(error):
-        return Unreadable("the archive is protected by a password; hand it in without")
-    return Unreadable("the archive is damaged or cut short; hand it in again")
 
 
 def _is_old_tar(block: bytes) -> bool:

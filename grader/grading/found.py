@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from .naming import is_skipped
+from .naming import is_skipped, shown
 from .problems import Unreadable
 
 DEEPEST = 60  # folders below each other
@@ -64,10 +64,10 @@ def open_regular(file: Path) -> BinaryIO:
     try:
         handle = os.open(file, flags)
     except OSError as error:
-        raise Unreadable(f"a file cannot be opened: {(error.strerror or type(error).__name__).lower()}") from None
+        raise Unreadable(f"{shown(file.name)} cannot be opened: {(error.strerror or type(error).__name__).lower()}") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Unreadable("what looked like a file is not one")
+        raise Unreadable(f"{shown(file.name)} is not a regular file")
     return os.fdopen(handle, "rb")
 
 

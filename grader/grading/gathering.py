@@ -55,6 +55,8 @@ class Pile:
             self._add(found, path, may_open)
         except Unreadable as trouble:
             self.problem = self.problem or str(trouble)
+        except OSError as error:
+            self.problem = f"{shown('/'.join(path))} cannot be read: {(error.strerror or type(error).__name__).lower()}"
 
     def add_all(self, founds: Iterable[Found], may_open: bool = True) -> None:
         try:

@@ -119,9 +119,10 @@ def safe_name(name: str, taken: set[str]) -> str:
     text = unicodedata.normalize("NFKC", printable(name)).replace("\ufffd", "_")
     text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
     text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
-    if _RESERVED.fullmatch(text.partition(".")[0]):
-        text = f"{text.partition('.')[0]}_{text.partition('.')[2]}".rstrip("._") + "_"
     text = _shortened(text, LONGEST_SAFE) or "submission"
+    stem, dot, rest = text.partition(".")
+    if _RESERVED.fullmatch(stem):  # to Windows a device, whatever stands behind a dot
+        text = f"{stem}_{dot}{rest}"
     candidate, number = text, 2
     while _folded(candidate) in taken:
         candidate = f"{text}-{number}"

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
+import zipfile
+import zlib
+
+# What reading bytes that are not what they claim to be raises.
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError, struct.error, ValueError, IndexError, OverflowError)
+
 
 class GradingProblem(ValueError):
     """The whole input makes no sense; the message is one sentence for the instructor."""
@@ -9,3 +17,12 @@ class GradingProblem(ValueError):
 
 class Unreadable(ValueError):
     """One submission cannot be read; the message is one sentence, without the person's name."""
+
+
+def damage(error: Exception) -> Unreadable:
+    """An archive reader's complaint in our words."""
+    if isinstance(error, Unreadable):
+        return error
+    if "password" in str(error) or "encrypted" in str(error):
+        return Unreadable("the archive is protected by a password; hand it in without")
+    return Unreadable("the archive is damaged or cut short; hand it in again")

@@ -7,7 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from ..syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
@@ -20,6 +20,7 @@ LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
 LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
 DAY = timedelta(days=1)
+CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Rules:
 def mark(earned: float | Decimal, factor: Decimal = Decimal(1)) -> Decimal:
     """Points as they are shown and exported: two places, half up, rounded only here."""
     exact = earned if isinstance(earned, Decimal) else Decimal(repr(float(earned)))
-    return (exact * factor).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
+    return (exact * factor).quantize(CENT, rounding=ROUND_HALF_UP)
 
 
 def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
@@ -144,6 +145,8 @@ def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
     chapters: dict[str, tuple[str, Chapter, Decimal]] = {}
     for key, value in table.items():
         worth = _number(f"[points] {shown(key)}", value, "points", LARGEST)
+        if worth != worth.quantize(CENT):
+            raise GradingProblem(f"[points] {shown(key)}: {_value(value)} has more than two decimal places")
         try:
             what = syllabus.find(key)
         except UnknownName as unknown:
@@ -161,8 +164,19 @@ def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         whole = sum((Decimal(str(exercise.points)) for exercise in rest), Decimal(0))
         if left < 0 or (left and not whole):
             raise GradingProblem(f"[points] {shown(key)}: {_plain(worth)} points do not fit the {_plain(worth - left)} that its exercises are given here")
-        points |= {exercise.name: left * Decimal(str(exercise.points)) / whole for exercise in rest}
+        points |= _shared(left, rest) if whole else {exercise.name: Decimal(0) for exercise in rest}
     return points
+
+
+def _shared(points: Decimal, exercises: list[Exercise]) -> dict[str, Decimal]:
+    """These points in the proportions of the course, each exact to the cent, together exactly what there is (largest remainders first)."""
+    whole = sum((Decimal(str(exercise.points)) for exercise in exercises), Decimal(0))
+    exact = {exercise.name: points * Decimal(str(exercise.points)) / whole for exercise in exercises}
+    shares = {name: worth.quantize(CENT, rounding=ROUND_DOWN) for name, worth in exact.items()}
+    left = int((points - sum(shares.values(), Decimal(0))) / CENT)
+    for name in sorted(exact, key=lambda name: shares[name] - exact[name])[:left]:
+        shares[name] += CENT
+    return shares
 
 
 def _number(key: str, value: object, what: str, most: int) -> Decimal:

@@ -47,6 +47,7 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
     while True:
         block = stream.read(BLOCK)
         if len(block) == BLOCK and not any(block):
+            stream.finish()
             return
         if len(block) < BLOCK:
             raise EOFError if headers else _not_tar(kind)

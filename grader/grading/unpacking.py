@@ -7,7 +7,7 @@ import lzma
 import zlib
 from typing import BinaryIO
 
-from .problems import Unreadable
+from .problems import DAMAGED, Unreadable, damage
 
 PIECE = 65_536
 LZMA_MEMORY = 200_000_000  # what an xz file of the highest level asks for is 65 MB; a hostile one asks for 4 GB
@@ -25,7 +25,10 @@ class Unpacked:
     def read(self, size: int) -> bytes:
         pieces = []
         while size > 0:
-            piece = self._piece(min(size, PIECE))
+            try:
+                piece = self._piece(min(size, PIECE))
+            except DAMAGED as error:
+                raise damage(error) from None
             if not piece:
                 break
             pieces.append(piece)
@@ -42,6 +45,11 @@ class Unpacked:
             if not piece:
                 raise EOFError
             size -= len(piece)
+
+    def finish(self) -> None:
+        """Read a packed stream to its end, where its checksum is."""
+        while self._engine is not None and self.read(PIECE):
+            pass
 
     def _piece(self, size: int) -> bytes:
         if self._engine is None:

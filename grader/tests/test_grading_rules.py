@@ -1,0 +1,169 @@
+"""An instructor's points and late rules are read exactly, and refused in one clear sentence where they make no sense."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from grader.grading.problems import GradingProblem
+from grader.grading.rules import Rules, mark, read_rules
+from grader.grading.submissions import Submission
+from grader.syllabus import load_syllabus
+from hypothesis import given
+from hypothesis import strategies as st
+
+DUE = datetime.fromisoformat("2026-12-01T23:59:00+01:00")
+LATE = """
+[late]
+due = 2026-12-01T23:59:00+01:00
+grace = "15m"
+per_day = 10
+most = 50
+last = 7
+
+[extensions]
+"Anna Bell" = 2026-12-03T23:59:00+01:00
+"""
+
+
+def rules(tmp_path, text):
+    (tmp_path / "rules.toml").write_text(text, encoding="utf-8")
+    return read_rules(tmp_path / "rules.toml")
+
+
+def handed_in(after: timedelta, name: str = "Ben", zone_known: bool = True) -> Submission:
+    return Submission(name, {"ch03_attention": ""}, submitted=DUE + after, zone_known=zone_known)
+
+
+def test_without_rules_everything_is_worth_what_the_course_says_and_nothing_is_late(tmp_path):
+    for found in (Rules(), rules(tmp_path, ""), rules(tmp_path, "# nothing yet\n[points]\n[late]\n[extensions]\n")):
+        assert all(found.points_of(exercise) == exercise.points for exercise in load_syllabus().exercises)
+        assert found.late(handed_in(timedelta(days=99))).factor == 1
+
+
+def test_points_of_an_exercise_and_of_a_chapter_scaled_around_it(tmp_path):
+    syllabus = load_syllabus()
+    chapter = syllabus.chapter("ch03")
+    found = rules(tmp_path, "[points]\nsoftmax = 20\nch03 = 50.5\nch05 = 30\nch06_blocks = 0\n")
+    worth = {exercise.name: found.points_of(exercise) for exercise in syllabus.exercises}
+    assert worth["softmax"] == 20
+    assert sum(Decimal(str(worth[exercise.name])) for exercise in chapter.exercises) == Decimal("50.5")
+    rest = [exercise for exercise in chapter.exercises if exercise.name != "softmax"]
+    ratios = [worth[exercise.name] / exercise.points for exercise in rest]
+    assert max(ratios) - min(ratios) < 0.01 and len(rest) > 3
+    assert sum(worth[exercise.name] for exercise in syllabus.chapter("ch05").exercises) == pytest.approx(30)
+    assert all(worth[exercise.name] == 0 for exercise in syllabus.chapter("ch06").exercises)
+    assert all(worth[exercise.name] == exercise.points for exercise in syllabus.chapter("ch01").exercises)
+    assert all(isinstance(points, float) for points in worth.values())
+
+
+@pytest.mark.parametrize(
+    "after, days, factor, sentence",
+    [
+        (timedelta(days=-3), 0, "1", ""),
+        (timedelta(minutes=15), 0, "1", ""),
+        (timedelta(minutes=15, seconds=1), 1, "0.9", "1 day late (handed in 2026-12-02 00:14, due 2026-12-01 23:59): 10 % of the points earned are taken off"),
+        (timedelta(days=1), 1, "0.9", None),
+        (timedelta(days=1, seconds=1), 2, "0.8", "2 days late (handed in 2026-12-02 23:59, due 2026-12-01 23:59): 20 % of the points earned are taken off"),
+        (timedelta(days=6), 6, "0.5", "6 days late (handed in 2026-12-07 23:59, due 2026-12-01 23:59): 50 % of the points earned are taken off"),
+        (timedelta(days=7), 7, "0.5", None),
+        (timedelta(days=7, seconds=1), 8, "0", "8 days late (handed in 2026-12-08 23:59, due 2026-12-01 23:59): after 7 days it counts zero"),
+    ],
+)
+def test_what_lateness_costs(tmp_path, after, days, factor, sentence):
+    late = rules(tmp_path, LATE).late(handed_in(after))
+    assert (late.days, late.factor) == (days, Decimal(factor))
+    assert sentence is None or late.sentence == sentence
+
+
+def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
+    found = rules(tmp_path, LATE)
+    assert found.late(handed_in(timedelta(days=2), "Anna Bell")).days == 0
+    assert found.late(handed_in(timedelta(days=2, hours=1), "Anna Bell")).days == 1
+    assert found.late(handed_in(timedelta(days=2), "anna bell")).days == 2
+    assert found.unknown_people(["Anna Bel", "Ben"]) == ["[extensions] 'Anna Bell': nobody of that name handed anything in; did you mean Anna Bel?"]
+    assert found.unknown_people(["Anna Bell", "Ben"]) == []
+
+
+def test_time_zones_are_respected_and_a_clock_without_one_is_read_in_the_due_dates_own(tmp_path):
+    found = rules(tmp_path, LATE)
+    in_utc = Submission("Ben", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
+    assert found.late(in_utc).days == 1
+    by_the_clock = Submission("Ben", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC), zone_known=False)
+    assert found.late(by_the_clock).days == 0
+
+
+def test_when_nobody_knows_the_time_it_is_in_time_and_says_so(tmp_path):
+    late = rules(tmp_path, LATE).late(Submission("Ben", {"ch03_attention": ""}))
+    assert late.factor == 1 and late.sentence == "nobody knows when it was handed in, so it counts as in time"
+
+
+def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
+    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").late(handed_in(timedelta(hours=1)))
+    assert late.factor == 1 and late.sentence == "1 day late (handed in 2026-12-02 00:59, due 2026-12-01 23:59): nothing is taken off"
+
+
+def test_marks_are_rounded_once_half_up():
+    assert [str(mark(earned)) for earned in (0.125, 2.675, 1.005, 0.1 + 0.2, 7)] == ["0.13", "2.68", "1.01", "0.30", "7.00"]
+    assert mark(33.33, Decimal("0.9")) == Decimal("30.00") and mark(8.35, Decimal("0.9")) == Decimal("7.52")
+    assert mark(Decimal("66.665")) == Decimal("66.67")
+
+
+@given(earned=st.decimals(0, 1000, places=3), percent=st.integers(0, 100))
+def test_a_mark_is_the_exact_product_rounded(earned, percent):
+    got = mark(earned, 1 - Decimal(percent) / 100)
+    assert abs(got - earned * (100 - percent) / 100) <= Decimal("0.005") and got == mark(float(earned), 1 - Decimal(percent) / 100)
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("[points]\nsoftmaxx = 1", "[points] softmaxx: there is no exercise or chapter called 'softmaxx'; did you mean softmax?"),
+        ("[points]\nsoftmax = -1", "[points] softmax: -1 is not a number of points from 0 to 1000000"),
+        ("[points]\nsoftmax = nan", "[points] softmax: nan is not a number of points from 0 to 1000000"),
+        ("[points]\nsoftmax = '20'", "[points] softmax: '20' is not a number of points"),
+        ("[points]\nsoftmax = 0.125", "[points] softmax: 0.125 has more than two decimal places"),
+        ("[points]\nsoftmax = true", "[points] softmax: true is not a number of points"),
+        ("[points]\nch03 = 1\nch03_attention = 2", "[points] ch03_attention: ch03 is there twice, once as ch03"),
+        ("[points]\nch03 = 1\nsoftmax = 2", "[points] ch03: 1 points do not fit the 2 that its exercises are given here"),
+        ("points = 3", "points: this is a table, written [points] with its keys below it"),
+        ("[point]\nsoftmax = 1", "[point]: there is no such table; did you mean points?; there are [points], [late] and [extensions]"),
+        ("[late]\nper_day = 10", "[late] due is missing: without a due date nothing is late"),
+        ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 does not say which time zone; write it like 2026-12-01T23:59:00+01:00"),
+        ("[late]\ndue = 2026-12-01", "[late] due: 2026-12-01 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
+        ("[late]\ndue = '2026-12-01T23:59:00+01:00'", "[late] due: '2026-12-01T23:59:00+01:00' is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: there is no such rule; did you mean per_day?; there are due, grace, per_day, most, last"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_day = 110", "[late] per_day: 110 is not a number of percent from 0 to 100"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nmost = '50%'", "[late] most: '50%' is not a number of percent"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = 1.5", "[late] last: 1.5 is not a whole number of days"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = -1", "[late] last: -1 is not a whole number of days"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\ngrace = 15", '[late] grace: 15 is not a span of time; write it like "15m", "2h" or "1d"'),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 3", "[extensions] 'A': 3 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
+        (
+            "[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 2026-11-01T00:00:00Z",
+            "[extensions] 'A': 2026-11-01 00:00+00:00 is before the due date of everybody",
+        ),
+        ("[extensions]\n'A' = 2026-11-01T00:00:00Z", "[late] due is missing: without a due date nothing is late"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_with_their_key(tmp_path, text, sentence):
+    with pytest.raises(GradingProblem) as refused:
+        rules(tmp_path, text)
+    assert str(refused.value) == f"rules.toml, {sentence}"
+
+
+def test_files_that_are_no_rules(tmp_path):
+    def refusal(path):
+        with pytest.raises(GradingProblem) as refused:
+            read_rules(path)
+        return str(refused.value).replace(str(tmp_path), "HERE")
+
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "words").write_text("due tomorrow\n")
+    (tmp_path / "deep").write_text("x = " + "[" * 20_000)
+    (tmp_path / "long").write_text("#" * 1_000_001)
+    assert refusal(tmp_path / "none") == "HERE/none cannot be read: no such file or directory"
+    assert refusal(tmp_path) == "HERE cannot be read: is a directory"
+    assert refusal(tmp_path / "binary") == "binary is not UTF-8; save it as UTF-8"
+    assert refusal(tmp_path / "words") == "words is not TOML: expected '=' after a key in a key/value pair (at line 1, column 5)"
+    assert refusal(tmp_path / "deep") == "deep is nested too deeply to be read"
+    assert refusal(tmp_path / "long") == "long is larger than 1 MB, and no rules are"
