@@ -5,10 +5,11 @@ from elsewhere import follows_its_inputs, meta_is_ready
 from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
-from hypothesis import given
+from hypothesis import given, settings
 from strategies import distinct, seeds, tensor
 
 SEPARATE = ("W_q", "W_k", "W_v")
+few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
 
 
 def all_different(n):
@@ -142,6 +143,7 @@ def drops_whole_messages(output, kept, n_heads, rate, word):
 
 
 @exercise("MultiHeadAttention", weight=3)
+@few
 @given(n=across, seed=seeds)
 def test_heads_attend_side_by_side(learner, reference, n, seed):
     """Every head attends in its own block of q, k and v, divided by the root of d_head; W_out mixes what they found."""
@@ -150,6 +152,7 @@ def test_heads_attend_side_by_side(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=3)
+@few
 @given(n=across, seed=seeds)
 def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
     """With a context the queries come from x, and keys and values from the context, in whatever order it holds them."""
@@ -161,6 +164,7 @@ def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=3)
+@few
 @given(n=across, seed=seeds)
 def test_masks_of_every_shape(learner, reference, n, seed):
     """A mask is whatever broadcasts to (B, H, Tq, Tk), and a key where it is False has no influence at all."""
@@ -175,6 +179,7 @@ def test_masks_of_every_shape(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=2)
+@few
 @given(n=across, seed=seeds)
 def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
     """A query whose keys are all masked gets a mix of zeros, never NaN, and neither its output nor its gradient disturbs the others."""
@@ -187,6 +192,7 @@ def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=2)
+@few
 @given(n=across, seed=seeds)
 def test_return_weights_shows_who_listened_to_whom(learner, reference, n, seed):
     """With return_weights the result is (output, weights), the weights (B, H, Tq, Tk) of each head, not their average."""
@@ -197,6 +203,7 @@ def test_return_weights_shows_who_listened_to_whom(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=2)
+@few
 @given(n=across, seed=seeds)
 def test_gradients_of_multi_head_attention(learner, reference, n, seed):
     """The gradients of x, of the context, and of every weight and bias are those of the formula."""
@@ -207,6 +214,7 @@ def test_gradients_of_multi_head_attention(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention", weight=2)
+@few
 @given(n=across, seed=seeds)
 def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n, seed):
     """Under a causal mask, another token at position t changes the outputs from t on, and none before."""
@@ -220,6 +228,7 @@ def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n,
 
 
 @exercise("MultiHeadAttention", weight=2)
+@few
 @given(n=across, seed=seeds)
 def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
     """With a W_out that changes nothing, other rows of W_q or W_v in head h change the features of head h, and no others."""
@@ -241,6 +250,7 @@ def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention")
+@few
 @given(n=across, seed=seeds)
 def test_rows_of_a_batch_do_not_hear_each_other(learner, reference, n, seed):
     """Another token in one row of the batch changes every position of that row, and no other row."""
@@ -255,6 +265,7 @@ def test_rows_of_a_batch_do_not_hear_each_other(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention")
+@few
 @given(n=across, seed=seeds)
 def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
     """The parameters are W_q, W_k, W_v and W_out, of D x D, each with a bias of D or, with bias=False, without."""
@@ -268,6 +279,7 @@ def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
 
 
 @exercise("MultiHeadAttention")
+@few
 @given(n=across, seed=seeds)
 def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
     """When n_heads does not divide d_model, MultiHeadAttention raises a ValueError that names both numbers."""
@@ -279,6 +291,7 @@ def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, s
 
 
 @exercise("MultiHeadAttention")
+@few
 @given(n=across, seed=seeds)
 def test_no_dropout_in_eval_mode(learner, reference, n, seed):
     """In eval mode dropout does nothing, neither to the output nor to the weights."""
@@ -314,6 +327,7 @@ def test_dropout_acts_on_the_weights(learner, reference):
 
 
 @exercise("MultiHeadAttention")
+@few
 @given(n=across, seed=seeds)
 def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
     """In double precision the output is double too."""
@@ -326,6 +340,7 @@ def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention", weight=3)
+@few
 @given(n=within, seed=seeds)
 def test_causal_attention_from_one_matrix(learner, reference, n, seed):
     """c_attn gives queries, then keys, then values; each head attends under the causal mask; c_proj mixes the heads."""
@@ -334,6 +349,7 @@ def test_causal_attention_from_one_matrix(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_every_length_up_to_max_len(learner, reference, n, seed):
     """One position works, and so do exactly max_len."""
@@ -344,6 +360,7 @@ def test_every_length_up_to_max_len(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_gradients_of_fused_attention(learner, reference, n, seed):
     """The gradients of x and of every weight and bias are those of the formula."""
@@ -352,6 +369,7 @@ def test_gradients_of_fused_attention(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_the_future_is_never_heard(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
@@ -365,6 +383,7 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_fused_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
     """With a c_proj that changes nothing, other rows of c_attn in head h of the values change the features of head h, and no others."""
@@ -383,6 +402,7 @@ def test_fused_heads_do_not_mix_before_the_last_map(learner, reference, n, seed)
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
     """Each row of a batch gets the output that it gets by itself."""
@@ -394,6 +414,7 @@ def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_the_mask_is_no_parameter_and_not_saved(learner, reference, n, seed):
     """Only c_attn and c_proj are trained and saved; without biases where bias=False."""
@@ -408,6 +429,7 @@ def test_the_mask_is_no_parameter_and_not_saved(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_longer_than_max_len_is_refused(learner, reference, n, seed):
     """An input longer than max_len raises a ValueError that names both lengths."""
@@ -421,6 +443,7 @@ def test_longer_than_max_len_is_refused(learner, reference, n, seed):
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
     """When n_heads does not divide d_model, FusedSelfAttention raises a ValueError that names both numbers."""
@@ -432,6 +455,7 @@ def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_fused_attention_drops_nothing_in_eval_mode(learner, reference, n, seed):
     """In eval mode dropout does nothing."""
@@ -452,6 +476,7 @@ def test_fused_attention_drops_weights_in_training(learner, reference):
 
 
 @exercise("FusedSelfAttention")
+@few
 @given(n=within, seed=seeds)
 def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
     """In double precision the output is double too, and on another device no mask stays behind."""
@@ -465,6 +490,7 @@ def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
 
 
 @exercise("fuse_qkv", weight=3)
+@few
 @given(n=within, seed=seeds)
 def test_rows_are_stacked_as_queries_keys_values(learner, reference, n, seed):
     """c_attn holds the rows of W_q, then W_k, then W_v, and c_proj is W_out: the same numbers to the last bit."""
@@ -473,6 +499,7 @@ def test_rows_are_stacked_as_queries_keys_values(learner, reference, n, seed):
 
 
 @exercise("fuse_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_no_bias_stays_no_bias(learner, reference, n, seed):
     """An attention without biases becomes a fused one without biases."""
@@ -483,6 +510,7 @@ def test_no_bias_stays_no_bias(learner, reference, n, seed):
 
 
 @exercise("fuse_qkv", weight=3)
+@few
 @given(n=within, seed=seeds)
 def test_fused_gives_what_separate_gave_under_a_causal_mask(learner, reference, n, seed):
     """For up to max_len positions, fuse_qkv(attention, max_len)(x) equals attention(x, mask=causal_mask(T))."""
@@ -495,6 +523,7 @@ def test_fused_gives_what_separate_gave_under_a_causal_mask(learner, reference, 
 
 
 @exercise("fuse_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_fused_has_the_max_len_asked_for(learner, reference, n, seed):
     """The fused attention takes max_len positions and refuses one more."""
@@ -506,6 +535,7 @@ def test_fused_has_the_max_len_asked_for(learner, reference, n, seed):
 
 
 @exercise("fuse_qkv", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, seed):
     """The gradients of the fused attention are those of the separate one, stacked in the same order."""
@@ -521,6 +551,7 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
 
 
 @exercise("fuse_qkv", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_fusing_copies(learner, reference, n, seed):
     """Changing the fused attention afterwards does not change the separate one, nor the other way round."""
@@ -535,6 +566,7 @@ def test_fusing_copies(learner, reference, n, seed):
 
 
 @exercise("fuse_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_fusing_keeps_the_mode(learner, reference, n, seed):
     """An attention in eval mode becomes a fused one in eval mode, one in train mode stays in train mode; the original keeps its own."""
@@ -559,6 +591,7 @@ def test_fusing_keeps_the_dropout(learner, reference):
 
 
 @exercise("fuse_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_fusing_keeps_dtype_and_device(learner, reference, n, seed):
     """Double precision stays double, with all its digits, and what was on another device stays there."""
@@ -578,6 +611,7 @@ def test_fusing_keeps_dtype_and_device(learner, reference, n, seed):
 
 
 @exercise("split_qkv", weight=3)
+@few
 @given(n=within, seed=seeds)
 def test_rows_are_cut_into_queries_keys_values(learner, reference, n, seed):
     """W_q, W_k and W_v are the first, second and last third of c_attn's rows, and W_out is c_proj: the same numbers to the last bit."""
@@ -586,6 +620,7 @@ def test_rows_are_cut_into_queries_keys_values(learner, reference, n, seed):
 
 
 @exercise("split_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_no_bias_stays_no_bias_when_cut(learner, reference, n, seed):
     """A fused attention without biases becomes a separate one without biases."""
@@ -596,6 +631,7 @@ def test_no_bias_stays_no_bias_when_cut(learner, reference, n, seed):
 
 
 @exercise("split_qkv", weight=3)
+@few
 @given(n=within, seed=seeds)
 def test_separate_gives_what_fused_gave(learner, reference, n, seed):
     """With a causal mask the separate attention gives what the fused one gave; it also takes a context, and any other mask."""
@@ -610,6 +646,7 @@ def test_separate_gives_what_fused_gave(learner, reference, n, seed):
 
 
 @exercise("split_qkv", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_there_and_back_again(learner, reference, n, seed):
     """split_qkv(fuse_qkv(a, max_len)) equals a, tensor for tensor, and so does its output."""
@@ -620,6 +657,7 @@ def test_there_and_back_again(learner, reference, n, seed):
 
 
 @exercise("split_qkv", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
     """The gradients of the separate attention are those of the fused one, cut in the same order."""
@@ -637,6 +675,7 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
 
 
 @exercise("split_qkv", weight=2)
+@few
 @given(n=within, seed=seeds)
 def test_cutting_copies(learner, reference, n, seed):
     """Changing the separate attention afterwards does not change the fused one, nor the other way round."""
@@ -651,6 +690,7 @@ def test_cutting_copies(learner, reference, n, seed):
 
 
 @exercise("split_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_cutting_keeps_the_mode(learner, reference, n, seed):
     """A fused attention in eval mode becomes a separate one in eval mode, one in train mode stays in train mode; the original keeps its own."""
@@ -675,6 +715,7 @@ def test_cutting_keeps_the_dropout(learner, reference):
 
 
 @exercise("split_qkv")
+@few
 @given(n=within, seed=seeds)
 def test_cutting_keeps_dtype_and_device(learner, reference, n, seed):
     """Double precision stays double, with all its digits, and what was on another device stays there."""
