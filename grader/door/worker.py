@@ -17,20 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from ..graft import ChapterSource
+from ..sandbox import bubble
+from ..sandbox.isolation import Isolation, available
 from .ending import in_words
 from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
 from .wire import Garbage, TooLate, receive, send
 
 _START_SECONDS = 120.0
+_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
 ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 
 
 class Nursery:
     """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
 
-    def __init__(self, fork: bool | None = None, warm: bool = False) -> None:
+    def __init__(self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self.warm = warm  # is this process, with torch and one thread, a zygote already?
+        self.warm = warm  # is this process, with torch and one thread, a zygote already? Its memory is then the workers' too
+        self.isolation = isolation  # None: every wall that costs nothing
         self.zygote: subprocess.Popen | int | None = None
         self.control: socket.socket | None = None
 
@@ -50,6 +54,16 @@ class Nursery:
             _kill_group(who.pid)
             return status
         return self._command(f"status {who} {patience}")
+
+    def clear(self) -> None:
+        """End every worker that is left, whoever asked for it: of a judge that was killed, say."""
+        if self.control is not None:
+            self._command("clear")
+
+    def _walls(self) -> Isolation:
+        if self.isolation is None:
+            self.isolation = available(bubblewrap=False)
+        return self.isolation
 
     def _forked(self) -> tuple[socket.socket, int]:
         ours, theirs = socket.socketpair()
@@ -73,11 +87,18 @@ class Nursery:
             if self.warm:
                 from .zygote import fork_zygote
 
-                self.zygote = fork_zygote(theirs)
+                self.zygote = fork_zygote(theirs, self._walls())
                 return
-            command = _python("grader.door.zygote", str(theirs.fileno()))
-            self.zygote = subprocess.Popen(command, env=_environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        self._line()
+            walls = self._walls()
+            command = _python("grader.door.zygote", str(theirs.fileno()), str(walls))
+            if walls.bubblewrap:
+                command = bubble.command(command)
+            self.zygote = subprocess.Popen(command, env=_environment(walls), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        try:
+            self._line()
+        except (OSError, EOFError):
+            self.close()
+            raise FarSideDied("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
 
     def _line(self) -> bytes:
         data = b""
@@ -92,8 +113,8 @@ class Nursery:
         token = secrets.token_hex(16)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(_START_SECONDS)
-            command = _python("grader.door.worker_process", str(listener.getsockname()[1]))
-            process = subprocess.Popen(command, env=_environment(), stdin=subprocess.PIPE, text=True, start_new_session=True)
+            command = _python("grader.door.worker_process", str(listener.getsockname()[1]), str(self._walls()))
+            process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, text=True, start_new_session=True)
             process.stdin.write(token + "\n")
             process.stdin.close()
             while True:
@@ -117,14 +138,15 @@ class Nursery:
         self.zygote = None
 
 
-def _python(module: str, argument: str) -> list[str]:
-    return [sys.executable, "-P", "-m", module, argument]  # -P: a random.py in the current folder is no module of ours
+def _python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", module, *arguments]  # -P: a random.py in the current folder is no module of ours
 
 
-def _environment() -> dict[str, str]:
+def _environment(walls: Isolation) -> dict[str, str]:
     kit = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
-    return os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
+    mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if walls else os.environ
+    return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
 
 
 def _kill_group(pid: int) -> None:

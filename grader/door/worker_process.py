@@ -1,7 +1,7 @@
 """What runs inside a worker: a servant that answers frames until the judge hangs up.
 
-Started by the zygote (a fork), or alone where forking is not safe: `python -m grader.door.worker_process PORT`, with a one-time
-token on its standard input.
+Started by the zygote (a fork), or alone where forking is not safe: `python -m grader.door.worker_process PORT WALLS`, with a
+one-time token on its standard input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch  # noqa: E402
 
 from ..graft import ChapterSource  # noqa: E402
-from .ending import CUT_OFF  # noqa: E402
+from ..sandbox.entering import enter, prepare  # noqa: E402
+from ..sandbox.isolation import Isolation  # noqa: E402
+from .ending import CUT_OFF, UNWALLED  # noqa: E402
 from .servant import Servant  # noqa: E402
 from .wire import receive, send  # noqa: E402
 
@@ -47,8 +49,21 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
+    _wall_in(Isolation.named(sys.argv[2]))
     threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
     serve(sock)
+
+
+def _wall_in(isolation: Isolation) -> None:
+    if not isolation:
+        return
+    from .zygote import warm
+
+    warm()  # which reads what later cannot be read
+    try:
+        enter(prepare(isolation), os.getppid())
+    except OSError:
+        os._exit(UNWALLED)
 
 
 def _leave_with(judge: int) -> None:

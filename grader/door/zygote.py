@@ -1,7 +1,9 @@
 """The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
 
-Run as `python -m grader.door.zygote FD`. Over that socket come the commands "fork" (with the worker's own socket as a file
-descriptor) and "status PID SECONDS"; when it closes, every worker still alive is killed and the zygote ends.
+Run as `python -m grader.door.zygote FD WALLS`. Over that socket come the commands "fork" (with the worker's own socket as a file
+descriptor), "status PID SECONDS" and "clear"; when it closes, every worker still alive is killed and the zygote ends.
+
+It reads no chapter, no test and no reference: what a worker inherits with its memory is torch and the machinery of the door.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 import warnings
 
@@ -23,6 +26,10 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 
+from ..sandbox.entering import Walls, enter, prepare  # noqa: E402
+from ..sandbox.isolation import Isolation  # noqa: E402
+from ..sandbox.orphans import kill_orphans  # noqa: E402
+from .ending import UNWALLED  # noqa: E402
 from .worker_process import serve  # noqa: E402
 
 
@@ -33,8 +40,8 @@ def warm() -> None:
     torch.empty(2, device="meta") + torch.empty(2, device="meta")
 
 
-def fork_zygote(control: socket.socket) -> int:
-    """A zygote forked from this very process, which is warm."""
+def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
+    """A zygote forked from this very process, which is warm. Workers inherit its memory: not for strangers where that holds a secret."""
     pid = os.fork()
     if pid:
         return pid
@@ -43,21 +50,24 @@ def fork_zygote(control: socket.socket) -> int:
         own = control.fileno()
         os.closerange(3, own)
         os.closerange(own + 1, 1 << 16)
-        raise_children(socket.socket(fileno=own))
+        raise_children(socket.socket(fileno=own), isolation)
     finally:
         os._exit(0)
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    tempfile.tempdir = "/tmp"  # torch asks for a place, without using it; there may be none that can be written
     warm()
     control.sendall(b"ready\n")
-    raise_children(control)
+    raise_children(control, Isolation.named(sys.argv[2]))
+    os._exit(0)  # nothing is left to tidy up
 
 
-def raise_children(control: socket.socket) -> None:
+def raise_children(control: socket.socket, isolation: Isolation) -> None:
     """Do as the judge says until it hangs up."""
     workers: set[int] = set()
+    walls, zygote = prepare(isolation), os.getpid()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
         if not data:
@@ -67,27 +77,42 @@ def raise_children(control: socket.socket) -> None:
             pid = os.fork()
             if pid == 0:
                 control.close()
-                _become_worker(descriptors[0])
+                _become_worker(descriptors[0], walls, zygote)
             os.close(descriptors[0])
             workers.add(pid)
             answer: object = pid
+        elif command == "clear":
+            for pid in workers:
+                _kill(pid)
+            answer = len(workers)
+            workers.clear()
+            kill_orphans(workers)
         else:
             answer = _ended(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
+            if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
+                kill_orphans(workers)
         control.sendall(json.dumps(answer).encode() + b"\n")
     for pid in workers:
         _kill(pid)
+    kill_orphans(set())
 
 
-def _become_worker(descriptor: int) -> None:
-    """In the child: a group of its own, nothing on standard streams, then serve until the judge hangs up."""
+def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
+    """In the child: a group of its own, nothing on standard streams, the walls; then serve until the judge hangs up."""
     status = 1
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        serve(socket.socket(fileno=descriptor))
+        if null > 2:
+            os.close(null)
+        sock = socket.socket(fileno=descriptor)
+        status = UNWALLED
+        enter(walls, zygote)
+        status = 1
+        serve(sock)
         status = 0
     finally:
         os._exit(status)

@@ -18,6 +18,7 @@ from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTi
 from grader.door.near import Implementation
 from grader.door.wire import MAX_HEAD
 from grader.door.worker import Nursery
+from grader.sandbox.isolation import Isolation
 
 pytestmark = forks
 LIMIT = 1.5
@@ -25,7 +26,7 @@ LIMIT = 1.5
 
 @pytest.fixture(scope="module")
 def nursery():
-    nursery = Nursery(fork=True)
+    nursery = Nursery(fork=True, isolation=Isolation())  # without walls: they would keep it from much of this
     yield nursery
     nursery.close()
 
@@ -210,7 +211,7 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
     (tmp_path / "torch.py").write_text("raise RuntimeError('not the torch you look for')")
     gc.collect()
     files, processes = open_files(), set(children(os.getpid()))
-    nursery = Nursery()
+    nursery = Nursery(isolation=Isolation())
     first, second = doors_of(kind, nursery), doors_of(kind, nursery)
     for door in (first, second)[: 2 if kind == "fork" else 1]:
         door.begin(1)

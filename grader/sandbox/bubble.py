@@ -1,0 +1,94 @@
+"""bubblewrap: a file system, a network and process numbers of its own for the parent of the workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from .paths import KIT, readable
+
+_ALONE = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+_PATIENCE = 20.0
+
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
+_MOST = Path("/proc/sys/user/max_user_namespaces")
+
+
+def command(words: Sequence[str]) -> list[str]:
+    """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else."""
+    shown = dict.fromkeys(path for path in [*readable(), *_interpreter()] if path.parts[1] != "dev")
+    binds = [word for path in sorted(shown, key=lambda path: len(path.parts)) for word in ("--ro-bind", str(path), str(path))]
+    machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
+    if (KIT / "grader" / "tests").is_dir():
+        machinery += ["--tmpfs", str(KIT / "grader" / "tests")]
+    closed = [word for place in ("/dev", "/") for word in ("--remount-ro", place)]
+    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch makes sure that it exists
+    world = ["--proc", "/proc", "--dev", "/dev", *place, *_links(), *binds, *machinery, *closed, "--chdir", "/"]
+    return [_program() or "bwrap", *_ALONE, *world, "--", *words]
+
+
+def _interpreter() -> list[Path]:
+    """The interpreter by the name it was started by, and what it finds its home by."""
+    home = Path(sys.base_exec_prefix) / "bin"
+    found = [Path(sys.executable), Path(sys.executable).resolve(), Path(sys.prefix) / "pyvenv.cfg", home / f"python{sys.version_info[0]}.{sys.version_info[1]}"]
+    return [path for path in found if path.is_file()]
+
+
+def _links() -> list[str]:
+    """Folders that are links where every library is in /usr: the loader is asked for by the short name."""
+    found = []
+    for name in ("/lib", "/lib64", *_links_to_packages()):
+        if os.path.islink(name):
+            found += ["--symlink", os.readlink(name), name]
+    return found
+
+
+def _links_to_packages() -> list[str]:
+    return [path for path in sys.path if os.path.islink(path)]
+
+
+def _program() -> str | None:
+    return shutil.which("bwrap")
+
+
+@cache
+def trouble() -> tuple[str, str] | None:
+    """Why it cannot be used here and what to do about it; None where it can."""
+    if _program() is None:
+        return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"
+    try:
+        tried = subprocess.run(
+            [_program(), *_ALONE, "--ro-bind", "/", "/", "--proc", "/proc", "true"], capture_output=True, text=True, errors="replace", timeout=_PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return f"bubblewrap does not run ({problem})", "try `bwrap --ro-bind / / true` by hand"
+    if tried.returncode == 0:
+        return None
+    said = (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1].removeprefix("bwrap: ")
+    return f"bubblewrap may not make namespaces here ({said})", _remedy()
+
+
+def _remedy() -> str:
+    if _value(_APPARMOR) == "1":
+        return (
+            "Ubuntu allows it by name: write `abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }`, "
+            "with a line break after each of the two `>`, into /etc/apparmor.d/bwrap, and run `sudo systemctl reload apparmor`"
+        )
+    if _value(_CLONE) == "0":
+        return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next start; a line in /etc/sysctl.d keeps it"
+    if _value(_MOST) == "0":
+        return "`sudo sysctl user.max_user_namespaces=10000` allows it until the next start; a line in /etc/sysctl.d keeps it"
+    return "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user namespaces"
+
+
+def _value(setting: Path) -> str:
+    try:
+        return setting.read_text().strip()
+    except OSError:
+        return ""

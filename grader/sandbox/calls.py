@@ -1,0 +1,76 @@
+"""What a worker may ask of the kernel: the list is short, and everything else is refused.
+
+A list of what is allowed, and not of what is forbidden: a call that a later kernel invents is not allowed by accident. Numbers are
+those of x86_64 and aarch64, None where a machine has no such call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ANY = 0xFFFFFFFF
+OWN_PID = -1  # stands for the worker's own number, known when it is there
+
+_WRITING = 0o3 | 0o100 | 0o1000 | 0o10000000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_PATH, O_TMPFILE
+_THREAD, _NEW_WORLDS = 0x00010000, 0x7E020000  # CLONE_THREAD; CLONE_NEWNS and the other namespaces
+_DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, no signals
+_TERMINAL_QUESTIONS = (0x5401, 0x802C542A, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TCGETS2, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+_NAMES = (3, 15, 16, 21, 39, 0x53564D41)  # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
+
+
+@dataclass(frozen=True)
+class Test:
+    """The lower (or upper) half of an argument, masked, must be one of these."""
+
+    argument: int
+    values: tuple[int, ...]
+    mask: int = ANY
+    upper: bool = False
+
+
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    # its own files and the socket to the judge
+    "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67), "recvfrom": (45, 207), "sendto": (44, 206),
+    "lseek": (8, 62), "close": (3, 57), "close_range": (436, 436), "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24),
+    "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19), "getdents64": (217, 61), "fcntl": (72, 25), "ioctl": (16, 29),
+    "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
+    "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
+    # paths, to read: Landlock says which
+    "open": (2, None), "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80), "newfstatat": (262, 79), "statx": (332, 291),
+    "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78), "getcwd": (79, 17),
+    "fstatfs": (138, 44),
+    # memory
+    "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216), "madvise": (28, 233), "brk": (12, 214),
+    "msync": (26, 227), "mincore": (27, 232),
+    # threads, and waiting
+    "clone": (56, 220), "set_robust_list": (273, 99), "get_robust_list": (274, 100), "set_tid_address": (218, 96), "rseq": (334, 293),
+    "membarrier": (324, 283), "futex": (202, 98), "futex_waitv": (449, 449), "arch_prctl": (158, None), "prctl": (157, 167),
+    "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
+    "getpriority": (140, 141), "getcpu": (309, 168), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "pause": (34, None),
+    "wait4": (61, 260), "waitid": (247, 95), "exit": (60, 93), "exit_group": (231, 94), "restart_syscall": (219, 128),
+    # signals, to itself
+    "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136), "rt_sigsuspend": (130, 133),
+    "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132), "alarm": (37, None), "setitimer": (38, 103), "getitimer": (36, 102),
+    "kill": (62, 129), "tgkill": (234, 131),
+    # who and when
+    "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
+    "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
+    "getegid": (108, 177), "getpgrp": (111, None), "getpgid": (121, 155), "getsid": (124, 156), "getgroups": (115, 158),
+    "getresuid": (118, 148), "getresgid": (120, 150), "capget": (125, 90), "uname": (63, 160), "sysinfo": (99, 179), "getrusage": (98, 165),
+    "getrlimit": (97, 163), "prlimit64": (302, 261), "getrandom": (318, 278),
+}  # fmt: skip
+
+CHECKED: dict[str, tuple[Test, ...]] = {
+    "open": (Test(1, (0,), _WRITING),),
+    "openat": (Test(2, (0,), _WRITING),),
+    "clone": (Test(0, (_THREAD,), _THREAD | _NEW_WORLDS),),
+    "fcntl": (Test(1, _DESCRIPTOR_COMMANDS),),
+    "ioctl": (Test(1, _TERMINAL_QUESTIONS),),
+    "prctl": (Test(0, _NAMES),),
+    "kill": (Test(0, (OWN_PID,)),),
+    "tgkill": (Test(0, (OWN_PID,)),),
+    "prlimit64": (Test(0, (0,)), Test(2, (0,)), Test(2, (0,), upper=True)),  # to read its own, and not to raise them
+}
+
+MISSING = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
+LATEST = 462  # calls with larger numbers are younger than this list: no such call either

@@ -1,0 +1,72 @@
+"""Raises the walls around this very process: `prepare` once in the parent of the workers, `enter` in each worker.
+
+Between the two lie a fork and no byte of the learner's. What is entered is never left: every wall holds for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass
+
+from . import kernel, landlock, limits, seccomp
+from .isolation import Isolation
+from .paths import readable
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What can be made ready beforehand."""
+
+    isolation: Isolation
+    rules: int | None  # descriptor of the Landlock rules
+
+
+def prepare(isolation: Isolation) -> Walls:
+    """Make rules ready, and let this process be the one that orphans of its workers fall to."""
+    if isolation:
+        with contextlib.suppress(OSError):
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody else's program reads its memory
+    return Walls(isolation, landlock.ruleset(readable()) if isolation.landlock else None)
+
+
+def enter(walls: Walls, parent: int) -> None:
+    """In the worker. OSError where a wall that is wanted cannot be raised: then nothing may run."""
+    isolation = walls.isolation
+    if not isolation:
+        return
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    limits.first_to_go()
+    forget_surroundings()
+    if isolation.limits:
+        limits.apply(addresses=not _accelerated())
+    if isolation.landlock:
+        landlock.apply(walls.rules)
+        os.close(walls.rules)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    if isolation.seccomp:
+        seccomp.apply(seccomp.program(kernel.machine(), os.getpid()))
+
+
+def forget_surroundings() -> None:
+    """The environment is emptied, also where it lies in memory, and the current folder is the root."""
+    os.chdir("/")
+    os.environ.clear()
+    sys.dont_write_bytecode = True
+    with open("/proc/self/stat") as file:
+        begin, end = (int(word) for word in file.read().rpartition(")")[2].split()[47:49])
+    if begin:
+        ctypes.memset(begin, 0, end - begin)
+
+
+def _accelerated() -> bool:
+    import torch
+
+    return bool(torch.version.cuda or torch.version.hip)

@@ -1,0 +1,49 @@
+"""What Python and torch need to read while code runs: their own installation, and nothing of the kit or of anybody's."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+KIT = Path(__file__).resolve().parents[2]
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu")
+
+
+def readable() -> list[Path]:
+    """Folders and files, real paths. Where the kit itself lies inside one of them, its neighbours are named one by one."""
+    import torch
+
+    found = [Path(path) for path in (*_LIBRARIES, *_FACTS, *_python(), Path(torch.__file__).parent, *_mapped())]
+    real = dict.fromkeys(path.resolve() for path in found if path.exists())
+    return sorted(dict.fromkeys(part for path in real for part in _around(path, KIT)))
+
+
+def _python() -> list[str]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
+    found = [sysconfig.get_path(name) for name in names] + [sysconfig.get_path(name, vars=base) for name in names]
+    found += site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
+    return [*found, str(Path(sysconfig.get_path("stdlib")).parent)]  # with the libraries of a Python that brings its own
+
+
+def _mapped() -> list[str]:
+    """Files of native code that this process has loaded already."""
+    with contextlib.suppress(OSError), open("/proc/self/maps") as file:
+        return sorted(set(re.findall(r"(/.*\.so.*)$", file.read(), flags=re.MULTILINE)))
+    return []
+
+
+def _around(path: Path, hidden: Path) -> list[Path]:
+    if path == hidden:
+        return []
+    if not hidden.is_relative_to(path):
+        return [path]
+    try:
+        return [part for child in path.iterdir() for part in _around(child, hidden)]
+    except OSError:
+        return []
