@@ -1,0 +1,140 @@
+"""An engine ends when nobody wants it any more, in the middle of a run too, and leaves no process and no file."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from grader.warm.client import NoEngine
+from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")
+
+LOOP_IN_C = "import itertools; sum(itertools.count())"
+WITH_OTHERS = f"import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True); {LOOP_IN_C}"
+
+
+def looping(warm, door="local", processes=3):
+    """A run that does not end, when it and what it starts is there: the connection to it."""
+    write_softmax(warm.kit, WITH_OTHERS)
+    sock = warm.address.ask(warm.job(door=door))
+    assert until(lambda: len(warm.family() - warm.spares()) >= processes)
+    return sock
+
+
+@pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGHUP of its session"])
+def test_it_ends_in_the_middle_of_a_run_and_leaves_nothing(kit, ending):
+    warm = WarmKit(kit)
+    with looping(warm) as sock:
+        if ending == "lifeline":
+            warm.process.stdin.close()
+        elif ending == "SIGTERM":
+            warm.process.terminate()
+        else:
+            warm.process.stdin.close()
+            os.killpg(warm.process.pid, signal.SIGTERM)
+        assert warm.gone() and warm.process.returncode == 0
+        sock.settimeout(PATIENCE)
+        while sock.recv(1 << 16):
+            pass  # and its client hears that it is over
+    warm.close()
+
+
+def test_when_it_is_killed_its_run_goes_too(kit):
+    warm = WarmKit(kit)
+    write_softmax(kit, LOOP_IN_C)
+    with warm.address.ask(warm.job()):
+        assert until(lambda: len(warm.family()) == 2)
+        warm.process.kill()
+        warm.process.wait()
+        assert until(lambda: not warm.family())
+    warm.close()
+
+
+@pytest.mark.parametrize("door, processes", [("local", 3), ("worker", 5)])
+def test_a_client_that_hangs_up_stops_its_run(kit, door, processes):
+    warm = WarmKit(kit)
+    looping(warm, door, processes).close()
+    assert warm.quiet() and warm.alive
+    write_softmax(kit)
+    assert set(warm.ask().outcomes["softmax"]) == {"passed"}
+    warm.close()
+    assert warm.gone()
+
+
+def test_left_alone_it_ends_but_not_while_it_is_wanted(kit):
+    warm = WarmKit(kit, "--idle", "1")
+    write_softmax(kit, "import time; time.sleep(0.2)")
+    assert set(warm.ask().outcomes["softmax"]) == {"passed"}  # which takes longer than that
+    caller = socket.create_connection(("127.0.0.1", warm.address.port))  # is not a question
+    assert warm.gone() and warm.process.returncode == 0
+    caller.close()
+    warm.close()
+
+
+STARTER = """
+import os, sys
+from grader.warm.client import Engine
+engine = Engine()
+if sys.argv[1] == "ready":
+    engine.address()
+print(engine.process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("when", ["loading", "ready"])
+def test_it_ends_with_its_starter_however_that_ends(kit, when):
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, when], cwd=kit.root, env=kit.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )  # fmt: skip
+    engine = int(starter.stdout.readline())
+    starter.kill()
+    starter.wait()
+    assert until(lambda: not alive(engine))
+    assert not (kit.exercises / ".headway" / "engine.json").exists()
+    starter.stdin.close()
+    starter.stdout.close()
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+WHY_NOT = "from grader.warm.client import Engine, NoEngine\nimport sys\ntry: Engine(*sys.argv[1:]).address()\nexcept NoEngine as problem: print(problem)"
+
+
+def why_not(kit, *options, **environment):
+    """The sentence for an engine that does not start."""
+    done = subprocess.run(
+        [sys.executable, "-c", WHY_NOT, *options], cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, timeout=PATIENCE * 2
+    )  # fmt: skip
+    assert not done.stderr
+    return done.stdout.strip()
+
+
+def test_what_keeps_it_from_starting_is_told_in_a_sentence(kit, tmp_path):
+    suite = kit.root / "tests" / f"test_{CHAPTER}.py"
+    good = suite.read_text()
+    suite.write_text("def test_(:\n")
+    assert why_not(kit) == "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
+    assert why_not(kit, "--spare") == why_not(kit)
+    suite.write_text(good)
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
+    path = os.pathsep.join([str(kit.root), str(tmp_path)])
+    assert why_not(kit, PYTHONPATH=path) == "torch is not installed for this Python; `headway doctor` says what to do"
+    assert not (kit.exercises / ".headway" / "engine.json").exists()
+
+
+def test_a_job_after_the_end_is_no_engines(kit):
+    warm = WarmKit(kit)
+    address = warm.address
+    warm.close()
+    with pytest.raises(NoEngine):
+        address.ask(warm.job())
