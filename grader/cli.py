@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.syllabus import UnknownName, load_syllabus
+from grader.syllabus import UnknownName, is_handout, load_syllabus
+
+WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade")  # a handout, which learners have, cannot do these
 
 app = typer.Typer(
     name="headway",
@@ -162,12 +165,31 @@ def dev_check(
     raise typer.Exit(dev_check(names or [], full, fresh))
 
 
+@app.command()
+def handout(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=_chapters)] = "",
+    hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=_exercises)] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
+) -> None:
+    """Make the folder that learners get: stubs, lessons and tests, the reference sealed (for instructors)."""
+    from grader.commands.handout import handout
+
+    raise typer.Exit(handout(folder, chapters, hidden, force))
+
+
 def main() -> None:
     """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
     from grader.commands.page import complain, quietly_encode
     from grader.source import SourceProblem
 
     quietly_encode()
+    if is_handout():
+        for command in app.registered_commands:
+            command.hidden = (command.name or command.callback.__name__) in WHOLE_KIT_ONLY
+        if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
+            complain(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
+            sys.exit(2)
     try:
         app()
     except UnknownName as error:

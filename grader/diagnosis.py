@@ -24,6 +24,7 @@ from .door.local import Local
 from .door.near import Asked
 from .door.values import unpack
 from .graft import ChapterSource
+from .handout import sealed
 from .results import Diagnosis
 from .source import SourceProblem, definition, replace_definition
 from .syllabus import TESTS, Exercise, load_syllabus
@@ -43,6 +44,7 @@ class Misconception:
     with_: str
     says: str
     hint: str
+    edit: sealed.Mistake | None = None  # in a handout, in place of the two texts
 
 
 @cache
@@ -50,7 +52,7 @@ def misconceptions(module: str) -> tuple[Misconception, ...]:
     """The catalogue of one chapter, empty where there is none."""
     path = TESTS / "misconceptions" / f"{module}.toml"
     if not path.is_file():
-        return ()
+        return tuple(Misconception(m.id, m.exercise, "", "", m.says, m.hint, m) for m in sealed.mistakes(module))
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("misconception", [])
     return tuple(Misconception(e["id"], e["exercise"], e["replace"], e["with"], e["says"], e["hint"]) for e in entries)
 
@@ -66,6 +68,13 @@ def mistaken(module: str, mistake: Misconception) -> str:
     return replace_definition(text, mistake.exercise, segment.text.replace(mistake.replace, mistake.with_))
 
 
+def _mistaken_source(module: str, mistake: Misconception) -> ChapterSource:
+    filename = f"known mistake/{module}.py"
+    if mistake.edit:
+        return sealed.mistaken(module, mistake.edit, filename)
+    return ChapterSource(module, mistaken(module, mistake), filename)
+
+
 def diagnose(exercise: Exercise, records: list[Record]) -> Diagnosis | None:
     """The known mistake that gives the learner's answers, in every test or in nearly every one, or None."""
     failing = sorted((record for record in records if not record.passed and record.log), key=lambda record: len(record.log))
@@ -74,7 +83,7 @@ def diagnose(exercise: Exercise, records: list[Record]) -> Diagnosis | None:
         return None
     known = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name]
     fitting = [mistake for mistake in known if _fits(mistake, exercise, failing)]
-    reference = replayer(exercise, reference_of(exercise.module).text)
+    reference = replayer(exercise, reference_of(exercise.module))
     try:
         telling = [record for record in passing if _alike(reference, record, exercise, strict=False)]
     finally:
@@ -114,7 +123,7 @@ def _fits(mistake: Misconception, exercise: Exercise, records: list[Record], str
 def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[Local | None]:
     """The reference with this mistake in it, to be asked; None where the edit does not fit, which `headway dev-check` tells the maintainer."""
     try:
-        far = replayer(exercise, mistaken(exercise.module, mistake))
+        far = replayer(exercise, _mistaken_source(exercise.module, mistake))
     except (StaleEdit, SourceProblem):
         yield None
         return
@@ -124,11 +133,11 @@ def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[Local 
         far.close()
 
 
-def replayer(exercise: Exercise, text: str) -> Local:
-    """An implementation of ours to ask the same: the reference with this text for the exercise's chapter."""
+def replayer(exercise: Exercise, own: ChapterSource) -> Local:
+    """An implementation of ours to ask the same: the reference with `own` for the exercise's chapter."""
     chapter = load_syllabus().chapter(exercise.chapter)
     neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
-    return Local([ChapterSource(chapter.name, text, f"known mistake/{chapter.name}.py"), *filter(None, neighbours)], chapter.name, 2.0, 10.0)
+    return Local([own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
 
 
 def _alike(far: Local | None, record: Record, exercise: Exercise, strict: bool = True) -> bool:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, ModuleType
 
+from .handout.form import opened
+
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
 _numbers = itertools.count(1)
@@ -26,11 +28,12 @@ class ChapterSource:
     name: str  # "ch03_attention"
     text: str
     filename: str  # where the author keeps it, for messages and tracebacks
+    sealed: bytes = b""  # in a handout, ours: the code itself, of which `text` then shows next to nothing
 
 
 @lru_cache(maxsize=256)
 def _compiled(source: ChapterSource) -> CodeType:
-    return compile(source.text, source.filename, "exec", dont_inherit=True)
+    return compile(opened(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.files import problem, write_whole
+from grader.handout import sealed
 from grader.source import SourceProblem, parse, read_source, split_lines
 from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
 
@@ -66,7 +67,9 @@ def stub_text(solution: str, name: str) -> str:
 
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
-    """The stub of a chapter, made from its solution; SourceProblem where there is none."""
+    """The stub of a chapter, made from its solution, in a handout as it was given out; SourceProblem where there is none."""
+    if solutions == SOLUTIONS and sealed.holds(module):
+        return sealed.stub(module)
     return stub_text(read_source(solutions / f"{module}.py"), module)
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXERCISES = ROOT / "exercises"
 SOLUTIONS = ROOT / "solutions"
 TESTS = ROOT / "tests"
+REFERENCE = ROOT / "reference"  # in a handout, in place of solutions/: the reference sealed
 
 
 class UnknownName(ValueError):
@@ -39,6 +40,7 @@ class Chapter:
     title: str
     about: str
     exercises: tuple[Exercise, ...] = field(default=())
+    hidden: tuple[str, ...] = ()  # in a handout: exercises that only the instructor can grade
 
     @property
     def number(self) -> int:
@@ -62,6 +64,9 @@ class Syllabus:
         for exercise in self.exercises:
             if exercise.name == name:
                 return exercise
+        for chapter in self.chapters:
+            if name in chapter.hidden:
+                raise UnknownName(f"{name} is graded by your instructor alone, so it has no tests here; write it in exercises/{chapter.name}.py all the same")
         raise UnknownName(_unknown("exercise", name, [exercise.name for exercise in self.exercises]))
 
     def chapter(self, name: str) -> Chapter:
@@ -78,7 +83,8 @@ class Syllabus:
             try:
                 return look(name)
             except UnknownName:
-                continue
+                if any(name in chapter.hidden for chapter in self.chapters):
+                    raise
         names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
         raise UnknownName(_unknown("exercise or chapter", name, names))
 
@@ -88,6 +94,11 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.5)
     offer = " or ".join(folded[word] for word in near)
     return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` names them all")
+
+
+def is_handout() -> bool:
+    """Is this the folder an instructor gives out, and not the whole kit?"""
+    return REFERENCE.is_dir() and not SOLUTIONS.is_dir()
 
 
 @cache
@@ -114,4 +125,4 @@ def _chapter(entry: dict) -> Chapter:
         )
         for item in entry.get("exercise", ())
     )
-    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises)
+    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, tuple(entry.get("hidden", ())))

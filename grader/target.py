@@ -11,6 +11,7 @@ from pathlib import Path
 from .door.errors import ChapterBroken, Where
 from .given import Given
 from .graft import ChapterSource
+from .handout import sealed
 from .source import SourceProblem, bound_names, find_definition, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 
@@ -27,12 +28,16 @@ class Target:
     given: Given | None = None  # a definition that stands in place of the one on disk
 
     def has(self, module: str) -> bool:
+        if self.folder == SOLUTIONS and sealed.holds(module):
+            return True
         return module in self.texts or (self.folder is not None and (self.folder / f"{module}.py").is_file())
 
     def source(self, module: str) -> ChapterSource:
         """The chapter's text; ChapterBroken where it cannot be read."""
         if module in self.texts:
             return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
+        if self.folder == SOLUTIONS and (ours := reference_of(module)):
+            return ours
         path = self.folder / f"{module}.py"
         try:
             return ChapterSource(module, read_source(path), str(path))
@@ -50,6 +55,11 @@ class Target:
 
 def resolve(word: str | None) -> Target:
     """`--target`: nothing (the exercises), the word `solutions`, or a folder that holds at least one chapter."""
+    try:
+        for chapter in load_syllabus().chapters:
+            sealed.reference(chapter.name)
+    except SourceProblem as problem:
+        raise NoTarget(str(problem)) from None
     if word is None:
         return Target("exercises", EXERCISES)
     if word == "solutions":
@@ -123,5 +133,6 @@ def _bound(text: str) -> set[str]:
 
 @cache
 def reference_of(module: str) -> ChapterSource | None:
+    """Our chapter: its text, or in a handout what is sealed of it."""
     path = SOLUTIONS / f"{module}.py"
-    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else None
+    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.reference(module)

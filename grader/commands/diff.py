@@ -9,7 +9,7 @@ from grader.course import passed, place_of, read_course
 from grader.progress import load
 from grader.source import SourceProblem, definition, read_source
 from grader.stubs import BEGIN, END
-from grader.syllabus import EXERCISES, SOLUTIONS, Exercise
+from grader.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from rich.text import Text
 
 
@@ -31,6 +31,8 @@ def diff(name: str, peek: bool) -> int:
 
 def difference(exercise: Exercise) -> list[Text]:
     """From the learner's definition to the reference's, a line each; none where they are the same. SourceProblem where there is nothing to compare."""
+    if is_handout():
+        raise SourceProblem("the reference is not shown in this handout; ask your instructor for it, or `headway hint` for a hint")
     place = place_of(exercise)
     if place.problem:
         raise SourceProblem(place.problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader.commands.page import bar, command_line, page, say
 from grader.course import Step, current_chapter, done, earned, next_step, passed, read_course, shown
 from grader.progress import Score, load, number
-from grader.syllabus import EXERCISES, Chapter
+from grader.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
 from rich.text import Text
 
@@ -41,7 +41,7 @@ def list_all() -> int:
     for chapter in course.chapters:
         heading = Text.assemble((f"{chapter.id} {chapter.title}", "bold"), f": {chapter.about}")
         if not chapter.exercises:
-            heading = Text(f"{heading.plain} (not written yet)", style="dim")
+            heading = Text(f"{heading.plain} ({_why_empty()})", style="dim")
         console.print(heading, no_wrap=True, overflow="ellipsis")
         for exercise in chapter.exercises:
             score = scores.get(exercise.name, Score(0.0, exercise.points))
@@ -55,11 +55,15 @@ def list_all() -> int:
 def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool) -> Text:
     line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<24} ", "bold" if here else ""))
     if not chapter.exercises:
-        return line.append("not written yet", "dim")
+        return line.append(_why_empty(), "dim")
     points = earned(chapter, scores)
     line.append_text(bar(1.0 if done(chapter, scores) else points / chapter.points)).append(f" {number(points):>6}/{number(chapter.points)}")
     passes = sum(passed(exercise, scores) for exercise in chapter.exercises)
     return line.append(f"  {passes} of {len(chapter.exercises)} passed", "dim") if passes or here else line
+
+
+def _why_empty() -> str:
+    return "not in this handout" if is_handout() else "not written yet"
 
 
 def _print_step(console: Console, step: Step | None) -> None:
@@ -67,8 +71,9 @@ def _print_step(console: Console, step: Step | None) -> None:
         if not any(chapter.exercises for chapter in read_course().chapters):
             console.print("The course has no exercises yet.")
         else:
-            say(console, "Everything there is has been passed. `headway diff NAME` shows how the reference does it.")
-            say(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
+            say(console, "Everything there is has been passed." + ("" if is_handout() else " `headway diff NAME` shows how the reference does it."))
+            if (EXERCISES / "AFTERWARDS.md").exists():
+                say(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
         return
     exercise = step.exercise
     name, where = f"Next: {exercise.name}", f" ({number(exercise.points)} points), {step.place}"

@@ -204,7 +204,7 @@ class Worker:
     def _start(self) -> None:
         self.heard(_START_SECONDS)
         self.sock, self.who = self.nursery.start()
-        send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [])
+        send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [s.sealed for s in self.sources])
 
     def _lose(self, patience: float) -> int | None:
         """Hang up, and see to it that the process is gone."""

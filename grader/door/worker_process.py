@@ -31,8 +31,8 @@ def serve(sock: socket.socket) -> None:
     """First frame: the sources and the chapter. Then one answer a question."""
     torch.set_num_threads(1)
     try:
-        (sources, chapter), _ = receive(sock)
-        servant = Servant([ChapterSource(*source) for source in sources], chapter)
+        (sources, chapter), sealed = receive(sock)
+        servant = Servant([ChapterSource(*source, code) for source, code in zip(sources, sealed)], chapter)
         while True:
             (op, tree), buffers = receive(sock)
             send(sock, *servant.answer(op, tree, buffers))

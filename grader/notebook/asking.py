@@ -9,8 +9,9 @@ from typing import Any
 
 from grader.course import read_course
 from grader.progress import hint_levels, keep_hint_level
-from grader.source import SourceProblem, find_definition, read_source
-from grader.syllabus import SOLUTIONS, Chapter, Exercise, Syllabus, UnknownName
+from grader.source import SourceProblem, find_definition
+from grader.stubs import reference_stub
+from grader.syllabus import Chapter, Exercise, Syllabus, UnknownName
 
 from .answers import Answer, hint_answer, sentence_answer, verdict_answer
 
@@ -120,7 +121,7 @@ def _see_to_it(exercise: Exercise, given: Any, course: Syllabus) -> None:
 
 
 def _is_class(exercise: Exercise) -> bool:
-    found = find_definition(read_source(SOLUTIONS / f"{exercise.module}.py"), exercise.name)
+    found = find_definition(reference_stub(exercise.module), exercise.name)
     return found is not None and any(line.startswith("class ") for line in found.text.splitlines())
 
 

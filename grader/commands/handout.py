@@ -1,0 +1,38 @@
+"""Folders and archives an instructor gives out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader.commands.page import complain, page, say
+from grader.course import read_course, shown
+from grader.progress import number
+
+
+def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
+    """Make the folder for learners: 0 when it is there, 2 where it cannot be."""
+    read_course()
+    from grader.handout.making import NoHandout, make
+
+    try:
+        made = make(folder, _names(chapters), _names(hidden), force)
+    except NoHandout as problem:
+        complain(str(problem))
+        return 2
+    console = page()
+    for chapter in made.chapters:
+        count = len(chapter.exercises)
+        say(console, f"{chapter.id} {chapter.title}: {count} exercise{'s' * (count != 1)}, {number(chapter.points)} points")
+    for name, reason in made.hidden.items():
+        say(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
+    console.print()
+    say(console, f"The handout is in {shown(made.folder)}.")
+    if made.hidden:
+        say(console, "What is hidden only you can grade, with this kit: the handout has the stubs, and neither the tests nor the reference.")
+    say(console, "The reference in it is sealed, which is a curtain and no lock. Hide what nobody may find.")
+    return 0
+
+
+def _names(words: str) -> list[str]:
+    """Names as they are typed: with commas, spaces or both between them."""
+    return words.replace(",", " ").split()

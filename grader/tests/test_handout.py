@@ -1,0 +1,265 @@
+"""`headway handout`: the folder learners get works like the whole kit, gives the same marks, and gives no solution away."""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from graded_runs import solution
+from grader.handout import cutting, form
+from grader.handout.leaning import hidden_with
+from grader.handout.making import NoHandout, make, plan
+from grader.source import definition, read_source, replace_definition
+from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
+from kit_copy import Kit
+
+MODULE = "ch03_attention"
+HIDDEN = ("fuse_qkv", "split_qkv")
+
+
+@pytest.fixture(scope="module")
+def said_and_made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("given") / "out"
+    said = Kit(ROOT).run("handout", str(folder), "--chapters", "ch03", "--hidden", "fuse_qkv")
+    return said, Kit(folder)
+
+
+@pytest.fixture(scope="module")
+def made(said_and_made):
+    return said_and_made[1]
+
+
+@pytest.fixture
+def handout(made, tmp_path):
+    """One to write in."""
+    shutil.copytree(made.root, tmp_path / "handout")
+    return Kit(tmp_path / "handout")
+
+
+def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
+    """The results of `python -m pytest ARGUMENTS` in this folder, without what a clock measured and what they are results of."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, f"--results={results}"]
+    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    assert results.exists(), done.stdout + done.stderr
+    data = json.loads(results.read_text(encoding="utf-8"))
+    for exercise in data["exercises"]:
+        for test in exercise["tests"]:
+            test["seconds"] = 0
+    return {exercise["name"]: exercise for exercise in data["exercises"]}
+
+
+# ---- the same marks
+
+
+def test_right_wrong_and_unwritten_code_gets_the_marks_it_gets_from_the_whole_kit(handout, tmp_path):
+    text = solution("ch03")
+    wrong = definition(text, "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
+    text = replace_definition(text, "softmax", wrong)
+    text = replace_definition(text, "causal_mask", definition(read_source(handout.file(MODULE)), "causal_mask").text)
+    handout.file(MODULE).write_text(text, encoding="utf-8")
+    chosen = [word for name in ("softmax", "causal_mask", "padding_mask", "split_heads", "merge_heads") for word in ("--exercise", name)]
+    there = run_there(handout, "--door", "worker", *chosen, results=tmp_path / "there.json")
+    here = run_there(Kit(ROOT), "--target", str(handout.exercises), *chosen, results=tmp_path / "here.json")
+    assert there == here
+    assert {name: result["outcome"] for name, result in there.items()} == {
+        "softmax": "failed", "causal_mask": "todo", "padding_mask": "passed", "split_heads": "passed", "merge_heads": "passed",
+    }  # fmt: skip
+    assert there["softmax"]["diagnosis"], "a known mistake is named in a handout too"
+
+
+def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
+    handout = Kit(make(tmp_path / "out", ["ch05", "4"], ["CausalSelfAttention"]).folder)
+    assert sorted(path.name for path in handout.exercises.glob("*.py")) == ["ch04_positions_in_attention.py", "ch05_layers.py"]
+    handout.file("ch05_layers").write_text(solution("ch05"), encoding="utf-8")
+    handout.file("ch04_positions_in_attention").write_text(solution("ch04"), encoding="utf-8")
+    chosen = ["--exercise", "alibi_bias", "--exercise", "RMSNorm", "--exercise", "gelu"]
+    there = run_there(handout, *chosen, results=tmp_path / "there.json")
+    assert {name: result["outcome"] for name, result in there.items()} == dict.fromkeys(["alibi_bias", "gelu", "RMSNorm"], "passed")
+
+
+def test_check_hint_reset_list_and_the_notebook_work_there(handout):
+    stub = handout.file(MODULE).read_text()
+    handout.edit(MODULE, "raise NotImplementedError", "return x")
+    assert "softmax" in handout.run("check", "softmax", status=1)
+    assert "points" in handout.run()
+    assert "9 of 9" not in handout.run("list")
+    assert handout.run("hint", "softmax")
+    assert "is the stub again" in handout.run("reset", "softmax")
+    assert handout.file(MODULE).read_text() == stub
+    code = f"from grader import check; print(bool(check('causal_mask', lambda n: None)), {MODULE!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=handout.root, env=handout.environment(), capture_output=True, text=True, timeout=300)
+    assert done.stdout == f"False {MODULE}\n", done.stdout + done.stderr
+
+
+def test_what_needs_the_whole_kit_says_so(handout):
+    for command in ("stubs", "dev-check", "handout"):
+        assert f"headway: `headway {command}` needs the whole kit, and this is a handout" in handout.run(command, status=2)
+    assert "the reference is not shown in this handout" in handout.run("diff", "softmax", "--peek", status=1)
+    assert "dev-check" not in handout.run("--help")
+    assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
+
+
+# ---- nothing given away
+
+
+def test_no_line_of_a_solution_is_in_it_but_those_that_the_hints_quote(made):
+    hints = (EXERCISES / "syllabus.toml").read_text(encoding="utf-8")
+    secret = [line for module in chapters_written() for line in lines_of_blocks(module) if line not in hints]
+    assert len(secret) > 300
+    for path in made.root.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes().decode("utf-8", "replace")
+            assert [line for line in secret if line in text] == [], path
+
+
+def test_only_what_a_learner_needs_is_in_it(made):
+    names = {str(path.relative_to(made.root)) for path in made.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert not any(part in name for name in names for part in ("solutions", "misconceptions", "variants", "grader/tests", "devcheck", ".git/", ".pyc", "progress.txt"))
+    assert {name for name in names if name.startswith("reference/")} == {
+        "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
+        f"reference/stubs/{MODULE}.py",
+    }  # fmt: skip
+    assert {"README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
+    assert str(ROOT) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())
+
+
+def test_stubs_are_made_from_the_solutions_whatever_stands_in_the_exercises(kit, tmp_path):
+    kit.solve("ch01_tokenizer")
+    kit.run("handout", str(tmp_path / "out"), "--chapters", "1")
+    assert "raise NotImplementedError" in (tmp_path / "out" / "exercises" / "ch01_tokenizer.py").read_text()
+
+
+def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it(said_and_made, handout):
+    said, made = said_and_made
+    assert "hidden: fuse_qkv\nhidden: split_qkv (its tests ask for fuse_qkv)\n" in said
+    suites = "".join(path.read_text() for path in (made.root / "tests").glob("test_*.py"))
+    assert '@exercise("MultiHeadAttention"' in suites
+    assert not any(f'@exercise("{name}"' in suites for name in HIDDEN)
+    tree = form.opened(form.joined(form.unpacked((made.root / "reference" / f"{MODULE}.sealed").read_bytes(), "")))
+    whole = {node.name: len(node.body) for node in ast.parse(read_source(SOLUTIONS / f"{MODULE}.py")).body if isinstance(node, ast.FunctionDef)}
+    left = {node.name: node.body for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert all(whole[name] > 1 and isinstance(left[name][0], ast.Raise) and len(left[name]) == 1 for name in HIDDEN)
+    told = form.unpacked((made.root / "reference" / f"{MODULE}.mistakes").read_bytes(), "")
+    assert {entry[1] for entry in told} == {exercise.name for exercise in load_syllabus().chapter("3").exercises} - set(HIDDEN)
+    assert "def fuse_qkv(" in handout.file(MODULE).read_text(), "its stub is there"
+    assert "fuse_qkv is graded by your instructor alone" in handout.run("check", "fuse_qkv", status=2)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--exercise", "fuse_qkv"], cwd=handout.root, env=handout.environment(), capture_output=True, text=True
+    )  # fmt: skip
+    assert done.returncode == 4 and "graded by your instructor alone" in done.stderr
+
+
+def test_hiding_hides_what_is_built_on_it_and_says_why():
+    course = load_syllabus()
+    chapter = course.chapter("9").exercises
+    assert hidden_with(["top_k_filter"], chapter) == {
+        "top_k_filter": "",
+        "sample_next_token": "its reference is built on top_k_filter",
+        "generate": "its reference is built on top_k_filter",
+    }
+    assert list(hidden_with(["fit"], course.exercises)) == ["fit"]
+    assert "PreNormBlock" in hidden_with(["gelu"], course.exercises), "through chapters that build on it"
+
+
+@pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
+def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path):
+    chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
+    for file, text in cutting.suite_texts([chapter], hidden_with([name], chapter.exercises)).items():
+        (tmp_path / file).write_text(text)
+    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
+    done = subprocess.run([ruff, "check", "--isolated", "--select", "F821,F822,E9", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+# ---- sealing
+
+
+def test_what_one_python_sealed_every_python_opens(tmp_path):
+    for module in chapters_written():
+        (tmp_path / module).write_bytes(form.packed(form.statements(form.plain(read_source(SOLUTIONS / f"{module}.py")))))
+    code = (
+        "import runpy, sys, pathlib\n"
+        f"form = runpy.run_path({str(ROOT / 'grader' / 'handout' / 'form.py')!r})\n"
+        f"for path in sorted(pathlib.Path({str(tmp_path)!r}).iterdir()):\n"
+        "    compile(form['opened'](form['joined'](form['unpacked'](path.read_bytes(), path.name))), path.name, 'exec', dont_inherit=True)\n"
+        "    print(path.name)\n"
+    )
+    for python in other_pythons():
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+        assert done.stdout.split() == chapters_written(), f"{python}: {done.stderr}"
+
+
+def test_a_sealed_chapter_is_the_same_tree_without_its_docstrings():
+    text = read_source(SOLUTIONS / f"{MODULE}.py")
+    tree = form.opened(form.plain(text))
+    assert ast.dump(tree) == ast.dump(form._without_docstrings(ast.parse(text)))
+    assert not any(ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    assert set(form.outline(form.plain(text)).split("\n")) == {"", "raise ..."}
+
+
+def test_a_damaged_reference_is_a_sentence_and_no_mark(handout):
+    path = handout.root / "reference" / f"{MODULE}.sealed"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--exercise", "softmax"], cwd=handout.root, env=handout.environment(), capture_output=True, text=True
+    )  # fmt: skip
+    assert done.returncode == 4 and f"reference/{MODULE}.sealed is damaged" in done.stderr and "Traceback" not in done.stdout + done.stderr
+
+
+# ---- what makes no sense
+
+
+def test_names_that_do_not_exist_are_met_with_the_nearest(tmp_path):
+    said = Kit(ROOT).run("handout", str(tmp_path / "out"), "--chapters", "ch03_atention", status=2)
+    assert "did you mean ch03_attention" in said and not (tmp_path / "out").exists()
+    with pytest.raises(UnknownName, match="did you mean softmax"):
+        plan(["3"], ["sofmax"])
+    with pytest.raises(NoHandout, match="ch05, which is not given out"):
+        plan(["3"], ["gelu"])
+    with pytest.raises(NoHandout, match="none could be tested"):
+        plan(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
+
+
+def test_a_folder_with_something_in_it_stays_as_it_is(made, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    for force in (False, True):
+        with pytest.raises(NoHandout, match="name another folder"):
+            make(tmp_path, ["3"], [], force)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(NoHandout, match="holds this kit itself"):
+        make(ROOT, ["3"], [], True)
+    again = tmp_path / "again"
+    make(again, ["1"], [])
+    (again / "exercises" / "old.txt").write_text("old")
+    with pytest.raises(NoHandout, match="--force"):
+        make(again, ["1"], [])
+    make(again, ["1"], [], force=True)
+    assert not (again / "exercises" / "old.txt").exists() and (again / "README.md").exists()
+
+
+def chapters_written() -> list[str]:
+    return sorted(path.stem for path in SOLUTIONS.glob("ch*.py"))
+
+
+def other_pythons() -> list[str]:
+    """This one, and every other supported one that is on this machine."""
+    beside = [str(path) for path in Path.home().glob(".pyenv/versions/3.*/bin/python")]
+    named = [path for number in range(11, 16) if (path := shutil.which(f"python3.{number}"))]
+    asked = "import sys; sys.exit(sys.version_info < (3, 11))"
+    return [sys.executable, *(path for path in [*named, *beside] if subprocess.run([path, "-c", asked], capture_output=True).returncode == 0)]
+
+
+def lines_of_blocks(module: str) -> list[str]:
+    """The lines between the marks of a solution that are long enough to tell something."""
+    found, inside = [], False
+    for line in read_source(SOLUTIONS / f"{module}.py").splitlines():
+        inside = (inside or "BEGIN SOLUTION" in line) and "END SOLUTION" not in line
+        line = line.partition("  #")[0].strip()
+        if inside and len(line) > 24 and "SOLUTION" not in line:
+            found.append(line)
+    return found
+
+
