@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable
 from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
 
+import pluggy
 import pytest
 import torch
+from _pytest import terminal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides 
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
 MARGIN = 2.0  # seconds that a run is given beyond what it has said it may take
 
-ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"]
 
 
 def hold(wait: Callable[[], tuple[Job, socket.socket] | None], fork: bool) -> None:
@@ -69,6 +71,13 @@ def warm() -> None:
     law()
     for path in sorted(SOLUTIONS.glob("ch*.py")):
         reference_of(path.stem)
+
+
+def settle_header(session: pytest.Session) -> None:
+    """What the header says of versions stands in the metadata of packages, which pytest would read for every run: 10 ms of 70."""
+    names = terminal._plugin_nameversions(session.config.pluginmanager.list_plugin_distinfo())
+    terminal._plugin_nameversions = lambda _: names
+    pluggy.__version__ = pluggy.__version__
 
 
 class Report(io.TextIOBase):
@@ -120,6 +129,7 @@ class _Held:
         if self.report or session.testsfailed:
             return None  # the loop is pytest's own: of a run that has begun, or of suites that cannot be collected
         warm()
+        settle_header(session)
         gc.collect()
         gc.freeze()
         asked = self.wait()
