@@ -79,7 +79,10 @@ class Watched:
 
     def _hear(self, wanted: str):
         while True:
-            number, message = self.heard.get(timeout=PATIENCE)
+            try:
+                number, message = self.heard.get(timeout=PATIENCE)
+            except queue.Empty:
+                raise Untrue(f"{self.name}: no {wanted} within {PATIENCE:g} s") from None
             if number == self.runs.number and ("trouble" in message or "again" in message):
                 raise Untrue(f"{self.name}: {message}")
             if number == self.runs.number and wanted in message:
