@@ -41,7 +41,7 @@ class Terminal:
         with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
             while True:
                 self.raw += self.child.read_nonblocking(1 << 16, 0.05)
-        return ESCAPE.sub("", self.raw.rpartition("\x1b[H")[2]).replace("\r\n", "\n")
+        return ESCAPE.sub("", self.raw.rpartition("\x1b[H")[2]).replace("\r", "")
 
     def wait(self, wanted: str | Callable[[str], bool], seconds: float = SECONDS) -> str:
         """The screen, once it shows that (however it is wrapped)."""
@@ -67,6 +67,7 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while self.child.isalive() and time.monotonic() < deadline:
             _ = self.frame  # or it would wait for somebody to read
+        _ = self.frame
         return self.child.exitstatus
 
 

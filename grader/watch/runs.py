@@ -44,28 +44,24 @@ class Runs:
     def close(self) -> None:
         self.stop()
         if self.engine is not None:
-            if self.address is None:  # it is still loading, and has nothing to put away
-                self.engine.process.kill()
             self.engine.end()
 
     def _run(self, number: int, name: str) -> None:
-        problem, door = "it ended three times", "local"
+        problem, door = "the engine that runs the tests ended three times; `headway doctor` may know why", "local"
         for _ in range(TRIES):
             try:
                 sock = self._ask(number, Job(name, os.getcwd(), door=door))
             except NoEngine as refusal:
-                problem = str(refusal) or problem
+                if str(refusal):  # it cannot start, and would not the next time
+                    problem = str(refusal)
+                    break
                 continue
             if sock is None:
                 return
-            stale = False
             with sock:
                 for message in read(sock):
                     if number != self.number:
                         return
-                    if "stale" in message:
-                        stale = True
-                        break
                     self.tell(number, message)
                     if "done" in message or "trouble" in message:
                         return
@@ -73,9 +69,8 @@ class Runs:
                 return
             with self.lock:
                 self._drop()
-            if not stale:  # killed, most likely by the code that it ran
-                door = "worker"
-        self.tell(number, {"trouble": f"the engine that runs the tests does not stay alive: {problem}. `headway doctor` may know why"})
+            door = "worker"  # the engine was killed, most likely by the code that it ran
+        self.tell(number, {"trouble": f"There is no verdict: {problem}."})
 
     def _ask(self, number: int, job: Job) -> socket.socket | None:
         """The socket from which answers come; None where a newer run has begun in the meantime."""
