@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from sys import intern
@@ -30,7 +30,7 @@ from .record import GradedClass, Person
 from .rules import Late, Rules
 from .submissions import Submission
 
-UNFINISHED = "it is not graded yet; run the same command again to go on"
+UNFINISHED = "the grader has not come to it yet; run the same command again to go on"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Gradebook:
         whole = isinstance(verdict, Verdict)
         found = verdict if isinstance(verdict, Verdict) else Verdict([])
         covers = {exercise.name for exercise in self._exercises}
-        broken = {module: asdict(words) for module, words in found.broken.items()}
+        broken = {module: vars(words) for module, words in found.broken.items()}
         key = (self._conditions, digest)
         with self._transaction():
             for exercises, problem, others in self._all("SELECT exercises, problem, broken FROM verdicts WHERE conditions = ? AND digest = ?", *key):
@@ -131,13 +131,13 @@ class Gradebook:
 
     def graded(self, rules: Rules) -> GradedClass:
         """The class as of now, every word of it harmless to show: the same for the same submissions, in whatever order they were graded."""
-        people = [self._handed_in(*row) for row in self._all("SELECT * FROM people")]
+        people = [self._handed_in(*row) for row in self._all("SELECT * FROM people ORDER BY rowid")]  # by name
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
                 found[person.digest] = self._found(person.digest)
         return GradedClass(
-            tuple(self._person(person, found.get(person.digest, ""), rules) for person in sorted(people, key=_by_name)),
+            tuple(self._person(person, found.get(person.digest, ""), rules) for person in people),
             self._exercises, self._seed, self._versions,
         )  # fmt: skip
 
@@ -205,9 +205,9 @@ class Gradebook:
 
 
 def _row(result: ExerciseResult) -> tuple:
-    """Without seconds: what a clock measured is no finding."""
-    tests = [{name: value for name, value in asdict(test).items() if name != "seconds"} for test in result.tests]
-    diagnosis = asdict(result.diagnosis) if result.diagnosis else None
+    """Without seconds, for what a clock measured is no finding; and without what is empty."""
+    tests = [_filled(vars(test) | {"seconds": 0, "details": _filled(vars(test.details)) if test.details else None}) for test in result.tests]
+    diagnosis = vars(result.diagnosis) if result.diagnosis else None
     return (result.exercise.name, result.outcome, _json(tests), _json(diagnosis), _json(result.forbidden), int(result.partial), result.missing_weight)
 
 
@@ -217,22 +217,28 @@ def _result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str, part
     return harmless.result(ExerciseResult(exercise, entries, Diagnosis(**known) if known else None, json.loads(forbidden), bool(partial), missing_weight))
 
 
+def _filled(values: dict) -> dict:
+    return {name: value for name, value in values.items() if value or name == "promise"}
+
+
 def _test(entry: dict) -> TestResult:
-    alike = {name: intern(entry[name]) for name in ("name", "outcome", "promise", "message")}  # the same in submission after submission
-    return TestResult(**entry | alike | {"seconds": 0.0, "details": Failure(**entry["details"]) if entry["details"] else None})
+    alike = {name: intern(entry[name]) for name in ("name", "outcome", "promise")}  # the same in submission after submission
+    return TestResult(**{"weight": 0.0} | entry | alike | {"seconds": 0.0, "details": Failure(**entry["details"]) if "details" in entry else None})
 
 
 def _since(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:
     """What is different from the last run, and what follows from that."""
-    changed = [f"the seed was {old_seed} and is {seed}"] if seed != old_seed else []
+    changed = [f"the seed ({old_seed}, now {seed})"] if seed != old_seed else []
     for name in sorted(versions.keys() | old_versions.keys()):
         old, new = old_versions.get(name, "unknown"), versions.get(name, "unknown")
         if old != new:
-            changed.append("the kit was changed" if name == "kit" else f"{name} was {old} and is {new}")
+            changed.append("the kit (its grader, tests, solutions or syllabus)" if name == "kit" else f"{name} ({old}, now {new})")
     if changed:
-        return f"Since the last run {_listed(changed)}: what was graded before is kept, but does not count; what has not been graded like this is graded now."
+        kept = "Earlier results stay in the gradebook and do not count; what was not graded this way yet is graded now."
+        return f"Changed since the last run: {_listed(changed)}. {kept}"
     if more := [name for name in names if name not in old_names]:
-        return f"Not asked for in the last run: {_listed(more[:3] if len(more) <= 4 else [*more[:3], f'{len(more) - 3} more'])}. Submissions are graded anew for that."
+        shown = _listed(more if len(more) <= 4 else [*more[:3], f"{len(more) - 3} more"])
+        return f"New in this run: {shown}. Submissions that were not graded in that yet are graded now."
     return ""
 
 
@@ -241,6 +247,8 @@ def _listed(things: list[str]) -> str:
 
 
 def _unknown(name: str, known: list[str]) -> str:
+    if not known:
+        return "nobody has been graded in this gradebook yet"
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     offer = f"; did you mean {' or '.join(near)}?" if near else f"; it has {len(known)} people, and grades.csv names them all"
     return harmless.line(f"nobody in this gradebook is called {name}{offer}")

@@ -21,6 +21,8 @@ def text(words: str, length: int = LONG) -> str:
 
 def line(words: str, length: int = 500) -> str:
     """The text in one line: a name, a file's name, a sentence."""
+    if len(words) <= length and words.isprintable() and words == " ".join(words.split()):
+        return words
     parts = _JOINERS.split(words)
     shown = [part if number % 2 else text(re.sub(r"\s", " ", part), length) for number, part in enumerate(parts)]
     return " ".join("".join(shown).split())
@@ -38,7 +40,7 @@ def failure(words: Failure) -> Failure:
 
 def _test(test: TestResult) -> TestResult:
     message, explanation, promise = text(test.message), text(test.explanation), text(test.promise)
-    details = test.details
+    details = failure(test.details) if test.details else None
     if details is None and test.outcome not in ("passed", "todo"):
         details = Failure(promise, message=message, explanation=explanation)
-    return replace(test, name=line(test.name), message=message, explanation=explanation, promise=promise, details=details and failure(details))
+    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details)

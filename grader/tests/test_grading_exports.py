@@ -180,9 +180,24 @@ def test_what_earns_nothing_is_not_passed():
     data = gradescope.results(*_person(one(result("passed", partial=True, missing_weight=6.0))))
     assert [(test["score"], test["max_score"], test["status"]) for test in data["tests"]] == [(2, 2, "passed"), (0, 6, "failed")]
     data = gradescope.results(*_person(one(problem="ada.zip is empty")))
-    assert data["score"] == 0 and data["tests"][0]["status"] == "failed" and data["tests"][0]["output"] == "ada.zip is empty"
+    assert data["score"] == 0 and data["tests"][0]["status"] == "failed" and data["tests"][0]["output"] == "This submission could not be graded: ada.zip is empty."
     data = gradescope.results(*_person(replace(one(result("passed")), exercises=EXERCISES[:2], people=(replace(one().people[0], results=(result("passed"),)),))))
     assert [test["name"] for test in data["tests"]] == ["softmax: law 1", "causal_mask: not tested"]
+
+
+def test_what_was_not_tested_is_told_everywhere(tmp_path):
+    person = replace(one().people[0], broken={"ch05_layers": Failure("", message="invalid syntax")})
+    graded = replace(one(), people=(person,))
+    data = gradescope.results(person, graded)
+    assert [(test["extra_data"]["outcome"], test["output"]) for test in data["tests"][2:]] == [
+        ("todo", "No test of this exercise was run."), ("error", "No test of this exercise was run. ch05_layers.py does not import.")
+    ]  # fmt: skip
+    assert sum(test["max_score"] for test in data["tests"]) == 32 and "ch05_layers.py does not import.\n  problem   invalid syntax" in data["output"]
+    suite = ElementTree.fromstring(junit.document(graded))[0]
+    assert [case[0].tag for case in suite] == ["skipped", "skipped", "skipped", "error"]
+    assert "ch05_layers.py does not import" in csv_export.write(graded, tmp_path)[0].read_text(encoding="utf-8-sig")
+    text = feedback.page(person, graded)
+    assert "So none of its tests could run: `LayerNorm` 0 of 8." in text and "- `softmax` 0 of 8\n" in text
 
 
 def test_the_mistake_is_there_for_programs(graded):
@@ -240,7 +255,7 @@ def test_no_character_breaks_the_xml(number):
 def test_feedback_is_what_they_would_have_seen_themselves():
     failed = result("passed", "failed", "timeout")
     text = feedback.page(*_person(one(failed, notes=("two files",), late="1 day late.")))
-    assert text.startswith("# Feedback for Ada\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- two files\n\n## `softmax` 2.67 of 8\n\n```text\n")
+    assert text.startswith("# Feedback for Ada\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
     assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\n```\n" in text
 
@@ -256,7 +271,7 @@ def test_feedback_tells_a_broken_chapter_once_and_a_problem_alone():
     text = feedback.page(*_person(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
     assert text.count("invalid syntax") == 1 and "## ch03_attention.py does not import\n" in text
     assert text.endswith("So none of its tests could run: `softmax` 0 of 8.\n")
-    assert feedback.page(*_person(one(problem="ada.zip is empty"))).endswith("**0 of 32 points.**\n\nada.zip is empty\n")
+    assert feedback.page(*_person(one(problem="ada.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: ada.zip is empty.\n")
     assert "Some tests of this exercise were not run" in feedback.page(*_person(one(result("passed", missing_weight=1.0))))
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from grader.grading.versions import versions
 from grader.results import ExerciseResult, Failure
 from grader.syllabus import load_syllabus
 from grader.verdict import Verdict
-from made_up_class import EXERCISES, RULES, VERSIONS, a_class, digest_of, one_test, submission, verdict_of
+from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, digest_of, one_test, submission, verdict_of
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, limits and modes are POSIX's")
 PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
@@ -151,11 +153,11 @@ def test_other_conditions_are_told_and_never_mixed(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people) == 3
     book, todo, said = begun(tmp_path, people, seed=1, torch="2.14.0")
-    assert said.startswith("Since the last run the seed was 0 and is 1 and torch was 2.13.0 and is 2.14.0: ") and len(todo) == 3
+    assert said.startswith("Changed since the last run: the seed (0, now 1) and torch (2.13.0, now 2.14.0). Earlier results stay") and len(todo) == 3
     assert {person.problem for person in book.graded(RULES).people} == {UNFINISHED, people[-1].problem}
     book.close()
     book, todo, said = begun(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
-    assert "the kit was changed" in said and "torch was 2.14.0 and is 2.13.0" in said and len(todo) == 3
+    assert "the kit (its grader, tests, solutions or syllabus) and torch (2.14.0, now 2.13.0)" in said and len(todo) == 3
     book.close()
     book, todo, said = begun(tmp_path, people)
     with book:
@@ -167,7 +169,7 @@ def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people, exercises=EXERCISES[:2]) == 3
     book, todo, said = begun(tmp_path, people, exercises=EXERCISES[1:])
-    assert said == "Not asked for in the last run: split_heads and LayerNorm. Submissions are graded anew for that." and len(todo) == 3
+    assert said == "New in this run: split_heads and LayerNorm. Submissions that were not graded in that yet are graded now." and len(todo) == 3
     for one in todo:
         book.keep(one.digest, verdict_of(one.digest, EXERCISES[1:]))
     book.close()
@@ -211,7 +213,7 @@ def test_a_killed_grader_goes_on_where_it_was_and_repeats_nothing(tmp_path):
     chance = random.Random(7)
     while True:
         grader = process(GRADE_ALL, tmp_path / "rough", many)
-        fatal = chance.randint(1, 5) if kills < 4 else 100
+        fatal = chance.randint(1, 5) if kills < 3 else 100
         grader.stdin.write("one more\n" * (fatal + 3))  # so far it may get until it is killed
         grader.stdin.flush()
         for told, line in enumerate(grader.stdout, start=1):
@@ -223,7 +225,7 @@ def test_a_killed_grader_goes_on_where_it_was_and_repeats_nothing(tmp_path):
             break
         assert grader.returncode == -signal.SIGKILL
         kills += 1
-    assert kills == 4 and len(log) == len(set(log)) and len(todo) - kills <= len(log) <= len(todo)  # one that was kept may die before it says so
+    assert kills == 3 and len(log) == len(set(log)) and len(todo) - kills <= len(log) <= len(todo)  # one that was kept may die before it says so
     book, todo, _ = begun(tmp_path / "rough", a_class(many))
     with book:
         assert todo == [] and exported(book, tmp_path / "rough") == calm
@@ -258,11 +260,15 @@ def test_the_order_of_the_work_leaves_no_trace(tmp_path):
             book.keep(one.digest, verdict_of(one.digest))
         first = exported(book, tmp_path / "one")
         assert exported(book, tmp_path / "one") == first
+        kept = book._all("SELECT * FROM results ORDER BY digest, exercise")
+    names = [one.name for one in todo]
     book, todo, _ = begun(tmp_path / "two", people[::-1])
     with book:
+        assert [one.name for one in todo] == names == sorted(names, key=str.casefold)
         for one in random.Random(3).sample(todo, len(todo)):
             book.keep(one.digest, verdict_of(one.digest, seconds=9.9))
         assert exported(book, tmp_path / "two") == first
+        assert book._all("SELECT * FROM results ORDER BY digest, exercise") == kept
     assert len(first) == 2 + 2 * len(people)
 
 
@@ -397,6 +403,23 @@ def test_names_of_every_kind_are_kept(tmp_path):
         book.forget("caf\udce9")
     assert todo == [] and [shown[f"s{number}"] for number in (0, 1, 4, 5, 6, 7, 8)] == [names[0], names[1], "clear", "a b c", names[6], "0", "="]
     assert shown["s2"].startswith("caf\ufffd") and set(shown["s3"]) == {"\ufffd"}
+
+
+def test_nothing_that_comes_out_commands_a_terminal(tmp_path):
+    one = submission(HOSTILE, digest="0125" * 16, notes=(HOSTILE,))
+    verdict = verdict_of(one.digest, said=HOSTILE)
+    verdict.results[0].forbidden.append(HOSTILE)
+    verdict.broken["ch05_layers"] = Failure(HOSTILE, HOSTILE, [HOSTILE], HOSTILE)
+    verdict.notes.append(HOSTILE)
+    people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Ada")]
+    book, todo, _ = begun(tmp_path, people)
+    with book:
+        book.keep(one.digest, verdict)
+        book.keep(todo[1].digest, HOSTILE)
+        for person in book.graded(RULES).people:
+            said = str([asdict(result) for result in person.results]) + str(replace(person, results=()))
+            assert not re.search(r"\\x|\\u|\\r", said), said  # nothing that Python would have to spell out
+            assert person.name == "Ada" or said.count("<script>") >= 1
 
 
 # ---- marks

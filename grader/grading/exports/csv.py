@@ -33,7 +33,8 @@ def _table(graded: GradedClass) -> str:
 
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
-    words = [_cell(text) for text in (person.late, person.problem, "; ".join(person.notes))]
+    notes = [*person.notes, *(f"{module}.py does not import" for module in person.broken)]
+    words = [_cell(text) for text in (person.late, person.problem, "; ".join(notes))]
     earned = [written(person.marks[exercise.name].earned) for exercise in graded.exercises]
     return [_cell(person.name), written(person.total.earned), written(person.total.points), *words, *earned]
 

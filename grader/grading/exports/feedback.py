@@ -11,7 +11,7 @@ from .. import harmless
 from ..marking import written
 from ..record import GradedClass, Person
 from .files import put_each
-from .words import NOT_RUN, told, told_failure
+from .words import NOT_RUN, graded_or_not, sentence, told, told_failure
 
 FOLDER = "feedback"
 BEGINS = "# Feedback for "
@@ -24,8 +24,8 @@ def write(graded: GradedClass, folder: Path) -> list[Path]:
 def page(person: Person, graded: GradedClass) -> str:
     """The page as Markdown. Whatever the learner's code printed stands in fenced blocks that it cannot end."""
     parts = [f"{BEGINS}{_plain(person.name)}", f"**{written(person.total.earned)} of {written(person.total.points)} points.**"]
-    parts += [_plain(words) for words in (person.late, person.problem) if words]
-    parts += ["\n".join(f"- {_plain(note)}" for note in person.notes)] if person.notes else []
+    parts += [_plain(sentence(words)) for words in (person.late, graded_or_not(person)) if words]
+    parts += ["\n".join(f"- {_plain(sentence(note))}" for note in person.notes)] if person.notes else []
     if person.problem:
         return "\n\n".join(parts) + "\n"
     results = {result.exercise.name: result for result in person.results}

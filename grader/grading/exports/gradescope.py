@@ -9,6 +9,7 @@ Gradescope's documentation calls the format https://gradescope-autograders.readt
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -20,21 +21,27 @@ from .. import harmless
 from ..marking import NOTHING, shares, written
 from ..record import GradedClass, Mark, Person
 from .files import put_each
-from .words import NOT_RUN, told_failure, told_test
+from .words import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
 
 FOLDER = "gradescope"
 SCHEMA = 1  # of what stands in extra_data
-BEGINS = '{\n "extra_data": {\n  "headway"'
+BEGINS = '{"extra_data": {"headway"'
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    contents = {person.slug: json.dumps(results(person, graded), indent=1, sort_keys=True) + "\n" for person in graded.people}
-    return put_each(folder / FOLDER, ".json", contents, BEGINS)
+    return put_each(folder / FOLDER, ".json", {person.slug: _file(results(person, graded)) for person in graded.people}, BEGINS)
+
+
+def _file(data: dict[str, Any]) -> str:
+    """One test a line."""
+    head = json.dumps({name: value for name, value in data.items() if name != "tests"}, sort_keys=True)
+    tests = ",\n".join(json.dumps(test, sort_keys=True) for test in data["tests"])
+    return f'{head[:-1]}, "tests": [\n{tests}\n]}}\n'
 
 
 def results(person: Person, graded: GradedClass) -> dict[str, Any]:
     """One person's results.json as data."""
-    tests = [_unreadable(person)] if person.problem else [entry for exercise in graded.exercises for entry in _entries(person, exercise, graded)]
+    tests = [_unreadable(person)] if person.problem else list(_tests(person, graded))
     return {
         "score": float(person.total.earned),
         "output": _output(person),
@@ -48,18 +55,26 @@ def results(person: Person, graded: GradedClass) -> dict[str, Any]:
 
 
 def _output(person: Person) -> str:
-    lines = [f"{written(person.total.earned)} of {written(person.total.points)} points.", person.late, person.problem, *person.notes]
+    lines = [f"{written(person.total.earned)} of {written(person.total.points)} points.", person.late, graded_or_not(person), *person.notes]
     broken = [f"{module}.py does not import.\n{told_failure(words)}" for module, words in person.broken.items()]
-    return "\n\n".join([*(harmless.line(line) for line in lines if line), *broken])
+    return "\n\n".join([*(sentence(line) for line in lines if line), *broken])
 
 
-def _entries(person: Person, exercise: Exercise, graded: GradedClass) -> Iterator[dict[str, Any]]:
+def _tests(person: Person, graded: GradedClass) -> Iterator[dict[str, Any]]:
+    """Numbered by chapter, exercise and test."""
+    results = {result.exercise.name: result for result in person.results}
+    places: Counter[str] = Counter()
+    for exercise in graded.exercises:
+        places[exercise.chapter] += 1
+        number = f"{int(exercise.chapter.removeprefix('ch'))}.{places[exercise.chapter]}"
+        yield from _entries(exercise, number, results.get(exercise.name), person.marks[exercise.name], exercise.module in person.broken)
+
+
+def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mark: Mark, broken: bool) -> Iterator[dict[str, Any]]:
     """An entry a test; their scores add to the exercise's mark exactly, and their greatest scores to its points."""
-    mark = person.marks[exercise.name]
-    number = f"{int(exercise.chapter.removeprefix('ch'))}.{_place(exercise, graded)}"
-    result = next((result for result in person.results if result.exercise == exercise), None)
     if result is None or not result.tests:
-        yield _entry(exercise, f"{number}.1", "not tested", Mark(NOTHING, mark.points), False, "No test of this exercise was run.", {"outcome": "todo"})
+        why = f"{UNTESTED} {exercise.module}.py does not import." if broken else UNTESTED
+        yield _entry(exercise, f"{number}.1", "not tested", Mark(NOTHING, mark.points), False, why, {"outcome": "error" if broken else "todo"})
         return
     worth, missing = _worth(result, mark)
     for place, (test, points) in enumerate(zip(result.tests, worth), start=1):
@@ -100,7 +115,7 @@ def _entry(exercise: Exercise, number: str, title: str, mark: Mark, passed: bool
 def _unreadable(person: Person) -> dict[str, Any]:
     return {
         "name": "the submission can be graded", "name_format": "text", "number": "1", "score": 0.0, "max_score": float(person.total.points),
-        "status": "failed", "output": harmless.text(person.problem), "output_format": "text", "tags": [], "visibility": "visible",
+        "status": "failed", "output": graded_or_not(person), "output_format": "text", "tags": [], "visibility": "visible",
         "extra_data": {"outcome": "error"},
     }  # fmt: skip
 
@@ -134,7 +149,3 @@ def _exercise(result: ExerciseResult, mark: Mark) -> dict[str, Any]:
 
 def _title(test: TestResult) -> str:
     return test.name.removeprefix("test_").replace("_", " ")
-
-
-def _place(exercise: Exercise, graded: GradedClass) -> int:
-    return [other.name for other in graded.exercises if other.chapter == exercise.chapter].index(exercise.name) + 1

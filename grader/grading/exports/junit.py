@@ -10,7 +10,7 @@ from ...results import ExerciseResult, TestResult
 from .. import harmless
 from ..record import GradedClass, Person
 from .files import put
-from .words import NOT_RUN, told_test
+from .words import NOT_RUN, UNTESTED, graded_or_not, told_test
 
 NAME = "junit.xml"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -27,7 +27,9 @@ def document(graded: GradedClass) -> str:
 
 
 def _suite(person: Person, graded: GradedClass) -> tuple[dict[str, int], str]:
-    cases = [_unreadable(person)] if person.problem else [case for result in person.results for case in _cases(person, result)]
+    results = {result.exercise.name: result for result in person.results}
+    cases = [case for exercise in graded.exercises for case in _cases(person, results.get(exercise.name, ExerciseResult(exercise)))]
+    cases = [_unreadable(person)] if person.problem else cases
     kinds = [kind for kind, _ in cases]
     counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"), "skipped": kinds.count("skipped")}
     head = _attributes(name=harmless.line(person.name), **counts, time="0")
@@ -35,6 +37,9 @@ def _suite(person: Person, graded: GradedClass) -> tuple[dict[str, int], str]:
 
 
 def _cases(person: Person, result: ExerciseResult) -> list[tuple[str, str]]:
+    if not result.tests:
+        outcome = "error" if result.exercise.module in person.broken else "todo"
+        return [_case(person, result, TestResult("not tested", outcome, 0.0, 0.0, message=UNTESTED))]
     missing = [TestResult("tests that were not run", "error", 0.0, 0.0, message=NOT_RUN)] if result.missing_weight else []
     return [_case(person, result, test) for test in [*result.tests, *missing]]
 
@@ -52,7 +57,7 @@ def _case(person: Person, result: ExerciseResult, test: TestResult) -> tuple[str
 
 def _unreadable(person: Person) -> tuple[str, str]:
     head = _attributes(classname=f"{person.slug}.submission", name="the submission can be graded", time="0")
-    return "error", _element(head, "error", person.problem, "error", "")
+    return "error", _element(head, "error", graded_or_not(person), "error", "")
 
 
 def _element(head: str, kind: str, message: str, outcome: str, words: str) -> str:

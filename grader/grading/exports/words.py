@@ -5,8 +5,20 @@ from __future__ import annotations
 from ...layout import WIDTH, Page, tell
 from ...results import ExerciseResult, Failure, TestResult
 from .. import harmless
+from ..record import Person
 
+UNTESTED = "No test of this exercise was run."
 NOT_RUN = "Some tests of this exercise were not run, because those before took too long or could not go on."
+
+
+def graded_or_not(person: Person) -> str:
+    """Why nothing could be graded, as a sentence; or ""."""
+    return sentence(f"this submission could not be graded: {person.problem}") if person.problem else ""
+
+
+def sentence(words: str) -> str:
+    shown = harmless.line(words)
+    return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
 
 
 def told(result: ExerciseResult) -> str:
