@@ -32,6 +32,7 @@ QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "
 class Local:
     """A servant in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
 
+    taken = 0  # nothing is sent
     debugged = False  # has somebody stopped in a debugger? People take the time they need
 
     def __init__(

@@ -47,6 +47,10 @@ class Far(Protocol):
 
     def close(self) -> None: ...
 
+    @property
+    def taken(self) -> int:
+        """How many bytes it has sent in this example, about."""
+
 
 class Door:
     """Asks one far side, turns its errors into exceptions, and keeps a log of the current example."""
@@ -81,7 +85,7 @@ class Door:
         self.log.append(Asked(op, tree, buffers, reply, out))
         try:
             if "value" in reply:
-                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), str(handle[1])], path))
+                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), str(handle[1])[:80]], path))
             problem = _exception(reply["error"])
         except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
             self.far.abandon()

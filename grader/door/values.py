@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
-MAX_BYTES = 256 * 1024 * 1024
-MAX_NODES = 2_000_000
+MAX_BYTES = 32 * 1024 * 1024  # the largest answer of the whole course has a tenth of one million
+MAX_IMAGINED = 4 * 1024**3  # bytes that a tensor without data would have
+MAX_NODES = 200_000
+MAX_KEYS = 4_000  # of dicts and sets together: keys made to collide cost their number squared
 MAX_DEPTH = 40
-MAX_TEXT = 8 * 1024 * 1024  # characters of all strings together, and digits
+MAX_TEXT = 1024 * 1024  # characters of all strings together, and digits
 MAX_BITS = 14_000  # of a whole number: Python reads no more than 4300 digits
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
@@ -41,7 +43,7 @@ def pack(value: Any, keep: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
 
 class _Packer:
     def __init__(self, keep: Callable[[Any], list]) -> None:
-        self.keep, self.buffers, self.nodes, self.bytes, self.text = keep, [], 0, 0, 0
+        self.keep, self.buffers, self.nodes, self.keys, self.bytes, self.text = keep, [], 0, 0, 0, 0
 
     def tree(self, value: Any, depth: int) -> Any:
         self.nodes += 1
@@ -71,8 +73,10 @@ class _Packer:
         if isinstance(value, tuple):
             return {"tuple": [self.tree(item, depth + 1) for item in tuple.__iter__(value)]}
         if isinstance(value, dict):
+            self.count(len(value))
             return {"dict": [[self.tree(k, depth + 1), self.tree(v, depth + 1)] for k, v in dict.items(value)]}
         if kind in (set, frozenset):
+            self.count(len(value))
             return {"set": sorted((self.tree(item, depth + 1) for item in value), key=repr)}
         if kind is torch.dtype:
             return {"dtype": str(value).removeprefix("torch.")}
@@ -95,6 +99,11 @@ class _Packer:
             raise CannotCross(f"more than {MAX_TEXT // 2**20} million characters of text")
         return value
 
+    def count(self, keys: int) -> None:
+        self.keys += keys
+        if self.keys > MAX_KEYS:
+            raise CannotCross(f"dicts or sets with more than {MAX_KEYS} entries")
+
     def buffer(self, data: bytes) -> int:
         self.bytes += len(data)
         if self.bytes > MAX_BYTES:
@@ -112,6 +121,8 @@ class _Packer:
             raise CannotCross(f"a tensor of dtype {dtype}, which no exercise uses")
         shape = list(value.shape)
         if value.device.type == "meta":
+            if value.numel() * value.element_size() > MAX_IMAGINED:
+                raise CannotCross(f"a tensor of shape {tuple(shape)}, larger than any exercise needs")
             return {"tensor": [dtype, shape, "meta", -1]}
         if value.numel() * value.element_size() > MAX_BYTES:
             raise CannotCross(f"a tensor of shape {tuple(shape)}: more than {MAX_BYTES // 2**20} MiB")
@@ -122,46 +133,87 @@ class _Packer:
 
 
 def unpack(tree: Any, buffers: list[bytes], find: Callable[[list], Any]) -> Any:
-    """The value of a packed tree; `find` gives what a handle stands for. Sizes are checked: the tree may come from a stranger."""
-    if tree is None or isinstance(tree, bool | int | float | str):
-        return tree
-    if isinstance(tree, list):
-        return [unpack(item, buffers, find) for item in tree]
-    (kind, body), *more = tree.items()
-    if more:
+    """The value of a packed tree; `find` gives what a handle stands for.
+
+    The tree may come from a stranger: what `pack` would not have made is refused, and no tree costs more than a large value does.
+    """
+    return _Unpacker(buffers, find).value(tree, 0)
+
+
+class _Unpacker:
+    def __init__(self, buffers: list[bytes], find: Callable[[list], Any]) -> None:
+        self.buffers, self.find, self.nodes, self.keys = dict(enumerate(buffers)), find, 0, 0
+
+    def value(self, tree: Any, depth: int) -> Any:
+        self.nodes += 1
+        if self.nodes > MAX_NODES or depth > MAX_DEPTH:
+            raise CannotCross("more parts than a value can have")
+        if tree is None or isinstance(tree, bool | int | float | str):
+            return tree
+        if isinstance(tree, list):
+            return [self.value(item, depth + 1) for item in tree]
+        (kind, body), *more = tree.items()
+        if more:
+            raise CannotCross("a malformed value")
+        match kind:
+            case "tensor":
+                return self.tensor(*_listed(body))
+            case "tuple":
+                return tuple(self.value(item, depth + 1) for item in _listed(body))
+            case "dict":
+                return {self.key(k, depth): self.value(v, depth + 1) for k, v in _listed(body)}
+            case "set":
+                return {self.key(item, depth) for item in _listed(body)}
+            case "bytes":
+                return self.buffer(body)
+            case "dtype":
+                return _DTYPES[body]
+            case "device":
+                return torch.device(_text(body))
+            case "slice":
+                return slice(*[self.value(part, depth + 1) for part in _listed(body)])
+            case "handle":
+                return self.find(_listed(body))
         raise CannotCross("a malformed value")
-    match kind:
-        case "tensor":
-            return _tensor(body, buffers)
-        case "tuple":
-            return tuple(unpack(item, buffers, find) for item in body)
-        case "dict":
-            return {unpack(k, buffers, find): unpack(v, buffers, find) for k, v in body}
-        case "set":
-            return {unpack(item, buffers, find) for item in body}
-        case "bytes":
-            return buffers[body]
-        case "dtype":
-            return _DTYPES[body]
-        case "device":
-            return torch.device(body)
-        case "slice":
-            return slice(*[unpack(part, buffers, find) for part in body])
-        case "handle":
-            return find(body)
-    raise CannotCross(f"a malformed value of kind {kind!r}")
+
+    def key(self, tree: Any, depth: int) -> Any:
+        self.keys += 1
+        if self.keys > MAX_KEYS:
+            raise CannotCross("more keys than a value can have")
+        return self.value(tree, depth + 1)
+
+    def buffer(self, index: Any) -> bytes:
+        """Each once: a tree that names one buffer a thousand times would be a thousand times as large as what was sent."""
+        if type(index) is not int or index not in self.buffers:
+            raise CannotCross("a buffer that is not there")
+        return self.buffers.pop(index)
+
+    def tensor(self, name: str, shape: list, device: str, index: int) -> torch.Tensor:
+        dtype = _DTYPES[_text(name)]
+        if len(_listed(shape)) > 16 or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
+            raise CannotCross("a tensor with a malformed shape")
+        extent = prod(n or 1 for n in shape) * dtype.itemsize  # an empty tensor must not grow when it is summed
+        if extent > (MAX_IMAGINED if device == "meta" else MAX_BYTES):
+            raise CannotCross("a tensor larger than any exercise needs")
+        if device == "meta":
+            return torch.empty(shape, dtype=dtype, device="meta")
+        data = self.buffer(index)
+        if len(data) != prod(shape) * dtype.itemsize:
+            raise CannotCross(f"{len(data)} bytes for a tensor of shape {tuple(shape)}")
+        if not data:
+            return torch.empty(shape, dtype=dtype)
+        if dtype is torch.bool and data.strip(b"\0\1"):
+            raise CannotCross("a truth value that is neither true nor false")
+        return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
-def _tensor(body: list, buffers: list[bytes]) -> torch.Tensor:
-    name, shape, device, index = body
-    dtype = _DTYPES[name]
-    if not all(isinstance(n, int) and n >= 0 for n in shape) or len(shape) > 16:
-        raise CannotCross("a tensor with a malformed shape")
-    if device == "meta":
-        return torch.empty(shape, dtype=dtype, device="meta")
-    data = buffers[index]
-    if len(data) != prod(shape) * dtype.itemsize:
-        raise CannotCross(f"{len(data)} bytes for a tensor of shape {tuple(shape)}")
-    if not data:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+def _listed(body: Any) -> list:
+    if not isinstance(body, list):
+        raise CannotCross("a malformed value")
+    return body
+
+
+def _text(body: Any) -> str:
+    if not isinstance(body, str):
+        raise CannotCross("a malformed value")
+    return body

@@ -21,7 +21,7 @@ from ..sandbox import bubble
 from ..sandbox.isolation import Isolation, available
 from .ending import in_words
 from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
-from .wire import Garbage, TooLate, receive, send
+from .wire import Allowance, Garbage, TooLate, receive, send
 
 _START_SECONDS = 120.0
 _TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
@@ -31,12 +31,23 @@ ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 class Nursery:
     """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
 
-    def __init__(self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None) -> None:
+    def __init__(
+        self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None, control: socket.socket | None = None
+    ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
         self.warm = warm  # is this process, with torch and one thread, a zygote already? Its memory is then the workers' too
         self.isolation = isolation  # None: every wall that costs nothing
         self.zygote: subprocess.Popen | int | None = None
-        self.control: socket.socket | None = None
+        self.control = control  # of a zygote that is there already: one that another nursery has lent
+        if control is not None:
+            control.settimeout(_START_SECONDS)
+
+    def lend(self) -> socket.socket:
+        """The control of another zygote, forked from this nursery's, for a judge in a process of its own. It ends when that hangs up."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._command("zygote", theirs.fileno())
+        return ours
 
     def start(self) -> tuple[socket.socket, Any]:
         """A socket to a new worker, and what `status` wants to know it by."""
@@ -166,8 +177,15 @@ class Worker:
         self.sock: socket.socket | None = None
         self.who: Any = None
         self.loaded = False
+        self.allowance = Allowance()
+
+    @property
+    def taken(self) -> int:
+        return self.allowance.taken
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        if op == "begin":
+            self.allowance = Allowance()
         if self.sock is None:
             if op not in ("begin", "load"):
                 raise FarSideDied("the process that ran your code is gone")
@@ -183,7 +201,7 @@ class Worker:
         try:
             self.sock.settimeout(limit)
             send(self.sock, [op, tree], buffers)
-            reply, out = receive(self.sock, time.monotonic() + limit)
+            reply, out = receive(self.sock, time.monotonic() + limit, self.allowance)
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise Garbage("the answer has no value and no error")
             return reply, out

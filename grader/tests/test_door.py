@@ -116,7 +116,7 @@ def test_a_copy_comes_and_never_the_thing_itself(toy):
         ("subclass", "an object of class Liar, a subclass of torch.Tensor"),
         ("nested subclass", "a subclass of torch.Tensor"),
         ("sparse", "a sparse_coo tensor"),
-        ("huge", "more than 256 MiB"),
+        ("huge", "more than 32 MiB"),
         ("huge list", "more parts"),
         ("huge integer", "a whole number of 100001 bits"),
         ("loop", "nested more deeply"),

@@ -1,0 +1,282 @@
+"""Answers from a stranger: whatever bytes come, the judge gets a value of bounded size or a refusal, and loses no memory over it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import time
+
+import pytest
+import torch
+from doors import TOY, doors_of, forks
+from grader.door.errors import FarSideDied, LearnerError, OutOfTime
+from grader.door.near import Implementation
+from grader.door.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
+from grader.door.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive, send
+from grader.door.worker import Nursery
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+REFUSALS = (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)  # what the near side catches
+PIPE = 64 * 1024  # so much goes into a socket before anybody reads
+
+
+def frame(body, sizes=(), payload=b"") -> bytes:
+    head = body if isinstance(body, bytes) else json.dumps([body, list(sizes)]).encode()
+    return struct.pack("<4sI", b"hdwy", len(head)) + head + payload
+
+
+def heard(data: bytes, allowance: Allowance | None = None):
+    """What `receive` makes of these bytes from a sender that hangs up after them."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data)
+        theirs.close()
+        return receive(ours, time.monotonic() + 20, allowance)
+
+
+def weight(value) -> int:
+    """Bytes of all tensors and texts in a value."""
+    if isinstance(value, torch.Tensor):
+        return 0 if value.is_meta else value.untyped_storage().nbytes()
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(weight, [*value.keys(), *value.values()]))
+    if isinstance(value, list | tuple | set):
+        return sum(map(weight, value))
+    return 8
+
+
+# ---- any bytes at all
+
+numbers = st.one_of(st.integers(-3, 5), st.integers(), st.sampled_from([2**31, 2**47, 2**62, 2**63, 2**64, 10**9]), st.floats(), st.booleans())
+words = st.one_of(st.sampled_from(["float32", "bool", "int64", "cpu", "meta", "complex128", "cuda", "nonsense", ""]), st.text(max_size=4))
+kinds = st.sampled_from(["tensor", "tuple", "dict", "set", "bytes", "dtype", "device", "slice", "handle", "other"])
+plain = st.one_of(st.none(), numbers, words)
+tensors = st.fixed_dictionaries({"tensor": st.tuples(words, st.lists(numbers, max_size=4), words, numbers).map(list)})
+trees = st.recursive(plain | tensors, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(kinds, inner, max_size=2), max_leaves=12)
+
+
+@settings(max_examples=200)
+@given(tree=trees, buffers=st.lists(st.binary(max_size=16), max_size=3))
+def test_any_tree_is_a_value_of_its_size_or_refused(tree, buffers):
+    with contextlib.suppress(*REFUSALS):
+        value = unpack(tree, buffers, lambda handle: [int(handle[0]), str(handle[1])])
+        assert weight(value) <= 100 * len(json.dumps(tree)) + sum(map(len, buffers))
+
+
+@settings(max_examples=200)
+@given(data=st.data(), value=st.recursive(plain | st.binary(max_size=9), lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner), max_leaves=6))
+def test_a_frame_with_bytes_changed_is_read_or_refused(data, value):
+    tree, buffers = pack([value, torch.arange(4.0)], lambda _: [0, "x"])
+    good = frame({"value": tree}, map(len, buffers), b"".join(buffers))
+    bad = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        where = data.draw(st.integers(0, len(bad) - 1))
+        bad[where : where + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+        bad = bad or bytearray(b"h")
+    with contextlib.suppress(Garbage, EOFError):
+        body, out = heard(bytes(bad[:PIPE]))
+        with contextlib.suppress(*REFUSALS):
+            unpack(body["value"], out, lambda handle: handle)
+
+
+@settings(max_examples=200)
+@given(data=st.binary(max_size=200))
+def test_noise_is_refused(data):
+    with pytest.raises((Garbage, EOFError)):
+        heard(data)
+    with pytest.raises((Garbage, EOFError)):
+        heard(struct.pack("<4sI", b"hdwy", len(data)) + data + b"[]")
+
+
+@settings(max_examples=100)
+@given(value=st.recursive(plain | st.binary(max_size=9), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)))
+def test_what_is_packed_comes_out_as_it_was(value):
+    tree, buffers = pack(value, lambda _: [0, "x"])
+    body, out = heard(frame(tree, map(len, buffers), b"".join(buffers)))
+    assert repr(unpack(body, out, lambda handle: handle)) == repr(value)
+
+
+# ---- what is made to cost more than it weighs
+
+
+@pytest.mark.parametrize(
+    ("tree", "buffers"),
+    [
+        pytest.param([{"tensor": ["float32", [2], "cpu", 0]}] * 2, [b"12345678"], id="one buffer named twice"),
+        pytest.param([{"bytes": 0}] * 2, [b"1"], id="the same bytes twice"),
+        pytest.param({"bytes": -1}, [b"1"], id="a buffer counted from the end"),
+        pytest.param({"bytes": True}, [b"1", b"2"], id="a buffer that is true"),
+        pytest.param({"tensor": ["float32", [0, 10**9], "cpu", 0]}, [b""], id="an empty tensor that would grow"),
+        pytest.param({"tensor": ["float32", [10**9, 0, 1], "cpu", 0]}, [b""], id="and the other way round"),
+        pytest.param({"tensor": ["float32", [2**62, 4], "cpu", 0]}, [b""], id="sizes that overflow"),
+        pytest.param({"tensor": ["float32", [10**9, 10**9], "meta", -1]}, [], id="an imagined giant"),
+        pytest.param({"tensor": ["float32", [True], "cpu", 0]}, [b"1234"], id="a size that is true"),
+        pytest.param({"tensor": ["float32", [1.0], "cpu", 0]}, [b"1234"], id="a size with a point"),
+        pytest.param({"tensor": ["float32", [float("nan")], "cpu", 0]}, [b"1234"], id="a size that is no number"),
+        pytest.param({"tensor": ["float32", [1] * 17, "cpu", 0]}, [b"1234"], id="more axes than letters to name them"),
+        pytest.param({"tensor": ["float32", [3], "cpu", 0]}, [b"1234"], id="too few bytes"),
+        pytest.param({"tensor": ["quint8", [4], "cpu", 0]}, [b"1234"], id="a dtype that does not cross"),
+        pytest.param({"tensor": ["__class__", [4], "cpu", 0]}, [b"1234"], id="a dtype that is none"),
+        pytest.param({"tensor": ["bool", [2], "cpu", 0]}, [b"\x02\xff"], id="truth values that are neither"),
+        pytest.param({"tensor": ["float32", [1], "cpu"]}, [b"1234"], id="a tensor without its buffer"),
+        pytest.param({"tensor": "abcd"}, [], id="a tensor in words"),
+        pytest.param({"tuple": "abc"}, [], id="a tuple in words"),
+        pytest.param({"dict": {"a": 1}}, [], id="a dict in a dict"),
+        pytest.param({"device": 3}, [], id="a device by number"),
+        pytest.param({"slice": [1, 2, 3, 4]}, [], id="a slice in four parts"),
+        pytest.param({"dict": [[n * (2**61 - 1), 0] for n in range(MAX_KEYS + 1)]}, [], id="keys that collide"),
+        pytest.param([{"set": [n]} for n in range(MAX_KEYS + 1)], [], id="keys in many sets"),
+        pytest.param([0] * (MAX_NODES + 1), [], id="more parts than a value has"),
+    ],
+)
+def test_no_value_is_made_of_it(tree, buffers):
+    with pytest.raises(REFUSALS):
+        unpack(tree, buffers, lambda handle: handle)
+
+
+def test_a_tree_too_deep_is_refused_before_python_gives_up():
+    tree: list = []
+    for _ in range(900):
+        tree = [tree]
+    with pytest.raises(CannotCross):
+        unpack(tree, [], lambda handle: handle)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        pytest.param(b"[[" + b"[]," * (3 * MAX_NODES) + b"[]],[]]", "more parts", id="a million empty lists"),
+        pytest.param(b"[[" + b"{}," * (3 * MAX_NODES) + b"{}],[]]", "more parts", id="a million empty dicts"),
+        pytest.param(b"[1,[" + b"0," * (6 * MAX_NODES) + b"0]]", "more parts", id="a million empty buffers"),
+        pytest.param(b"[1,[" + b"9" * 5000 + b"]]", "cannot be read", id="a length of five thousand digits"),
+        pytest.param(b"[1,[1e400]]", "larger", id="a length without end"),
+        pytest.param(b"[1,[NaN]]", "larger", id="a length that is no number"),
+        pytest.param(b"[1,[true]]", "larger", id="a length that is true"),
+        pytest.param(b'[1,"12"]', "larger", id="lengths in words"),
+        pytest.param(b'[1,{"1":2}]', "larger", id="lengths in a dict"),
+        pytest.param(b"[1,[-1]]", "larger", id="a length below nothing"),
+        pytest.param(f"[1,[{MAX_BYTES // 2 + 1},{MAX_BYTES // 2}]]".encode(), "larger", id="lengths too large together"),
+        pytest.param(b"[" * 200_000, "cannot be read", id="deep"),
+        pytest.param(b"[1,[]] []", "cannot be read", id="two heads"),
+    ],
+)
+def test_no_head_is_read_that_is_not_one(head, words):
+    with contextlib.closing(Sender(frame(head))) as sender, pytest.raises(Garbage, match=words):
+        receive(sender, time.monotonic() + 60)
+
+
+class Sender:
+    """A socket whose other end writes whenever this one is read: frames larger than a socket holds, without a thread."""
+
+    def __init__(self, data: bytes) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.setblocking(False)
+        self.data, self.sent = data, 0
+
+    def settimeout(self, seconds: float) -> None:
+        self.ours.settimeout(seconds)
+
+    def recv(self, size: int) -> bytes:
+        with contextlib.suppress(BlockingIOError):
+            self.sent += self.theirs.send(self.data[self.sent : self.sent + PIPE])
+        return self.ours.recv(size)
+
+    def close(self) -> None:
+        self.ours.close()
+        self.theirs.close()
+
+
+def test_an_example_has_an_allowance():
+    allowance = Allowance(1000)
+    assert heard(frame({"value": 1}, [500], b"x" * 500), allowance)[0] == {"value": 1}
+    with pytest.raises(Garbage, match="in one example"):
+        heard(frame({"value": 1}, [500], b"x" * 500), allowance)
+    with pytest.raises(Garbage, match="in one example"):
+        heard(struct.pack("<4sI", b"hdwy", MAX_HEAD), Allowance())
+
+
+def test_a_frame_by_drops_is_late():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(frame({"value": 1})[:-1])
+        with pytest.raises(TooLate):
+            receive(ours, time.monotonic() + 0.2)
+
+
+def test_a_frame_may_be_as_large_as_a_value_can_be():
+    text = "\U0001f600" * (MAX_TEXT - 1)  # twelve bytes each, as JSON writes them
+    tree, buffers = pack(text, lambda _: [0, "x"])
+    assert len(json.dumps([{"value": tree}, []])) < MAX_HEAD and not buffers
+
+
+# ---- through a real worker
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+LARGE = TOY + "\n\ndef large(n):\n    return torch.zeros(n)\n\n\ndef many(n):\n    return {i: 0 for i in range(n)}\n"
+
+
+@forks
+def test_an_example_that_answers_too_much_costs_itself_only(nursery):
+    door = doors_of("fork", nursery, LARGE)
+    door.begin(1)
+    toy = Implementation(door)
+    each = MAX_BYTES // 4 - 1
+    with pytest.raises(FarSideDied, match="in one example"):
+        for _ in range(MAX_EXAMPLE // MAX_BYTES + 1):
+            assert toy.large(each).numel() == each
+    door.begin(2)
+    assert toy.large(each).numel() == each, "the next example begins with nothing"
+    door.far.close()
+
+
+@forks
+def test_too_much_is_told_to_whoever_meant_no_harm(nursery):
+    door = doors_of("fork", nursery, LARGE)
+    door.begin(1)
+    toy = Implementation(door)
+    with pytest.raises(LearnerError, match="32 MiB"):
+        toy.large(MAX_BYTES // 4 + 1)
+    with pytest.raises(LearnerError, match="more than 4000 entries"):
+        toy.many(MAX_KEYS + 1)
+    assert toy.add(1, 2) == 3
+    door.far.close()
+
+
+@forks
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(frame({"value": [{"tensor": ["float32", [0, 10**9], "cpu", 0]}]}, [0]), id="an empty giant"),
+        pytest.param(frame({"value": [{"bytes": 0}] * 1000}, [1000], b"x" * 1000), id="one buffer a thousand times"),
+        pytest.param(frame({"value": {"dict": [[n * (2**61 - 1), 0] for n in range(50_000)]}}), id="keys that collide"),
+        pytest.param(struct.pack("<4sI", b"hdwy", 4 * 1024 * 1024), id="a head that never comes"),
+        pytest.param(frame({"value": 1}, [MAX_BYTES]), id="a buffer that never comes"),
+    ],
+)
+def test_a_worker_that_sends_it_costs_one_call(nursery, data):
+    door = doors_of("fork", nursery, TOY, seconds=1.5)
+    door.begin(1)
+    with pytest.raises((FarSideDied, OutOfTime)):
+        Implementation(door).says(data)
+    door.begin(2)
+    assert Implementation(door).add(1, 2) == 3
+    door.far.close()
+
+
+def test_what_the_judge_sends_is_read_as_it_was():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        send(theirs, {"value": {"bytes": 0}}, [b"abc"])
+        assert receive(ours, time.monotonic() + 20) == ({"value": {"bytes": 0}}, [b"abc"])
