@@ -1,7 +1,8 @@
 """The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
 
 Run as `python -m grader.door.zygote FD WALLS`. Over that socket come the commands "fork" (with the worker's own socket as a file
-descriptor), "status PID SECONDS" and "clear"; when it closes, every worker still alive is killed and the zygote ends.
+descriptor), "zygote" (with a socket on which another zygote, forked from this one, is to be commanded in the same way), "status PID
+SECONDS" and "clear"; when it closes, every worker still alive is killed and the zygote ends.
 
 It reads no chapter, no test and no reference: what a worker inherits with its memory is torch and the machinery of the door.
 """
@@ -30,14 +31,7 @@ from ..sandbox.entering import Walls, enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
 from ..sandbox.orphans import kill_orphans  # noqa: E402
 from .ending import UNWALLED  # noqa: E402
-from .worker_process import serve  # noqa: E402
-
-
-def warm() -> None:
-    """Do once what costs a second when a worker does it first: autograd, and an operation without data, which imports half of torch."""
-    x = torch.ones(2, requires_grad=True)
-    (x * x).sum().backward()
-    torch.empty(2, device="meta") + torch.empty(2, device="meta")
+from .worker_process import serve, warm  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
@@ -81,6 +75,8 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             os.close(descriptors[0])
             workers.add(pid)
             answer: object = pid
+        elif command == "zygote":
+            answer = _fork_another(control, descriptors[0], isolation)
         elif command == "clear":
             for pid in workers:
                 _kill(pid)
@@ -96,6 +92,23 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
     for pid in workers:
         _kill(pid)
     kill_orphans(set())
+
+
+def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:
+    """A zygote for one judge: it ends with that judge, and what is done to it is done to no other."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:  # those that have ended since
+            pass
+    pid = os.fork()
+    if pid:
+        os.close(descriptor)
+        return pid
+    try:
+        control.close()
+        os.setsid()
+        raise_children(socket.socket(fileno=descriptor), isolation)
+    finally:
+        os._exit(0)
 
 
 def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
