@@ -28,7 +28,7 @@ class Limits:
     names: int  # bytes of a zip's list of names
 
 
-PERSON = Limits(100 * MB, 500 * MB, 20_000, 8 * MB)
+PERSON = Limits(100 * MB, 300 * MB, 20_000, 8 * MB)
 CLASS = Limits(20_000 * MB, 50_000 * MB, 1_000_000, 200 * MB)
 
 
@@ -103,7 +103,7 @@ class _Member:
 
 def _zip_members(file: BinaryIO, limits: Limits) -> Iterator[Found]:
     with zipfile.ZipFile(_Careful(file, limits.names)) as archive:
-        infos = [(info, parts_of(info.orig_filename)) for info in archive.infolist()]
+        infos = [(info, parts_of(_name(info))) for info in archive.infolist()]
         wanted = [(info, path) for info, path in infos if is_wanted(path)]
         if len(wanted) > limits.members:
             raise Unreadable(f"the archive holds {len(wanted)} files, and at most {limits.members} are read; hand in the chapters alone")
@@ -113,6 +113,16 @@ def _zip_members(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         for info, path in wanted:
             time, zone_known = _zip_time(info)
             yield Found(path, _zip_kind(info, path), info.file_size, time, zone_known, open=lambda info=info: _open_member(archive, info))
+
+
+def _name(info: zipfile.ZipInfo) -> str:
+    """Some packers write UTF-8 and do not say so; what reads as such is."""
+    if info.flag_bits & 0x800:
+        return info.orig_filename
+    try:
+        return info.orig_filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.orig_filename
 
 
 def _zip_kind(info: zipfile.ZipInfo, path: tuple[str, ...]) -> str:

@@ -55,6 +55,8 @@ def moment(text: str) -> datetime:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{shown(text)!r} is not a time; write it like 2026-12-01T23:59:00+01:00") from None
+    if not 1980 < when.year < 2200:
+        raise ValueError(f"{shown(text)!r} is in the year {when.year}, when nobody handed anything in")
     if when.tzinfo is None:
         raise ValueError(f"{shown(text)!r} does not say which time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
     return when

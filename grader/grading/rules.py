@@ -1,4 +1,4 @@
-"""An instructor's own weights, the due date and what lateness costs, read from one small TOML; and marks, rounded once."""
+"""An instructor's own weights, the due date and what lateness costs, read from one small TOML."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from pathlib import Path
 
 from ..syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
+from .marking import CENT, shares, written
 from .naming import shown
 from .problems import GradingProblem
 from .submissions import Submission
@@ -20,7 +21,6 @@ LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
 LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
 DAY = timedelta(days=1)
-CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Rules:
         taken = min(self.per_day * days, self.most)
         if not taken:
             return Late(days, Decimal(1), f"{told}: nothing is taken off")
-        return Late(days, 1 - taken / 100, f"{told}: {_plain(taken)} % of the points earned are taken off")
+        return Late(days, 1 - taken / 100, f"{told}: {written(taken)} % of the points earned are taken off")
 
     def unknown_people(self, names: list[str]) -> list[str]:
         """Sentences about extensions of people who are not in the class."""
@@ -76,12 +76,6 @@ class Rules:
             f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_nearest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
-
-
-def mark(earned: float | Decimal, factor: Decimal = Decimal(1)) -> Decimal:
-    """Points as they are shown and exported: two places, half up, rounded only here."""
-    exact = earned if isinstance(earned, Decimal) else Decimal(repr(float(earned)))
-    return (exact * factor).quantize(CENT, rounding=ROUND_HALF_UP)
 
 
 def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
@@ -161,22 +155,11 @@ def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         named = [exercise for exercise in chapter.exercises if exercise.name in points]
         rest = [exercise for exercise in chapter.exercises if exercise.name not in points]
         left = worth - sum((points[exercise.name] for exercise in named), Decimal(0))
-        whole = sum((Decimal(str(exercise.points)) for exercise in rest), Decimal(0))
-        if left < 0 or (left and not whole):
-            raise GradingProblem(f"[points] {shown(key)}: {_plain(worth)} points do not fit the {_plain(worth - left)} that its exercises are given here")
-        points |= _shared(left, rest) if whole else {exercise.name: Decimal(0) for exercise in rest}
+        if left < 0 or (left and not any(exercise.points for exercise in rest)):
+            raise GradingProblem(f"[points] {shown(key)}: {written(worth)} points do not fit the {written(worth - left)} that its exercises are given here")
+        parts = shares(left, [exercise.points for exercise in rest])  # each exact to the cent, together exactly what there is
+        points |= {exercise.name: part for exercise, part in zip(rest, parts)}
     return points
-
-
-def _shared(points: Decimal, exercises: list[Exercise]) -> dict[str, Decimal]:
-    """These points in the proportions of the course, each exact to the cent, together exactly what there is (largest remainders first)."""
-    whole = sum((Decimal(str(exercise.points)) for exercise in exercises), Decimal(0))
-    exact = {exercise.name: points * Decimal(str(exercise.points)) / whole for exercise in exercises}
-    shares = {name: worth.quantize(CENT, rounding=ROUND_DOWN) for name, worth in exact.items()}
-    left = int((points - sum(shares.values(), Decimal(0))) / CENT)
-    for name in sorted(exact, key=lambda name: shares[name] - exact[name])[:left]:
-        shares[name] += CENT
-    return shares
 
 
 def _number(key: str, value: object, what: str, most: int) -> Decimal:
@@ -191,6 +174,8 @@ def _number(key: str, value: object, what: str, most: int) -> Decimal:
 def _moment(key: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise GradingProblem(f"{key}: {_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
+    if not 1980 < value.year < 2200:
+        raise GradingProblem(f"{key}: {value.isoformat()} is not a year in which anything is due")
     if value.tzinfo is None:
         raise GradingProblem(f"{key}: {value.isoformat()} does not say which time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
     return value
@@ -210,7 +195,3 @@ def _nearest(name: str, known) -> str:
 
 def _value(value: object) -> str:
     return shown(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))
-
-
-def _plain(number: Decimal) -> str:
-    return f"{number.normalize():f}"
