@@ -1,9 +1,7 @@
 """A real headless Chromium to look at pages with, spoken to in its DevTools protocol over two pipes: no driver, no port, no package.
 
-    with Browser(tmp_path) as browser:
-        page = browser.open(path, width=360, dark=True)
-        page.press("Tab")
-        assert page.js("document.activeElement.id") == "name" and not page.errors
+`with Browser(folder) as browser:` starts one; `page = browser.open(path, width=360, dark=True)` opens a file in it; then `page.press("Tab")`,
+`page.js("document.title")`, `page.errors`, `page.requests`, `page.tree()`, `page.screenshot(path)`, `page.pdf(path)`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def small() -> GradedClass:
         person("two", result("softmax", "passed", "failed", diagnosis=OVERFLOW), result("causal_mask", "failed", diagnosis=DIAGONAL), result("gelu", "todo")),
         person("three", result("softmax", "failed", "failed", diagnosis=OVERFLOW), result("causal_mask", "passed"), late="Two days late: 20 % is taken off."),
         person("four", result("softmax", "failed", "timeout"), result("causal_mask", "passed"), result("gelu", "passed"), notes=("Two files hold chapter 3.",)),
-        person("five", result("softmax", "passed", "passed", forbidden=("line 9 uses torch.softmax",)), submitted="2026-11-20T18:04:00+01:00"),
+        person("five", result("softmax", "passed", "failed", forbidden=("line 9 uses torch.softmax",)), submitted="2026-11-20T18:04:00+01:00"),
         person("six", result("softmax", "error", "error"), result("causal_mask", "error"), broken={"ch03_attention": broken}),
         Person("seven", "slug-seven", "0" * 64, problem="the archive is protected by a password"),
     )  # fmt: skip

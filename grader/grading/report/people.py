@@ -8,7 +8,7 @@ from ...layout import ALSO
 from ...results import Diagnosis, ExerciseResult, Failure, TestResult
 from ..record import Person
 from .tally import KINDS, kind_of, plain_name
-from .text import number
+from .text import count, number
 
 PRINTED = 6  # lines of what the code printed: the last ones
 
@@ -41,7 +41,7 @@ class Shown:
     place: int
     person: Person
     total: str
-    kinds: list[tuple[int, str]]  # how many exercises of each kind
+    kinds: list[str]  # 3 passed, 1 error, 2 not begun
     works: list[Work]
     broken: list[Broken]
     passed: list[str]
@@ -57,10 +57,14 @@ def shown_person(place: int, person: Person, exercises: list[str]) -> Shown:
     return Shown(
         place, person,
         f"{number(person.total.earned)} of {number(person.total.points)}",
-        [(len(names), {"todo": "not begun"}.get(kind, kind)) for kind, names in named.items() if names],
+        [_counted(len(names), kind) for kind, names in named.items() if names],
         [_work(person, result) for result in begun if result.exercise.module not in person.broken],
         broken, named["passed"], named["todo"],
     )  # fmt: skip
+
+
+def _counted(many: int, kind: str) -> str:
+    return {"todo": f"{many} not begun", "error": count(many, "error")}.get(kind, f"{many} {kind}")
 
 
 def _work(person: Person, result: ExerciseResult) -> Work:
