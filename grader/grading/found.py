@@ -19,7 +19,7 @@ DEEPEST = 60  # folders below each other
 @dataclass(frozen=True)
 class Found:
     path: tuple[str, ...]  # the folders and the file name, below what was opened
-    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "escape" (it points outside of its archive)
+    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "closed" (a folder nobody may read), "escape" (it leads out of its archive)
     size: int = 0
     time: datetime | None = None
     zone_known: bool = True  # zip archives keep the hour but not the time zone
@@ -32,7 +32,7 @@ def files_below(folder: Path, path: tuple[str, ...] = ()) -> Iterator[Found]:
         with os.scandir(folder) as entries:
             names = sorted(entries, key=lambda entry: entry.name)
     except OSError:
-        yield Found((*path, "?"), "special")
+        yield Found((*path, folder.name), "closed")
         return
     for entry in names:
         if is_skipped(entry.name):

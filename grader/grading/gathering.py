@@ -76,6 +76,8 @@ class Pile:
             return
         if found.kind == "escape" or ".." in path:
             raise Unreadable(f"a file in the archive points outside of it ({shown('/'.join(path))}); hand in the chapters alone")
+        if found.kind == "closed":
+            raise Unreadable(f"the folder {shown(found.path[-1])} cannot be opened")
         if found.kind == "folder" or not path:
             return
         self.files += 1

@@ -138,6 +138,8 @@ def _read_names(handed_in: Class) -> _Names:
             continue
         if path[0] == "..":
             raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it points outside of it ({shown('/'.join(path))})")
+        if found.kind == "closed" and len(path) == 1:
+            raise GradingProblem(f"{handed_in.name} cannot be opened")
         for depth in range(1, min(len(path), 3)):
             names.entries.setdefault(path[:depth], Found(path[:depth], "folder"))
         if len(path) <= 2:

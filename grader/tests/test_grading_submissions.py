@@ -15,6 +15,8 @@ import handed_in
 import pytest
 from grader.grading import archives, commits, gathering
 from grader.grading.archives import Limits
+from grader.grading.found import files_below
+from grader.grading.layout import Class, layout_of
 from grader.grading.naming import safe_name
 from grader.grading.problems import GradingProblem, Unreadable
 from grader.grading.submissions import read_submissions
@@ -97,8 +99,21 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
     write(tmp_path / "anna" / CHAPTER)
     write(tmp_path / "ben.zip", zipped({CHAPTER: "x = 1\n"}))
     write(tmp_path / f"cleo_{CHAPTER}")
-    names = [one(tmp_path / name).name for name in ("anna", "ben.zip", f"cleo_{CHAPTER}")]
-    assert names == ["anna", "ben", "cleo"]
+    clone(tmp_path / "dora")
+    write(tmp_path / "dora" / "old" / CHAPTER, "an older one")
+    alone = [one(tmp_path / name) for name in ("anna", "ben.zip", f"cleo_{CHAPTER}", "dora")]
+    assert [(s.name, s.sources, s.time_from) for s in alone] == [(name, {"ch03_attention": "x = 1\n"}, "file") for name in ("anna", "ben", "cleo")] + [
+        ("dora", {"ch03_attention": "x = 1\n"}, "commit")
+    ]
+
+
+def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
+    (closed,) = files_below(tmp_path / "gone", ("anna",))
+    pile = gathering.Pile()
+    pile.add(closed)
+    assert gathering.finished(pile).problem == "the folder gone cannot be opened"
+    with pytest.raises(GradingProblem, match="^class cannot be opened$"):
+        layout_of(Class("class", "class", lambda: files_below(tmp_path / "gone")))
 
 
 def test_the_digest_names_the_content_and_nothing_else(tmp_path):
