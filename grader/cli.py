@@ -178,6 +178,19 @@ def handout(
     raise typer.Exit(handout(folder, chapters, hidden, force))
 
 
+@app.command()
+def gradescope(
+    archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters it grades; all unless given.", autocompletion=_chapters)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
+) -> None:
+    """Make an autograder for Gradescope (for instructors)."""
+    from grader.commands.handout import gradescope
+
+    raise typer.Exit(gradescope(archive, chapters, points, seed))
+
+
 def main() -> None:
     """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
     from grader.commands.page import complain, quietly_encode

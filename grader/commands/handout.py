@@ -33,6 +33,24 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
     return 0
 
 
+def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> int:
+    """Make the archive for Gradescope: 0 when it is there, 2 where it cannot be."""
+    read_course()
+    from grader.grading.problems import GradingProblem
+    from grader.handout.gradescope import write_archive
+
+    try:
+        graded = write_archive(archive, _names(chapters), seed, points)
+    except GradingProblem as problem:
+        complain(str(problem))
+        return 2
+    console = page()
+    whole = "all chapters" if len(graded) > 1 and not _names(chapters) else ", ".join(f"{chapter.id} {chapter.title}" for chapter in graded)
+    say(console, f"The autograder for {whole} is in {shown(archive)}: upload it as it is, under Configure Autograder.")
+    say(console, "It holds the reference and the tests, so it is for Gradescope alone. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
+    return 0
+
+
 def _names(words: str) -> list[str]:
     """Names as they are typed: with commas, spaces or both between them."""
     return words.replace(",", " ").split()

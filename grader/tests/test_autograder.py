@@ -1,0 +1,197 @@
+"""The archive for Gradescope and the workflow for GitHub, run in clean folders as those systems run them.
+
+Nothing is fetched: packages are found where this environment has them, and pip is told by its own settings to ask no index.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from graded_runs import solution
+from grader.handout.summary import harmless, summary
+from grader.source import definition, replace_definition
+from grader.syllabus import ROOT, load_syllabus
+from kit_copy import Kit, posix
+
+pytestmark = posix
+MODULE = "ch05_layers"
+METADATA = {
+    "id": 123456, "created_at": "2026-11-02T14:22:32.365935-07:00", "submission_method": "upload", "previous_submissions": [],
+    "assignment": {"due_date": "2026-11-01T23:00:00.000000-07:00", "title": "Layers", "total_points": "100.0", "group_submission": False},
+    "users": [{"email": "anna@example.com", "id": 1234, "name": "Anna Example"}],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    """The environment of a machine on which all packages but Headway are there already, and no index is asked."""
+    packages = tmp_path_factory.mktemp("packages")
+    for folder in {Path(pytest.__file__).parents[1], *(Path(entry) for entry in sys.path if entry.endswith("site-packages"))}:
+        for path in folder.iterdir():
+            if not re.match(r"headway|__editable__|pip\b|pip-", path.name) and not (packages / path.name).exists():
+                (packages / path.name).symlink_to(path)
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    python = tmp_path_factory.mktemp("bin")
+    for name in ("python", "python3"):
+        (python / name).symlink_to(os.path.realpath(sys.executable))
+    settings = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # "0": pip reads a no- setting backwards
+    return kept | settings | {"PYTHONPATH": str(packages), "PATH": f"{python}{os.pathsep}{os.defpath}", "TERM": "dumb"}
+
+
+def run(command: list[str], cwd: Path, env: dict[str, str], status: int = 0) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+def mistaken() -> str:
+    """Chapter 5 with a known mistake in the norm, a stub, and all else right."""
+    text = solution("ch05")
+    norm = definition(text, "RMSNorm").text
+    assert "exact.square().mean" in norm
+    text = replace_definition(text, "RMSNorm", norm.replace("exact.square().mean", "exact.square().sum"))
+    return replace_definition(text, "SwiGLU", "class SwiGLU(nn.Module):\n    def __init__(self, *args, **options):\n        raise NotImplementedError\n")
+
+
+# ---- Gradescope
+
+
+@pytest.fixture(scope="module")
+def autograder(tmp_path_factory, offline):
+    """/autograder as Gradescope builds it, in another place: the archive unpacked, setup.sh run, run_autograder copied."""
+    base = tmp_path_factory.mktemp("gradescope") / "autograder"
+    rules = base.parent / "rules.toml"
+    rules.write_text("[points]\ngelu = 30\n\n[late]\ndue = 2026-11-01T23:00:00-07:00\nper_day = 10\n")
+    Kit(ROOT).run("gradescope", str(base.parent / "autograder.zip"), "--chapters", "ch05", "--points", str(rules))
+    shutil.unpack_archive(base.parent / "autograder.zip", base / "source")
+    run(["bash", str(base / "source" / "setup.sh")], Path("/"), offline)
+    shutil.copy(base / "source" / "run_autograder", base)
+    (base / "run_autograder").chmod(0o755)
+    return base
+
+
+def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dict | None = METADATA) -> dict:
+    """results.json of one submission."""
+    for name in ("submission", "results"):
+        shutil.rmtree(base / name, ignore_errors=True)
+        (base / name).mkdir()
+    for name, text in files.items():
+        (base / "submission" / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / "submission" / name).write_text(text, encoding="utf-8")
+    (base / "submission_metadata.json").write_text(json.dumps(metadata))
+    run([str(base / "run_autograder")], base, env)
+    return json.loads((base / "results" / "results.json").read_text(encoding="utf-8"))
+
+
+def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline):
+    found = graded(autograder, offline, {"work/anywhere/ch05_layers.py": mistaken()})
+    by_exercise: dict[str, list] = {}
+    for test in found["tests"]:
+        by_exercise.setdefault(test["name"].partition(":")[0], []).append(test)
+    points = {exercise.name: exercise.points for exercise in load_syllabus().chapter("5").exercises} | {"gelu": 30}
+    earned = {name: round(sum(test["score"] for test in tests), 2) for name, tests in by_exercise.items()}
+    assert {name: round(sum(test["max_score"] for test in tests), 2) for name, tests in by_exercise.items()} == points
+    assert [name for name in points if earned[name] == points[name]] == ["gelu", "dropout", "LayerNorm", "FeedForward"]
+    assert earned["SwiGLU"] == 0 and earned["RMSNorm"] < points["RMSNorm"]
+    assert found["score"] == pytest.approx(0.9 * sum(earned.values()), abs=0.006), "a day late"
+    assert all(test["status"] in ("passed", "failed") and isinstance(test["number"], str) for test in found["tests"])
+    assert found["extra_data"]["headway"]["name"] == "Anna Example"
+    assert found["extra_data"]["headway"]["exercises"]["RMSNorm"]["diagnosis"]
+
+
+@pytest.mark.parametrize(
+    "files, metadata, says",
+    [({"notes.txt": "nothing"}, METADATA, "only notes.txt"), ({"ch05_layers.py": "import nothing_at_all\n"}, None, "nothing_at_all")],
+)
+def test_what_cannot_be_graded_is_said_in_its_results(autograder, offline, files, metadata, says):
+    found = graded(autograder, offline, files, metadata)
+    assert found["score"] == 0 and says in json.dumps(found)
+
+
+def test_results_are_there_even_when_the_autograder_itself_is_broken(autograder, offline):
+    settings = autograder / "source" / "headway.json"
+    kept = settings.read_text()
+    settings.write_text("{")
+    (autograder / "results" / "results.json").unlink(missing_ok=True)
+    try:
+        subprocess.run([str(autograder / "run_autograder")], cwd=autograder, env=offline, capture_output=True)
+    finally:
+        settings.write_text(kept)
+    found = json.loads((autograder / "results" / "results.json").read_text())
+    assert found["score"] == 0 and "tell your instructor" in found["output"]
+
+
+def test_the_archive_has_its_scripts_at_the_top_and_is_the_same_every_time(kit, tmp_path):
+    for name in ("a.zip", "b.zip"):
+        said = kit.run("gradescope", str(tmp_path / name))
+        kit.edit(MODULE, "raise NotImplementedError", "pass  # what the instructor tries out is no part of it")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    assert "a.zip" in said or "b.zip" in said
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in archive.infolist()}
+    assert modes["setup.sh"] == modes["run_autograder"] == 0o755
+    assert f"kit/solutions/{MODULE}.py" in modes and not any("grader/tests" in name or "variants" in name for name in modes)
+
+
+def test_rules_that_make_no_sense_and_chapters_that_do_not_exist_are_refused(kit, tmp_path):
+    (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n")
+    assert "softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--points", str(tmp_path / "rules.toml"), status=2)
+    assert "did you mean ch05_layers" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch05_layer", status=2)
+    assert not (tmp_path / "a.zip").exists()
+
+
+# ---- GitHub
+
+
+def steps_of(workflow: str) -> list[tuple[str, str, bool]]:
+    """The `run` steps of a workflow, in order: name, script, and whether it runs after a failure too."""
+    steps = []
+    for entry in re.split(r"^      - ", workflow, flags=re.MULTILINE)[1:]:
+        name, always = re.match(r"name: (.*)", entry), "if: always()" in entry
+        block = re.search(r"^        run: \|\n((?:          .*\n)+)", entry, flags=re.MULTILINE)
+        line = re.search(r"^        run: ([^|].*)$", entry, flags=re.MULTILINE)
+        if name and (block or line):
+            steps.append((name[1], re.sub(r"^          ", "", block[1], flags=re.MULTILINE) if block else line[1] + "\n", always))
+    return steps
+
+
+def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path, offline):
+    repository = tmp_path / "repository"
+    Kit(ROOT).run("handout", str(repository), "--chapters", "ch05")
+    (repository / "exercises" / f"{MODULE}.py").write_text(mistaken(), encoding="utf-8")
+    run([sys.executable, "-m", "venv", str(tmp_path / "python")], tmp_path, offline)  # as actions/setup-python: a Python first on the path
+    runner = offline | {"PATH": f"{tmp_path / 'python' / 'bin'}{os.pathsep}{offline['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "CI": "true"}
+    steps = steps_of((repository / ".github" / "workflows" / "grade.yml").read_text(encoding="utf-8"))
+    assert [name for name, _, _ in steps] == ["Install", "Grade", "Summary"]
+    failed = False
+    for name, script, always in steps:
+        if failed and not always:
+            continue
+        (tmp_path / "step.sh").write_text(script)
+        output = run(["bash", "-e", str(tmp_path / "step.sh")], repository, runner, status=1 if name == "Grade" else 0)
+        failed = failed or name == "Grade"
+        assert "Traceback" not in output
+    page = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "| `gelu` | 12/12 | passed |" in page
+    assert "| `SwiGLU` | 0/" in page and "to do |" in page
+    assert "## RMSNorm" in page and "mean" in page
+
+
+def test_a_summary_shows_a_learners_words_and_obeys_none(tmp_path):
+    results = {
+        "earned": 1.5, "points": 8.0, "exercises": [{
+            "name": "softmax", "earned": 0, "points": 8.0, "outcome": "failed", "diagnosis": None, "forbidden": [],
+            "tests": [{"name": "test_x", "outcome": "failed", "message": "# <script>alert(1)</script> | ![x](http://x)\n\x1b[31m@all"}],
+        }],
+    }  # fmt: skip
+    page = summary(results)
+    assert "**1.5 of 8 points**" in page and "<script>" not in page and "\x1b" not in page and "](http" not in page
+    assert harmless("a" * 500) == "a" * 400 + "…"
+    done = subprocess.run([sys.executable, "-m", "grader.handout.summary", str(tmp_path / "none.json")], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "no points to show" in done.stdout
