@@ -58,21 +58,12 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    _wall_in(Isolation.named(sys.argv[2]))
-    threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
-    serve(sock)
-
-
-def _wall_in(isolation: Isolation) -> None:
-    if not isolation:
-        return
-    from .zygote import warm
-
-    warm()  # which reads what later cannot be read
     try:
-        enter(prepare(isolation), os.getppid())
+        enter(prepare(Isolation.named(sys.argv[2])), os.getppid(), sock.fileno())
     except OSError:
         os._exit(UNWALLED)
+    threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
+    serve(sock)
 
 
 def _leave_with(judge: int) -> None:

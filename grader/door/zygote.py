@@ -61,6 +61,7 @@ def main() -> None:
 def raise_children(control: socket.socket, isolation: Isolation) -> None:
     """Do as the judge says until it hangs up."""
     workers: set[int] = set()
+    others: set[int] = set()  # zygotes, each for a judge of its own
     walls, zygote = prepare(isolation), os.getpid()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
@@ -76,18 +77,20 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             workers.add(pid)
             answer: object = pid
         elif command == "zygote":
+            others -= {pid for pid in others if os.waitpid(pid, os.WNOHANG)[0]}
             answer = _fork_another(control, descriptors[0], isolation)
+            others.add(answer)
         elif command == "clear":
             for pid in workers:
                 _kill(pid)
             answer = len(workers)
             workers.clear()
-            kill_orphans(workers)
+            kill_orphans(others)
         else:
             answer = _ended(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
             if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
-                kill_orphans(workers)
+                kill_orphans(workers | others)
         control.sendall(json.dumps(answer).encode() + b"\n")
     for pid in workers:
         _kill(pid)
@@ -96,9 +99,6 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
 
 def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:
     """A zygote for one judge: it ends with that judge, and what is done to it is done to no other."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:  # those that have ended since
-            pass
     pid = os.fork()
     if pid:
         os.close(descriptor)
@@ -123,7 +123,7 @@ def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
             os.close(null)
         sock = socket.socket(fileno=descriptor)
         status = UNWALLED
-        enter(walls, zygote)
+        enter(walls, zygote, descriptor)
         status = 1
         serve(sock)
         status = 0

@@ -34,8 +34,8 @@ def prepare(isolation: Isolation) -> Walls:
     return Walls(isolation, landlock.ruleset(readable()) if isolation.landlock else None)
 
 
-def enter(walls: Walls, parent: int) -> None:
-    """In the worker. OSError where a wall that is wanted cannot be raised: then nothing may run."""
+def enter(walls: Walls, parent: int, descriptor: int) -> None:
+    """In the worker, which keeps this descriptor. OSError where a wall that is wanted cannot be raised: then nothing may run."""
     isolation = walls.isolation
     if not isolation:
         return
@@ -49,7 +49,8 @@ def enter(walls: Walls, parent: int) -> None:
         limits.apply(addresses=not _accelerated())
     if isolation.landlock:
         landlock.apply(walls.rules)
-        os.close(walls.rules)
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, 1 << 16)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     if isolation.seccomp:
         seccomp.apply(seccomp.program(kernel.machine(), os.getpid()))

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from doors import alive, children, doors_of, forks
+from doors import alive, children, doors_of, forks, stat_of
 from grader.door.errors import FarSideDied, LearnerError, OutOfTime
 from grader.door.near import Implementation
 from grader.door.worker import Nursery
@@ -317,6 +317,25 @@ def test_what_flees_from_its_group_is_ended_too():
     nursery.close()
 
 
+def test_a_nursery_lent_to_another_judge_has_the_same_walls_and_goes_with_it(nursery):
+    lent = Nursery(control=nursery.lend())
+    door = doors_of("fork", lent, ATTACKS, seconds=LIMIT)
+    door.begin(1)
+    attack = Implementation(door)
+    refused(attack.read, "/etc/passwd")
+    kinds = attack.open_files()
+    assert sorted(kinds.values()) == ["device"] * 3 + ["socket"], "nothing of the other zygote's is left open"
+    nursery.clear()
+    assert attack.answer(1, 2) == 3, "clearing one nursery leaves another's workers alone"
+    zygote = stat_of(door.far.who)[1]
+    lent.close()
+    deadline = time.monotonic() + 20
+    while alive(zygote) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(zygote) and not alive(door.far.who)
+    door.far.sock.close()
+
+
 def test_clearing_ends_every_worker(nursery):
     doors = [doors_of("fork", nursery, ATTACKS) for _ in range(3)]
     for door in doors:
@@ -333,7 +352,7 @@ def test_where_a_wall_cannot_be_raised_nothing_runs(nursery):
         "from grader.sandbox.entering import Walls, enter\n"
         "from grader.sandbox.isolation import Isolation\n"
         "try:\n"
-        "    enter(Walls(Isolation(landlock=True), -1), os.getppid())\n"
+        "    enter(Walls(Isolation(landlock=True), -1), os.getppid(), 2)\n"
         "except OSError:\n"
         "    sys.exit(7)\n"
     )

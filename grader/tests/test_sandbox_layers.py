@@ -1,0 +1,186 @@
+"""The layers of isolation as data: the list of system calls, the program made of it, the paths that may be read, what is said of a machine."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from doors import forks
+from grader.sandbox import bubble, calls, isolation, kernel, paths, seccomp
+from grader.sandbox.isolation import Isolation, Layer
+from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+
+MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+PID = 4711
+ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
+
+
+def decided(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """What the kernel would do: runs the filter as it would, for one call."""
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *(n % 2**64 for n in (*arguments, *[0] * (6 - len(arguments)))))
+    at, held = 0, 0
+    while True:
+        code, if_true, if_false, value = struct.unpack_from("=HBBI", program, 8 * at)
+        at += 1
+        if code == 0x06:
+            return value
+        if code == 0x20:
+            held = struct.unpack_from("<I", data, value)[0]
+        elif code == 0x54:
+            held &= value
+        else:
+            at += if_true if {0x15: held == value, 0x25: held > value}[code] else if_false
+
+
+@pytest.fixture(params=MACHINES)
+def judged(request):
+    column, architecture = MACHINES[request.param]
+    program = seccomp.program(column, PID)
+    assert len(program) % 8 == 0 and len(program) // 8 <= 4096, "the kernel takes no longer one"
+
+    def judge(name: str | int, *arguments: int, of: int = architecture) -> int:
+        return decided(program, of, calls.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
+
+    judge.column = column
+    return judge
+
+
+def test_every_call_of_the_list_is_allowed_and_no_other(judged):
+    listed = {numbers[judged.column]: name for name, numbers in calls.NUMBERS.items() if numbers[judged.column] is not None}
+    absent = {numbers[judged.column] for numbers in calls.MISSING}
+    for number in range(calls.LATEST + 40):
+        if number in listed and listed[number] not in calls.CHECKED:
+            assert judged(number) == ALLOW, listed[number]
+        elif number in absent or number > calls.LATEST:
+            assert judged(number) == ENOSYS
+        elif number not in listed:
+            assert judged(number) == EPERM
+    assert judged(0x40000000 + 1) == ENOSYS and judged(0xFFFFFFFF) == ENOSYS
+    assert judged("read", of=0x40000003) == KILL, "the calls of another processor"
+
+
+def test_arguments_are_looked_at(judged):
+    reading, here = 0o2000000, -100
+    assert judged("openat", here, 0, reading) == ALLOW
+    for writing in (0o1, 0o2, 0o3, 0o100, 0o1000, 0o10000000, 0o20200000):
+        assert judged("openat", here, 0, reading | writing) == EPERM
+    thread = 0x3D0F00
+    assert judged("clone", thread) == ALLOW
+    for process in (17, 0x4111, 0x1200011, thread | 0x10000000, thread | 0x20000, thread | 0x40000000):
+        assert judged("clone", process) == EPERM
+    for name in ("kill", "tgkill"):
+        assert judged(name, PID) == ALLOW
+        assert {judged(name, pid) for pid in (0, 1, -1, -PID, PID + 1)} == {EPERM}
+    assert judged("prlimit64", 0, 7, 0) == ALLOW
+    assert {judged("prlimit64", 0, 7, new) for new in (1, 2**32, 2**47)} | {judged("prlimit64", PID, 7, 0)} == {EPERM}
+    assert judged("fcntl", 0, 3) == ALLOW and {judged("fcntl", 0, command) for command in (5, 7, 8, 10, 1024, 1031)} == {EPERM}
+    assert judged("ioctl", 0, 0x5401) == ALLOW and {judged("ioctl", 0, command) for command in (0x5412, 0x8901, 0x894B)} == {EPERM}
+    assert judged("prctl", 15) == ALLOW and {judged("prctl", option) for option in (4, 22, 35, 36, 38)} == {EPERM}
+
+
+def test_what_is_dangerous_is_not_on_the_list():
+    dangerous = (
+        "socket socketpair connect bind sendmsg recvmsg ptrace process_vm_readv process_vm_writev tkill rt_sigqueueinfo fork vfork clone3 execve execveat "
+        "io_uring_setup bpf perf_event_open userfaultfd keyctl mount umount2 unshare setns pivot_root chroot chdir pidfd_open memfd_create openat2 setrlimit "
+        "name_to_handle_at open_by_handle_at setsid setpgid setuid chmod unlink rename mkdir creat truncate link symlink mknod shmget inotify_init1"
+    ).split()
+    assert not set(dangerous) & set(calls.NUMBERS) and set(calls.CHECKED) <= set(calls.NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "pattern"),
+    [("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", 0, r"__NR_(\w+) (\d+)"), ("/usr/include/asm-generic/unistd.h", 1, r"__NR(?:3264)?_(\w+) (\d+)")],
+)
+def test_numbers_are_those_of_the_kernel(header, column, pattern):
+    if not Path(header).exists():
+        pytest.skip(f"no {header} to compare with")
+    known = {name: int(number) for name, number in re.findall(rf"#define {pattern}", Path(header).read_text())}
+    known |= {"newfstatat": known.get("newfstatat", known.get("fstatat"))}
+    wrong = {name: numbers[column] for name, numbers in calls.NUMBERS.items() if name in known and numbers[column] != known[name]}
+    assert not wrong and len(set(calls.NUMBERS) & set(known)) > 80
+
+
+# ---- paths
+
+
+@forks
+def test_python_is_readable_and_the_kit_is_not():
+    readable = paths.readable()
+    inside = [path for path in readable for secret in (SOLUTIONS, TESTS, EXERCISES, ROOT / "grader" / "trial.py", ROOT, Path.home()) if secret.is_relative_to(path)]
+    assert inside == []
+    for needed in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")):
+        assert any(Path(needed).resolve().is_relative_to(path) for path in readable)
+
+
+def test_where_the_kit_lies_inside_what_is_readable_its_neighbours_are_named(tmp_path):
+    for folder in ("python/lib", "python/share/kit/solutions", "python/share/other"):
+        (tmp_path / folder).mkdir(parents=True)
+    around = paths._around(tmp_path / "python", tmp_path / "python" / "share" / "kit")
+    assert sorted(around) == [tmp_path / "python" / "lib", tmp_path / "python" / "share" / "other"]
+    assert paths._around(tmp_path / "python" / "lib", tmp_path / "elsewhere") == [tmp_path / "python" / "lib"]
+
+
+# ---- what is said
+
+
+def test_a_plan_is_written_and_read():
+    for plan in (Isolation(), Isolation(seccomp=True), Isolation(True, True, True, True)):
+        assert Isolation.named(str(plan)) == plan
+    assert str(Isolation()) == "none" and not Isolation() and Isolation(landlock=True)
+
+
+def test_a_layer_says_what_it_holds_or_what_to_do():
+    on, off = Layer("limits", True, "memory"), Layer("bubblewrap", False, "files", "it is not installed", "install it")
+    assert str(on) == "limits: memory" and str(off) == "bubblewrap is off: it is not installed; install it"
+    for layer in isolation.layers():
+        assert layer.holds and (layer.on or layer.missing), layer
+    assert [layer.name for layer in isolation.missing()] == [layer.name for layer in isolation.layers() if not layer.on]
+
+
+@forks
+def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
+    program = "from grader.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"]
+
+
+@forks
+def test_bubblewrap_that_may_not_is_quoted(tmp_path):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    program = "from grader.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    why, remedy = said.stdout.splitlines()
+    assert why == "bubblewrap may not make namespaces here (setting up uid map: Permission denied)" and remedy
+
+
+@forks
+def test_the_command_shows_python_and_the_machinery_only():
+    words = bubble.command(["python", "-c", "pass"])
+    shown = {words[i + 1] for i, word in enumerate(words) if word == "--ro-bind"}
+    assert str(ROOT / "grader") in shown and not {str(SOLUTIONS), str(TESTS), str(EXERCISES), str(ROOT), "/", "/etc", "/home"} & shown
+    assert not {"--bind", "--dev-bind", "--share-net"} & set(words) and "--unshare-all" in words and "--die-with-parent" in words
+
+
+def test_everything_imports_where_nothing_is_isolated():
+    """As on macOS and Windows, told so before anything is imported."""
+    program = (
+        "import sys; sys.platform = 'darwin'\n"
+        "from grader.sandbox import isolation, entering, kernel\n"
+        "plan = isolation.available()\n"
+        "assert not plan and entering.prepare(plan).rules is None\n"
+        "entering.enter(entering.prepare(plan), 0, 2)\n"
+        "print(*[str(layer) for layer in isolation.layers()], sep='\\n')\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout.splitlines()) == 4 and all("are not isolated" in line for line in said.stdout.splitlines())
+
+
+def test_a_processor_that_is_not_in_the_table_has_no_column():
+    assert set(kernel.MACHINES.values()) == {0, 1} and kernel.MACHINES.get("riscv64") is None
