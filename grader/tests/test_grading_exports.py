@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -10,13 +11,17 @@ from decimal import Decimal
 
 import jsonschema
 import pytest
+from graded_runs import grade, solution
 from grader.grading import marking
 from grader.grading.exports import csv as csv_export
 from grader.grading.exports import feedback, gradescope, junit, write_all
 from grader.grading.exports.feedback import fenced
 from grader.grading.gradebook import Gradebook
+from grader.grading.problems import GradingProblem
 from grader.grading.record import GradedClass, Person
 from grader.results import ExerciseResult, Failure, TestResult
+from grader.syllabus import ROOT
+from grader.verdict import Verdict
 from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from markdown_it import MarkdownIt
 
@@ -115,6 +120,18 @@ def test_writing_again_changes_nothing_and_who_has_left_leaves(graded, tmp_path)
     fewer = replace(graded, people=[person for person in graded.people if person.slug != "hostile"])
     left = {*write_all(fewer, tmp_path), tmp_path / "feedback" / "mine.md", tmp_path / "gradescope" / "mine.json"}
     assert set(tmp_path.rglob("*.*")) == left and len(left) == len(paths)
+
+
+def test_what_cannot_be_written_is_told_and_nothing_is_left_half(graded, tmp_path):
+    (tmp_path / "grades.csv").mkdir()
+    with pytest.raises(GradingProblem) as caught:
+        write_all(graded, tmp_path)
+    assert str(caught.value) == f"could not write {tmp_path / 'grades.csv'}: is a directory"
+    (tmp_path / "grades.csv").rmdir()
+    (tmp_path / "feedback").write_text("a file")
+    with pytest.raises(GradingProblem, match="^could not write .*feedback/[\\w-]+.md: "):
+        write_all(graded, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"grades.csv", "gradescope", "junit.xml", "feedback"}
 
 
 # ---- grades.csv
@@ -237,7 +254,7 @@ def test_each_outcome_is_what_a_ci_system_shows():
     ]  # fmt: skip
     assert cases[1][0].get("message") == "the values differ" and "  promised  Law 2 of softmax holds.\n" in cases[1][0].text
     cases = ElementTree.fromstring(junit.document(one(result("passed", forbidden=["it calls `torch.softmax`"], missing_weight=1.0)))).findall("*/testcase/failure")
-    assert len(cases) == 2
+    assert [case.get("type") for case in cases] == ["failed", "failed"]
 
 
 @pytest.mark.parametrize("number", [*range(32), 0x7F, 0x85, 0xD800, 0xFFFE, 0xFFFF, 0x1FFFF])
@@ -294,3 +311,41 @@ def test_no_word_of_a_stranger_leaves_its_block(graded):
 def test_a_fence_holds_whatever_is_in_it(inside):
     tokens = MarkdownIt().parse(f"before\n\n{fenced(inside)}\n\nafter\n")
     assert [token.content for token in tokens if token.type == "fence"] == [inside + "\n"] and tokens[-2].content == "after"
+
+
+KEEP_VERDICT = """
+import json
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    from grader.plugin import RUN
+    with open("verdict.json", "w") as file:
+        json.dump(session.config.stash[RUN].verdict().as_data(), file)
+"""
+
+
+def test_feedback_says_what_the_terminal_says(tmp_path):
+    """A real mistake, really graded: what pytest prints about it is what the feedback says, through the gradebook and back."""
+    mistaken = "\n\ndef softmax(x, dim=-1):\n    print('```')\n    return x.exp() / x.exp().sum(0, keepdim=True)\n"
+    text = solution("ch03").replace("def softmax(", "def softmax_(", 1) + mistaken
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "ch03_attention.py").write_text(text, encoding="utf-8")
+    (tmp_path / "keep_verdict.py").write_text(KEEP_VERDICT)
+    run = grade("--target", str(tmp_path / "ada"), "--exercise", "softmax", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "keep_verdict",
+                str(ROOT / "tests" / "test_ch03_attention.py"), cwd=tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))  # fmt: skip
+    verdict = Verdict.from_data(json.loads((tmp_path / "verdict.json").read_text()))
+    [softmax] = verdict.results
+    assert softmax.outcome == "failed", run.out
+    ada = submission("Ada")
+    with Gradebook.open(tmp_path / "grades") as book:
+        book.begin(0, [softmax.exercise], VERSIONS)
+        book.submissions_to_do([ada])
+        book.keep(ada.digest, verdict)
+        graded = book.graded(RULES)
+    [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
+    told = [line.rstrip() for line in run.out.splitlines()]
+    told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
+    assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
+    assert fence.endswith("\nFor a hint: headway hint softmax\n")
+    assert graded.people[0].marks["softmax"].earned == marking.mark(softmax, 8).earned

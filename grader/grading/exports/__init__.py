@@ -8,7 +8,7 @@ from ..record import GradedClass
 
 
 def write_all(graded: GradedClass, folder: Path) -> list[Path]:
-    """Every export in `folder`; OSError where one cannot be written."""
+    """Every export in `folder`; GradingProblem, in a sentence, where one cannot be written."""
     from . import csv, feedback, gradescope, junit
 
     return [path for export in (csv, gradescope, junit, feedback) for path in export.write(graded, folder)]

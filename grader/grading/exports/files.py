@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...files import write_whole
+from ...files import problem, write_whole
+from .. import harmless
+from ..problems import GradingProblem
 
 
 def put(path: Path, content: str) -> Path:
     """The file whole, or as it was; untouched where it says this already."""
     if _bytes(path) != content.encode("utf-8"):
-        write_whole(path, content)
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            raise GradingProblem(problem(error, f"write {harmless.line(str(path))}")) from error
     return path
 
 
