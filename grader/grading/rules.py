@@ -1,4 +1,19 @@
-"""An instructor's own weights, the due date and what lateness costs, read from one small TOML."""
+"""An instructor's own weights, the due date and what lateness costs, read from one small TOML:
+
+    [points]
+    softmax = 20        # an exercise
+    ch05 = 50           # a chapter: shared among its exercises as in the course, those named here apart
+
+    [late]
+    due = 2026-12-01T23:59:00+01:00
+    grace = "15m"       # within which nothing is late
+    per_day = 10        # percent of the points earned that are taken off for each day begun after the due date
+    most = 50           # percent at most
+    last = 7            # days after which it counts zero
+
+    [extensions]
+    "Anna Bell" = 2026-12-03T23:59:00+01:00
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from textwrap import dedent
 
 import pytest
+from grader.grading import rules as module
 from grader.grading.problems import GradingProblem
 from grader.grading.rules import Rules, read_rules
 from grader.grading.submissions import Submission
@@ -36,6 +38,12 @@ def test_without_rules_everything_is_worth_what_the_course_says_and_nothing_is_l
     for found in (Rules(), rules(tmp_path, ""), rules(tmp_path, "# nothing yet\n[points]\n[late]\n[extensions]\n")):
         assert all(found.points_of(exercise) == exercise.points for exercise in load_syllabus().exercises)
         assert found.late(handed_in(timedelta(days=99))).factor == 1
+
+
+def test_the_example_in_the_modules_description_is_valid(tmp_path):
+    found = rules(tmp_path, dedent(module.__doc__.partition("\n")[2]))
+    assert found.due == DUE and found.last == 7 and list(found.extensions) == ["Anna Bell"]
+    assert sum(found.points_of(exercise) for exercise in load_syllabus().chapter("ch05").exercises) == pytest.approx(50)
 
 
 def test_points_of_an_exercise_and_of_a_chapter_scaled_around_it(tmp_path):

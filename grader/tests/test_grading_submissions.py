@@ -1,7 +1,9 @@
 """What a class hands in is read whatever its shape, and nothing hostile in it does more than spoil its own submission."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import subprocess
 import sys
@@ -567,6 +569,14 @@ def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
     }
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_stream_in_pieces_is_one_stream_and_what_follows_it_does_not_count(tmp_path, pack):
+    tar = tarred({CHAPTER: "x = 1\n" * 500}, "w:")
+    pieces = pack(tar[:700]) + pack(b"") + pack(tar[700:])
+    for behind in (b"", bytes(512), b"junk"):
+        assert archive(tmp_path, pieces + behind).sources == {"ch03_attention": "x = 1\n" * 500}
+
+
 def test_sizes_that_lie_damage_the_archive(tmp_path):
     honest = zipped({CHAPTER: "x = 1\n" * 100}, zipfile.ZIP_STORED)
     deflated = zipped({CHAPTER: "x = 1\n" * 100})
@@ -607,6 +617,9 @@ def test_too_many_members_are_refused():
     assert refusal(tarred(many), few) == "the archive holds more than 10 files; hand in the chapters alone"
     assert refusal(zipped({"x" * 3000: ""}), few) == "the archive holds far too many files; hand in the chapters alone"
     assert refusal(zipped({}) + bytes(100_000), few) == "the archive is 0 MB large, and at most 0 MB are read; hand in the chapters alone"
+    assert refusal(zipped({"x": "y" * 60_000}), few) == "the archive unpacks to more than 0 MB; hand in the chapters alone"
+    for mode in ("w:", "w:gz", "w:bz2", "w:xz"):
+        assert refusal(tarred({"x": "y" * 60_000}, mode), few) == "the archive unpacks to far too much; hand in the chapters alone"
     skipped = {f".venv/{number}": "" for number in range(15)}
     for pack in (zipped, tarred):
         data = pack(skipped | {CHAPTER: "mine"})
