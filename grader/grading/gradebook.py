@@ -30,6 +30,7 @@ from .record import GradedClass, Person
 from .rules import Late, Rules
 from .submissions import Submission
 
+REMEMBERED = 5  # conditions whose results are kept: going back to one costs nothing, and a term of updates does not fill the disk
 UNFINISHED = "the grader has not come to it yet; run the same command again to go on"
 
 
@@ -78,8 +79,13 @@ class Gradebook:
         with self._transaction():
             last = self._all("SELECT seed, versions, exercises FROM run JOIN conditions ON id = conditions")
             words = (str(seed), _json(self._versions))
-            self._database.execute("INSERT OR IGNORE INTO conditions (seed, versions) VALUES (?, ?)", words)
+            self._database.execute(
+                "INSERT INTO conditions (seed, versions, turn) VALUES (?, ?, (SELECT ifnull(max(turn), 0) + 1 FROM conditions)) "
+                "ON CONFLICT (seed, versions) DO UPDATE SET turn = excluded.turn",
+                words,
+            )
             [(self._conditions,)] = self._all("SELECT id FROM conditions WHERE seed = ? AND versions = ?", *words)
+            self._database.execute("DELETE FROM verdicts WHERE conditions NOT IN (SELECT id FROM conditions ORDER BY turn DESC LIMIT ?)", (REMEMBERED,))
             self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, _json(names)))
             return _since(seed, self._versions, names, *self._read(last[0])) if last else ""
 
@@ -112,7 +118,7 @@ class Gradebook:
                     self._database.execute("DELETE FROM verdicts WHERE conditions = ? AND digest = ?", key)
             self._database.execute(
                 "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
+                "ON CONFLICT (conditions, digest) DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
                 (*key, _json(sorted(covers)), "" if whole else _text(str(verdict)), _json(broken), _json(found.notes)),
             )
             for result in found.results:

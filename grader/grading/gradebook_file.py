@@ -17,7 +17,9 @@ OURS = 0x48647779  # SQLite's application id: "Hdwy"
 
 TABLES = (
     """CREATE TABLE conditions (       -- what results depend on besides the content: equal here, and they are interchangeable
-        id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL, UNIQUE (seed, versions))""",
+        id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
+        turn INTEGER NOT NULL, -- greater is later: when they last counted
+        UNIQUE (seed, versions))""",
     """CREATE TABLE run (              -- what the last run asked for
         one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions, exercises TEXT NOT NULL)""",
     """CREATE TABLE people (           -- who handed in what, as of the last run

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from grader.grading import marking
 from grader.grading.exports import write_all
-from grader.grading.gradebook import UNFINISHED, Gradebook, GradebookProblem
+from grader.grading.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
 from grader.grading.record import Mark
 from grader.grading.rules import Rules
 from grader.grading.versions import versions
@@ -163,6 +163,16 @@ def test_other_conditions_are_told_and_never_mixed(tmp_path):
     with book:
         assert said and todo == []  # and back: nothing was lost
         assert not any(person.problem == UNFINISHED for person in book.graded(RULES).people)
+
+
+def test_results_of_long_ago_make_room(tmp_path):
+    people = a_class(2)
+    assert [graded(tmp_path, people, seed=seed) for seed in range(REMEMBERED)] == [2] * REMEMBERED
+    assert graded(tmp_path, people, seed=0) == 0
+    assert graded(tmp_path, people, seed=99) == 2  # now the results of seed 1 go, which counted longest ago
+    assert [graded(tmp_path, people, seed=seed) for seed in (0, 2, 3, 4, 99, 1)] == [0, 0, 0, 0, 0, 2]
+    with Gradebook.open(tmp_path) as book:
+        assert book._all("SELECT count(DISTINCT conditions) FROM results") == [(REMEMBERED,)]
 
 
 def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
