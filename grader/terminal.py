@@ -131,7 +131,8 @@ def _next_step(run: GradedRun) -> list[str]:
     if failing is None and own:
         step = course.next_step()
         if step is None:
-            return ["Everything is done. Try it as one program: pytest --whole"]
+            whole = all(chapter.exercises for chapter in load_syllabus().chapters)
+            return ["Everything is done." + (" Try it as one program: pytest --whole" if whole else "")]
         return [f"Next: write {step.exercise.name} in {step.place}", f"      {step.command}"]
     if undone is None:
         return ["All of it passes."]

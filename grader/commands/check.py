@@ -12,7 +12,7 @@ from pathlib import Path
 from grader.commands.page import complain, page, say
 from grader.course import next_step, passed, read_course
 from grader.progress import load
-from grader.syllabus import ROOT, TESTS, Chapter, Exercise
+from grader.syllabus import ROOT, TESTS, Chapter, Exercise, is_handout
 from grader.verdict import Verdict
 from grader.warm.client import BrokeOff, NoEngine, answers
 from grader.warm.job import Job, again
@@ -36,7 +36,7 @@ def check(name: str | None) -> int:
     exercises = found.exercises if isinstance(found, Chapter) else (found,)
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:
-        complain(f"there are no tests for {found.name} yet")
+        complain(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
         return UNUSABLE
     known = {exercise.name for exercise in exercises if passed(exercise, load())}
     outcomes, status = run_tests(suites, found)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader.commands.page import command_line, complain, page, say
 from grader.source import read_source
+from grader.syllabus import is_handout
 
 MEASUREMENTS = Path(__file__).parent.parent / "measurements"
 
@@ -24,13 +25,17 @@ def measure(name: str | None, arguments: list[str]) -> int:
         return _list()
     if name not in known():
         near = get_close_matches(name, known(), n=1)
-        complain(f"there is no measurement {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
+        here = " in this handout" if is_handout() else ""
+        complain(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
         return 2
     return subprocess.run([sys.executable, "-m", f"grader.measurements.{name}", *arguments]).returncode
 
 
 def _list() -> int:
     console = page()
+    if not known():
+        say(console, "There is nothing to measure in this handout: what its lessons claim needs chapters that are not in it.")
+        return 0
     for name, path in known().items():
         say(console, name, style="bold")
         say(console, (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0])

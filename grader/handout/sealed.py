@@ -57,7 +57,10 @@ def mistaken(module: str, mistake: Mistake, filename: str) -> ChapterSource:
 
 def stub(module: str) -> str:
     """The stub as it was given out; SourceProblem where there is none."""
-    return read_source(REFERENCE / "stubs" / f"{module}.py")
+    path = REFERENCE / "stubs" / f"{module}.py"
+    if not path.is_file():
+        raise SourceProblem(f"{module} is not part of this handout, so there is no stub of it", file=path.name)
+    return read_source(path)
 
 
 def _source(module: str, sealed: bytes, filename: str) -> ChapterSource:

@@ -14,7 +14,8 @@ from grader.handout.leaning import hidden_with
 from grader.handout.making import NoHandout, make, plan
 from grader.source import definition, read_source, replace_definition
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
-from kit_copy import Kit
+from kit_copy import Kit, posix
+from watching import nothing_remains, watching
 
 MODULE = "ch03_attention"
 HIDDEN = ("fuse_qkv", "split_qkv")
@@ -94,12 +95,29 @@ def test_check_hint_reset_list_and_the_notebook_work_there(handout):
     assert done.stdout == f"False {MODULE}\n", done.stdout + done.stderr
 
 
+@posix
+def test_the_watch_names_a_sealed_mistake(handout):
+    with watching(handout, "softmax") as terminal:
+        terminal.wait("Nothing is written yet")
+        wrong = definition(solution("ch03"), "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
+        handout.edit(MODULE, definition(read_source(handout.file(MODULE)), "softmax").text, wrong)
+        terminal.wait("The whole tensor sums to 1, where every slice along `dim` should.")
+        terminal.press("d", "d")
+        terminal.wait("the reference is not shown in this handout")
+        terminal.press("q")
+        assert terminal.ended == 0
+    assert nothing_remains(handout)
+
+
 def test_what_needs_the_whole_kit_says_so(handout):
     for command in ("stubs", "dev-check", "handout"):
         assert f"headway: `headway {command}` needs the whole kit, and this is a handout" in handout.run(command, status=2)
     assert "the reference is not shown in this handout" in handout.run("diff", "softmax", "--peek", status=1)
     assert "dev-check" not in handout.run("--help")
     assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
+    assert "ch01_tokenizer is not part of this handout" in handout.run("check", "ch01", status=2)
+    assert "ch01_tokenizer is not part of this handout" in handout.run("reset", "ch01", status=1)
+    assert "nothing to measure in this handout" in handout.run("measure")
 
 
 # ---- nothing given away
