@@ -19,9 +19,23 @@ from grader.commands.check import suites_of
 from grader.commands.page import page, wrapped
 from grader.course import read_course, shown
 from grader.handout import sealed
+from grader.sandbox import isolation
 from grader.source import SourceProblem, parse, read_source
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from rich.text import Text
+
+_REPORTS = """
+import socket
+def {exercise}(*args, **kwargs):
+    reached = []
+    for what, attempt in (("files of the kit", lambda: open({file!r})), ("the network", socket.socket)):
+        try:
+            attempt()
+            reached.append(what)
+        except OSError:
+            pass
+    raise RuntimeError({secret!r} + " reached <" + " and ".join(reached) + ">")
+"""
 
 NEEDED = ("torch", "pytest", "pytest-check", "pytest-timeout", "hypothesis", "rich", "typer", "watchfiles")
 
@@ -50,6 +64,7 @@ def examine() -> Iterator[Finding]:
     yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
     yield from _packages()
     yield _whose_headway()
+    yield from _isolation()
     yield from _chapters()
     torch = _torch()
     yield torch
@@ -89,6 +104,16 @@ def _whose_headway() -> Finding:
     return Finding("ok", f"this headway tests {EXERCISES}")
 
 
+def _isolation() -> Iterator[Finding]:
+    """What stands around the code of others: one line for each layer."""
+    layers = isolation.layers()
+    if not any(layer.on for layer in layers):
+        yield Finding("note", f"not isolated: here a worker can read files and use the network, as on every system but Linux; {layers[0].remedy}")
+        return
+    for layer in layers:
+        yield Finding("ok" if layer.on else "note", f"isolation, {layer}")
+
+
 def _chapters() -> Iterator[Finding]:
     if not os.access(EXERCISES, os.W_OK):
         yield Finding("note", f"{shown(EXERCISES)} cannot be written, so progress is not kept")
@@ -125,7 +150,8 @@ def _through_the_door(door: str) -> Finding:
         return Finding("wrong", f"{shown(TESTS)} holds no graded tests; `git checkout tests` brings them back")
     exercise, secret = chapter.exercises[0].name, f"doctor {secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
-        (Path(folder) / f"{chapter.name}.py").write_text(f"def {exercise}(*args, **kwargs):\n    raise RuntimeError({secret!r})\n", encoding="utf-8")
+        text = _REPORTS.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
+        (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
         results = Path(folder) / "results.json"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, "--door", door]
         try:
@@ -139,6 +165,10 @@ def _through_the_door(door: str) -> Finding:
         except (OSError, ValueError, LookupError):
             last = ([line for line in (done.stderr + done.stdout).splitlines() if line.strip()] or ["no output"])[-1]
             return Finding("wrong", f"the tests do not run through the {door} door: {last.strip()}")
+    reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
+    walls = isolation.available(bubblewrap=False)
+    if door == "worker" and reached and walls.landlock and walls.seccomp:
+        return Finding("wrong", f"the isolation does not hold: code in a worker reached {', '.join(sorted(reached))}; grade nobody's code here")
     if all(secret in test["message"] for test in tests):
         return Finding("ok", f"tests reach the code they are pointed at, through the {door} door")
     return Finding("wrong", f"through the {door} door, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may mend it")

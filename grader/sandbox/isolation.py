@@ -89,7 +89,7 @@ def _landlock() -> Layer:
 
 
 def _bubblewrap() -> Layer:
-    holds = "other files do not even have names, and other processes no numbers"
+    holds = "where a class is graded, other files do not even have names, and other processes no numbers"
     if not is_linux():
         return Layer("bubblewrap", False, holds, _ELSEWHERE, _LINUX_REMEDY)
     trouble = bubble.trouble()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from doors import forks
+from grader.commands import doctor
 from grader.sandbox import bubble, calls, isolation, kernel, paths, seccomp
 from grader.sandbox.isolation import Isolation, Layer
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
@@ -140,6 +141,12 @@ def test_a_layer_says_what_it_holds_or_what_to_do():
     for layer in isolation.layers():
         assert layer.holds and (layer.on or layer.missing), layer
     assert [layer.name for layer in isolation.missing()] == [layer.name for layer in isolation.layers() if not layer.on]
+
+
+def test_the_doctor_has_a_line_for_each_layer():
+    found = list(doctor._isolation())
+    assert len(found) == (4 if any(layer.on for layer in isolation.layers()) else 1)
+    assert all("isolat" in finding.sentence and finding.state in ("ok", "note") for finding in found)
 
 
 @forks
