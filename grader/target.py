@@ -25,15 +25,18 @@ class Target:
     label: str  # what the header and the results call it
     folder: Path | None = None
     texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
+    unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
     given: Given | None = None  # a definition that stands in place of the one on disk
 
     def has(self, module: str) -> bool:
         if self.folder == SOLUTIONS and sealed.holds(module):
             return True
-        return module in self.texts or (self.folder is not None and (self.folder / f"{module}.py").is_file())
+        return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
 
     def source(self, module: str) -> ChapterSource:
         """The chapter's text; ChapterBroken where it cannot be read."""
+        if module in self.unread:
+            raise ChapterBroken(self.unread[module])
         if module in self.texts:
             return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
         if self.folder == SOLUTIONS and (ours := reference_of(module)):

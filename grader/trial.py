@@ -5,6 +5,7 @@ Knows nothing of pytest: the plugin calls it, and so does whatever runs tests an
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import zlib
@@ -47,6 +48,7 @@ class Trial:
     call_seconds: float = CALL_SECONDS
     import_seconds: float = IMPORT_SECONDS
     heard: Heard = lambda _: None
+    until: float = math.inf  # on the monotonic clock: no test begins after that
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,6 +109,8 @@ class Trial:
             raise self._broken[exercise.chapter]
         if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
+        if time.monotonic() > self.until:
+            raise OutOfTime("not run: the time for one submission was over")
         if time.monotonic() - self._began > TEST_SECONDS and not Local.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         opening = time.monotonic()

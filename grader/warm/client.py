@@ -103,12 +103,12 @@ def _clear(address: Address | None) -> None:
 class Engine:
     """An engine of one's own. It lives as long as this object's process, or until it is ended."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, module: str = "grader.warm.engine") -> None:
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))  # Control-C is not for it
-        command = [sys.executable, "-P", "-m", "grader.warm.engine", *options]
+        command = [sys.executable, "-P", "-m", module, *options]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart, **pipes)
         self.ready = False
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from ..files import write_whole
@@ -32,17 +33,23 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=HOUR)
     parser.add_argument("--spare", action="store_true", help="spare processes, as where forking is not safe")
     options = parser.parse_args()
+    with starting() as (out, lifeline):
+        if options.spare or not sys.platform.startswith("linux"):
+            with_spares(Stock(), out, options.idle, lifeline)
+        else:
+            with_forks(out, options.idle, lifeline)
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[tuple[IO[bytes], io.RawIOBase]]:
+    """Where to say that the engine is ready, and its lifeline; whoever started it is told in a sentence if it does not get so far."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for whoever sits at the terminal
     out = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     lifeline = _lifeline()  # before pytest puts something else in its place
-    token = secrets.token_hex(16)
     try:
-        if options.spare or not sys.platform.startswith("linux"):
-            with_spares(out, token, options.idle, lifeline)
-        else:
-            with_forks(out, token, options.idle, lifeline)
+        yield out, lifeline
     except Exception as problem:
         with contextlib.suppress(OSError, ValueError):
             out.write(encode({"trouble": in_a_sentence(problem)}))
@@ -59,36 +66,41 @@ def in_a_sentence(problem: Exception) -> str:
     return f"the engine that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may know why"
 
 
-def with_forks(out: IO[bytes], token: str, idle: float, lifeline: io.RawIOBase) -> None:
+def with_forks(
+    out: IO[bytes], idle: float, lifeline: io.RawIOBase, kind: type[Server] = Server,
+    start: Callable | None = None, begin: Callable | None = None, public: bool = True,
+) -> None:  # fmt: skip
+    """Runs are forked from this very process. Other kinds of runs have their own questions, and their own way to start and to begin."""
     from . import forks, held
 
     server: Server | None = None
 
     def wait():
         nonlocal server
-        server = Server(lambda job: forks.start(job, server.forget), token, idle, lifeline)
+        server = kind(lambda job: (start or forks.start)(job, server.forget), secrets.token_hex(16), idle, lifeline)
         try:
-            serve(server, out)
+            serve(server, out, public)
         except forks.InRun as run:  # in the new process
             return run.job, run.sock
 
-    held.hold(wait, fork=True)
+    held.hold(wait, begin or held.begin)
     if server is None:
         raise NeverReady(COLD)
 
 
-def with_spares(out: IO[bytes], token: str, idle: float, lifeline: io.RawIOBase) -> None:
-    with Stock() as stock:
-        serve(Server(stock.start, token, idle, lifeline), out)
+def with_spares(stock: Stock, out: IO[bytes], idle: float, lifeline: io.RawIOBase, kind: type[Server] = Server, public: bool = True) -> None:
+    """Runs are processes that wait in stock."""
+    with stock:
+        serve(kind(stock.start, secrets.token_hex(16), idle, lifeline), out, public)
 
 
-def serve(server: Server, out: IO[bytes]) -> None:
-    """Until it is no longer wanted; then nothing of it is left."""
+def serve(server: Server, out: IO[bytes], public: bool = True) -> None:
+    """Until it is no longer wanted; then nothing of it is left. `public`: may others of this user's use it?"""
     engine = os.getpid()
     family.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        announce(out, server.port, server.token)
+        announce(out, server.port, server.token, public)
         server.serve()
     except SystemExit:
         pass
@@ -100,12 +112,13 @@ def serve(server: Server, out: IO[bytes]) -> None:
             family.kill_orphans()
 
 
-def announce(out: IO[bytes], port: int, token: str) -> None:
-    """Tell whoever started the engine, and anyone of this user's who looks in the file."""
+def announce(out: IO[bytes], port: int, token: str, public: bool) -> None:
+    """Tell whoever started the engine and, where it is public, anyone of this user's who looks in the file."""
     address = encode({"port": port, "token": token, "pid": os.getpid()})
     mask = os.umask(0o077)
     with contextlib.suppress(OSError):  # where nothing can be written, only its starter finds it
-        write_whole(ADDRESS, address)
+        if public:
+            write_whole(ADDRESS, address)
     os.umask(mask)
     with contextlib.suppress(OSError):  # its starter has gone already: the lifeline tells
         out.write(address)

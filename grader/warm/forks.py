@@ -19,7 +19,7 @@ class InRun(BaseException):
     """Raised in the new process, out of the engine's main loop: this is the job, and here is whom to tell."""
 
     def __init__(self, job: Job, sock: socket.socket) -> None:
-        super().__init__(job.name)
+        super().__init__()
         self.job, self.sock = job, sock
 
 
@@ -44,8 +44,8 @@ class Fork:
         return os.waitstatus_to_exitcode(status) if finished else None
 
 
-def start(job: Job, forget: Callable[[], None]) -> Fork:
-    """Fork; `forget` lets go of what is the engine's, in the new process."""
+def start(job: Job, forget: Callable[[], None], limited: bool = True) -> Fork:
+    """Fork; `forget` lets go of what is the engine's, in the new process. `limited`: is the learner's code going to run in it?"""
     ours, theirs = socket.socketpair()
     engine = os.getpid()
     pid = os.fork()
@@ -59,5 +59,6 @@ def start(job: Job, forget: Callable[[], None]) -> Fork:
     ours.close()
     forget()
     be_silent()
-    limit_this_process()
+    if limited:
+        limit_this_process()
     raise InRun(job, theirs)

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
+from typing import Any
 
 import pluggy
 import pytest
@@ -40,9 +41,13 @@ MARGIN = 2.0  # seconds that a run is given beyond what it has said it may take
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"]
 
 
-def hold(wait: Callable[[], tuple[Job, socket.socket] | None], fork: bool) -> None:
-    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over. `fork`: is that safe?"""
-    session = _Held(wait, fork)
+Wait = Callable[[], tuple[Any, socket.socket] | None]
+Begin = Callable[[pytest.Session, Any, "Report"], None]
+
+
+def hold(wait: Wait, begin: Begin) -> None:
+    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over. `begin` makes the session that run."""
+    session = _Held(wait, begin)
     silent = open(os.devnull, "w", encoding="utf-8")  # until there is somebody to print for
     sys.stdout = sys.stderr = silent
     try:
@@ -120,8 +125,8 @@ class Report(io.TextIOBase):
 class _Held:
     """The plugin whose main loop waits."""
 
-    def __init__(self, wait: Callable[[], tuple[Job, socket.socket] | None], fork: bool) -> None:
-        self.wait, self.fork = wait, fork
+    def __init__(self, wait: Wait, begin: Begin) -> None:
+        self.wait, self.begin = wait, begin
         self.report: Report | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -138,7 +143,7 @@ class _Held:
         job, sock = asked
         self.report = Report(sock)
         self.report.alive(CALL_SECONDS)
-        begin(session, job, self.report, Nursery(fork=self.fork, warm=True))
+        self.begin(session, job, self.report)
         return session.config.hook.pytest_runtestloop(session=session)
 
     @pytest.hookimpl(tryfirst=True)
@@ -160,24 +165,21 @@ class _Held:
             self.report.message(verdict=session.config.stash[RUN].verdict().as_data())
 
 
-def begin(session: pytest.Session, job: Job, report: Report, nursery: Nursery) -> None:
-    """Turn the waiting session into a run of this job."""
+def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) -> None:
+    """Turn the waiting session into a run of this job. `fork`: may workers be forked from this very process?"""
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
     config = session.config
     found = load_syllabus().find(job.name)
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
-    run.trial = Trial(run.trial.target, job.door, nursery=nursery, import_seconds=IMPORT_SECONDS, heard=report.alive)
+    run.trial = Trial(run.trial.target, job.door, nursery=Nursery(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, heard=report.alive)
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    capture.stop_global_capturing()  # its files are shared with every process of this family
-    capture.start_global_capturing()
-    capture.suspend_global_capture(in_=True)
+    capture_anew(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
-    reporter = _reporter(config, job, report)
+    reporter = reporter_on(config, report, job.columns, job.colour)
     reporter.pytest_sessionstart(session)
     reporter._numcollected = len(suites)
     reporter.stats["deselected"] = [item for item in suites if item not in session.items]
@@ -192,11 +194,19 @@ def _no_debugger(instead: str) -> Callable[..., None]:
     return stop
 
 
-def _reporter(config: pytest.Config, job: Job, report: Report) -> pytest.TerminalReporter:
+def capture_anew(config: pytest.Config) -> None:
+    """What is printed goes to files of this process alone; those it was born with are shared with its whole family."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture(in_=True)
+
+
+def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
     """pytest's own reporter, writing to whoever asked."""
     config.pluginmanager.unregister(name="terminalreporter")
-    reporter = pytest.TerminalReporter(config, report)
-    reporter._tw.hasmarkup = reporter.hasmarkup = job.colour
-    reporter._tw.fullwidth = reporter._screen_width = job.columns
+    reporter = pytest.TerminalReporter(config, file)
+    reporter._tw.hasmarkup = reporter.hasmarkup = colour
+    reporter._tw.fullwidth = reporter._screen_width = columns
     config.pluginmanager.register(reporter, "terminalreporter")
     return reporter

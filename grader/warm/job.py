@@ -77,16 +77,22 @@ def again(why: str) -> str:
     return f"Your code brought down the process that tested it: {why}. Testing it once more, in a process of its own:"
 
 
-def question(job: Job, token: str) -> bytes:
+def question(job: Any, token: str) -> bytes:
     return encode({"token": token, "job": asdict(job)})
+
+
+def asked_words(line: bytes, token: str) -> dict[str, Any] | None:
+    """What stands in a question; None where it does not come from somebody who knows the token."""
+    message = decode(line)
+    words = message.get("job")
+    known = secrets.compare_digest(str(message.get("token")).encode(), token.encode())
+    return words if known and isinstance(words, dict) else None
 
 
 def asked(line: bytes, token: str) -> Job | None:
     """The job in a question; None where it does not make sense, or comes from somebody who does not know the token."""
-    message = decode(line)
-    words = message.get("job")
-    known = secrets.compare_digest(str(message.get("token")).encode(), token.encode())
-    if not known or not isinstance(words, dict):
+    words = asked_words(line, token)
+    if words is None:
         return None
     kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "door": str}
     if words.keys() != kinds.keys() or any(type(words[name]) is not kind for name, kind in kinds.items()):

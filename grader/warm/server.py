@@ -21,7 +21,7 @@ from .kit import Stamp, stamp
 TOO_LONG = 900.0  # seconds for one run
 QUESTION_SECONDS = 5.0  # within which whoever calls has to say what is wanted
 SENDING_SECONDS = 1.0  # within which whoever asked has to take what is sent
-LONGEST_QUESTION, LONGEST_ANSWER = 1 << 16, 1 << 23  # bytes of one line
+LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
 
 
@@ -46,6 +46,8 @@ class Run:
 
 
 class Server:
+    longest_question = 1 << 16  # bytes
+
     def __init__(self, start: Callable[[Job], Child], token: str, idle: float, lifeline: io.RawIOBase | None = None) -> None:
         self.start, self.token, self.idle = start, token, idle
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -117,9 +119,9 @@ class Server:
     def _asked(self, caller: socket.socket, lines: Lines) -> None:
         piece = _piece(caller)
         whole = lines.add(piece)
-        if not whole and piece and len(lines.rest) < LONGEST_QUESTION:
+        if not whole and piece and len(lines.rest) < self.longest_question:
             return
-        job = asked(whole[0], self.token) if whole else None
+        job = self.understand(whole[0]) if whole else None
         if job is None:
             self._hang_up(caller)
         elif stamp() != self.stamp:
@@ -130,6 +132,9 @@ class Server:
             self.callers.pop(caller)
             _tell(caller, accepted=True)
             self._begin(job, caller)
+
+    def understand(self, line: bytes) -> Job | None:
+        return asked(line, self.token)
 
     def _begin(self, job: Job, client: socket.socket) -> None:
         try:

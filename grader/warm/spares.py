@@ -12,6 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from ..syllabus import ROOT
 from . import family
@@ -32,12 +35,12 @@ class Spare:
 
     patience = START_SECONDS + 15
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "grader.warm.spares", *options: str) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(0.5)
         self.token = secrets.token_hex(16)
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-P", "-m", "grader.warm.spares", str(self.listener.getsockname()[1])]
+        command = [sys.executable, "-P", "-m", module, str(self.listener.getsockname()[1]), *options]
         silent = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
         self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **apart, **silent)
@@ -108,8 +111,9 @@ class Spare:
 class Stock:
     """One spare process ahead of what is asked for."""
 
-    def __init__(self) -> None:
-        self.next = Spare()
+    def __init__(self, *kind: str) -> None:
+        self.kind = kind  # the module of another kind of spare, and its options
+        self.next = Spare(*kind)
         try:
             self.next.wait()
         except NeverReady:
@@ -119,8 +123,8 @@ class Stock:
     def start(self, job: Job) -> Spare:
         if not self.next.alive:  # it has died since it was made
             self.next.end(hurry=True)
-            self.next = Spare()
-        spare, self.next = self.next, Spare()
+            self.next = Spare(*self.kind)
+        spare, self.next = self.next, Spare(*self.kind)
         spare.begin(job)
         return spare
 
@@ -132,23 +136,30 @@ class Stock:
 
 
 def main() -> None:
-    """Load everything, then be the run that comes."""
+    from . import held
+
+    be_spare(Job, partial(held.begin, fork=False))
+
+
+def be_spare(kind: type, begin: Callable, limited: bool = True) -> None:
+    """Load everything, then be the run of the job that comes."""
     token = sys.stdin.read()
     family.end_with(os.getppid())
     be_silent()
     from . import held
 
-    def wait() -> tuple[Job, socket.socket] | None:
+    def wait() -> tuple[Any, socket.socket] | None:
         sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
         sock.sendall(token.encode())
         line = sock.makefile("rb", buffering=0).readline()
         if not line:
             return None
         threading.Thread(target=_leave_with, args=[sock, os._exit], name="headway engine watch", daemon=True).start()
-        limit_this_process()
-        return Job(**decode(line)["job"]), sock
+        if limited:
+            limit_this_process()
+        return kind(**decode(line)["job"]), sock
 
-    held.hold(wait, fork=False)
+    held.hold(wait, begin)
 
 
 def _leave_with(engine: socket.socket, leave) -> None:

@@ -1,0 +1,101 @@
+"""The process that grades: `python -m grader.grading.judge WALLS`, an engine of its own that takes whole submissions.
+
+A pytest session with all suites loaded is forked for each submission (warm/), so that no submission's run can leave anything for the next.
+The submission's code runs in workers behind walls (sandbox/). They are forked from a zygote that has seen no test, no reference and no
+submission: each run is lent one of its own, which ends with it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import pytest
+
+from .. import plugin
+from ..door.worker import Nursery
+from ..graded import GradedRun
+from ..sandbox.isolation import Isolation
+from ..target import Target
+from ..trial import Trial
+from ..warm import engine, family, forks, held, spares
+from ..warm.job import asked_words
+from ..warm.server import Server
+
+IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
+
+
+@dataclass(frozen=True)
+class GradeJob:
+    """One submission to be graded."""
+
+    sources: dict[str, str]
+    unread: dict[str, str]  # chapters that are there and cannot be read, and why
+    exercises: list[str]
+    seed: int
+    seconds: float  # for all of it
+    door: str = "worker"
+
+
+class JudgeServer(Server):
+    longest_question = 1 << 26  # bytes: every chapter of a submission
+
+    def understand(self, line: bytes) -> GradeJob | None:
+        words = asked_words(line, self.token)
+        return GradeJob(**words) if words and words.keys() == {field.name for field in fields(GradeJob)} else None
+
+
+def main() -> None:
+    walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux")
+    if len(sys.argv) == 3:  # PORT WALLS
+        spares.be_spare(GradeJob, lambda *run: become_grader(*run, Nursery(fork=False, isolation=walls)), limited=False)
+        return
+    with engine.starting() as (out, lifeline):
+        if fork:
+            with_forks(out, lifeline, walls)
+        else:
+            engine.with_spares(spares.Stock("grader.grading.judge", str(walls)), out, IDLE, lifeline, JudgeServer, public=False)
+
+
+def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
+    nursery, judge, lent = Nursery(isolation=walls), os.getpid(), []
+    nursery.lend().close()  # it starts while this process loads the suites
+    family.runs.add(nursery.zygote.pid)
+
+    def start(job: GradeJob, forget: Callable[[], None]) -> forks.Fork:
+        control = nursery.lend()
+        lent[:] = [control]  # for the process that is forked now
+        try:
+            return forks.start(job, forget, limited=False)
+        finally:
+            if os.getpid() == judge:
+                control.close()
+
+    def begin(session: pytest.Session, job: GradeJob, report: held.Report) -> None:
+        nursery.control.close()
+        become_grader(session, job, report, Nursery(isolation=walls, control=lent[0]))
+
+    engine.with_forks(out, IDLE, lifeline, JudgeServer, start, begin, public=False)
+    nursery.close()
+
+
+def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, nursery: Nursery) -> None:
+    """Turn the waiting session into a run of all that was asked of this submission; what pytest prints is for nobody."""
+    config, names = session.config, set(job.exercises)
+    run: GradedRun = config.stash[plugin.RUN]
+    target = Target("submission", None, job.sources, unread=job.unread)
+    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
+    session.items[:] = [item for item in session.items if item.get_closest_marker("exercise").args[0] in names]
+    session.testscollected = len(session.items)
+    for item in session.items:
+        plugin.give_seed(item, run)
+    held.capture_anew(config)
+    held.reporter_on(config, io.StringIO()).pytest_sessionstart(session)
+
+
+if __name__ == "__main__":
+    main()
