@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from .paths import KIT, readable
+from .paths import KIT, by_name, outermost, readable
 
 _ALONE = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
 _PATIENCE = 20.0
@@ -22,15 +21,15 @@ _MOST = Path("/proc/sys/user/max_user_namespaces")
 
 def command(words: Sequence[str]) -> list[str]:
     """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else."""
-    shown = dict.fromkeys(path for path in [*readable(), *_interpreter()] if path.parts[1] != "dev")
-    binds = [word for path in sorted(shown, key=lambda path: len(path.parts)) for word in ("--ro-bind", str(path), str(path))]
+    links = [path for path in by_name() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
+    shown = outermost(path for path in [*readable(), *links, *_interpreter()] if path.parts[1] != "dev")
+    binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
     machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
     if (KIT / "grader" / "tests").is_dir():
         machinery += ["--tmpfs", str(KIT / "grader" / "tests")]
-    closed = [word for place in ("/dev", "/") for word in ("--remount-ro", place)]
     place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch makes sure that it exists
-    world = ["--proc", "/proc", "--dev", "/dev", *place, *_links(), *binds, *machinery, *closed, "--chdir", "/"]
-    return [_program() or "bwrap", *_ALONE, *world, "--", *words]
+    closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return [_program() or "bwrap", *_ALONE, "--proc", "/proc", "--dev", "/dev", *place, *binds, *machinery, *closed, "--chdir", "/", "--", *words]
 
 
 def _interpreter() -> list[Path]:
@@ -38,19 +37,6 @@ def _interpreter() -> list[Path]:
     home = Path(sys.base_exec_prefix) / "bin"
     found = [Path(sys.executable), Path(sys.executable).resolve(), Path(sys.prefix) / "pyvenv.cfg", home / f"python{sys.version_info[0]}.{sys.version_info[1]}"]
     return [path for path in found if path.is_file()]
-
-
-def _links() -> list[str]:
-    """Folders that are links where every library is in /usr: the loader is asked for by the short name."""
-    found = []
-    for name in ("/lib", "/lib64", *_links_to_packages()):
-        if os.path.islink(name):
-            found += ["--symlink", os.readlink(name), name]
-    return found
-
-
-def _links_to_packages() -> list[str]:
-    return [path for path in sys.path if os.path.islink(path)]
 
 
 def _program() -> str | None:
@@ -63,9 +49,7 @@ def trouble() -> tuple[str, str] | None:
     if _program() is None:
         return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"
     try:
-        tried = subprocess.run(
-            [_program(), *_ALONE, "--ro-bind", "/", "/", "--proc", "/proc", "true"], capture_output=True, text=True, errors="replace", timeout=_PATIENCE
-        )
+        tried = subprocess.run(command([sys.executable, "-I", "-c", "pass"]), capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"bubblewrap does not run ({problem})", "try `bwrap --ro-bind / / true` by hand"
     if tried.returncode == 0:

@@ -46,7 +46,7 @@ def enter(walls: Walls, parent: int, descriptor: int) -> None:
     limits.first_to_go()
     forget_surroundings()
     if isolation.limits:
-        limits.apply(addresses=not _accelerated())
+        limits.apply(addresses=not _accelerated(), processes=not isolation.seccomp)
     if isolation.landlock:
         landlock.apply(walls.rules)
     os.closerange(3, descriptor)

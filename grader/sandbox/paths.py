@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import re
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 KIT = Path(__file__).resolve().parents[2]
@@ -16,11 +18,20 @@ _FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", "/s
 
 def readable() -> list[Path]:
     """Folders and files, real paths. Where the kit itself lies inside one of them, its neighbours are named one by one."""
-    import torch
+    return outermost(part for path in by_name() for part in _around(path.resolve(), KIT))
 
-    found = [Path(path) for path in (*_LIBRARIES, *_FACTS, *_python(), Path(torch.__file__).parent, *_mapped())]
-    real = dict.fromkeys(path.resolve() for path in found if path.exists())
-    return sorted(dict.fromkeys(part for path in real for part in _around(path, KIT)))
+
+def outermost(paths: Iterable[Path]) -> list[Path]:
+    """Those that lie in no other of them."""
+    every = set(paths)
+    return sorted(path for path in every if every.isdisjoint(path.parents))
+
+
+def by_name() -> list[Path]:
+    """The same by the names that Python has for them, which may lead over links."""
+    torch = importlib.util.find_spec("torch")
+    found = (*_LIBRARIES, *_FACTS, *_python(), *(torch.submodule_search_locations if torch else ()), *_mapped())
+    return [path for path in map(Path, dict.fromkeys(found)) if path.exists()]
 
 
 def _python() -> list[str]:
