@@ -166,6 +166,37 @@ def dev_check(
 
 
 @app.command()
+def grade(
+    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the gradebook and all that is made of it go.")] = Path("grades"),
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade; all unless given.", autocompletion=_chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=_exercises)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one a processor).", show_default=False)] = None,
+    require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every wall stands; headway doctor lists them.")] = False,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (What has not changed is never graded twice.)")] = False,
+) -> None:
+    """Grade a class (for instructors). Exit status 0: everybody; 1: somebody could not be graded; 2: wrong use."""
+    from grader.commands.grade import grade
+
+    raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
+
+
+@app.command()
+def regrade(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose submission.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the grades.")] = Path("grades"),
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", show_default=False)] = None,
+) -> None:
+    """Grade one person anew, with what the last `headway grade` was asked (for instructors)."""
+    from grader.commands.grade import regrade
+
+    raise typer.Exit(regrade(name, out, jobs))
+
+
+@app.command()
 def handout(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
     chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=_chapters)] = "",

@@ -1,0 +1,141 @@
+"""Grade a class: `headway grade SUBMISSIONS --out FOLDER`, and `headway regrade NAME`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from grader.commands.page import complain, page, say
+from grader.course import read_course
+from grader.files import write_whole
+from grader.grading.gradebook import Gradebook
+from grader.grading.problems import GradingProblem
+from grader.grading.rules import Rules, read_rules
+from grader.grading.submissions import read_submissions
+from grader.progress import number
+from grader.sandbox.isolation import Isolation, available, missing
+from grader.syllabus import Chapter, Exercise
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+ASKED = "asked.json"  # beside the gradebook: what the last run was asked, for `regrade`
+
+
+def grade(
+    submissions: Path, out: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, jobs: int | None, require_isolation: bool,
+    dask: str | None, changed: bool,
+) -> int:  # fmt: skip
+    """0 when everybody was graded, 1 when somebody could not be, 2 for wrong use."""
+    try:
+        chosen = _chosen(chapters, exercises)
+        isolation = _isolation(require_isolation)
+        handed_in = read_submissions(submissions)
+        rules = read_rules(points) if points else Rules()
+        with Gradebook.open(out) as book:
+            before = book.contents()
+            asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, points=str(points.resolve()) if points else None)
+            write_whole(out / ASKED, json.dumps(asked, indent=1) + "\n")
+            status = _run(handed_in, book, chosen, seed, rules, out, isolation, jobs or os.cpu_count() or 1, dask)
+            if changed:
+                _tell_changed(before, book.contents())
+            return status
+    except GradingProblem as problem:
+        complain(str(problem))
+        return WRONG_USE
+    except KeyboardInterrupt:
+        complain("stopped; what has been graded is kept, and the same command goes on from there")
+        return INTERRUPTED
+
+
+def regrade(name: str, out: Path, jobs: int | None) -> int:
+    """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
+    try:
+        asked = json.loads((out / ASKED).read_text(encoding="utf-8"))
+        points = Path(asked["points"]) if asked["points"] else None
+        with Gradebook.open(out) as book:
+            alike = book.forget(name)
+    except (OSError, ValueError, KeyError, TypeError):
+        complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
+        return WRONG_USE
+    except GradingProblem as problem:
+        complain(str(problem))
+        return WRONG_USE
+    if len(alike) > 1:
+        say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
+    return grade(Path(asked["submissions"]), out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, False, None, False)
+
+
+def _chosen(chapters: list[str], exercises: list[str]) -> list[Exercise]:
+    """What is graded, in the course's order; everything where nothing is named."""
+    course = read_course()
+    wanted = {exercise.name for name in _split(chapters) for exercise in course.chapter(name).exercises}
+    for name in _split(exercises):
+        found = course.find(name)
+        wanted |= {exercise.name for exercise in (found.exercises if isinstance(found, Chapter) else [found])}
+    return [exercise for exercise in course.exercises if not wanted or exercise.name in wanted]
+
+
+def _split(words: list[str]) -> list[str]:
+    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+
+
+def _isolation(required: bool) -> Isolation:
+    """Every wall of this machine; with a word about those it lacks."""
+    lacking = missing()
+    if lacking and required:
+        raise GradingProblem("--require-isolation: " + "; ".join(str(layer) for layer in lacking))
+    for layer in lacking:
+        complain(str(layer))
+    return available()
+
+
+def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, isolation: Isolation, jobs: int, dask: str | None) -> int:
+    from grader.grading.grade import grade as grade_class
+    from grader.grading.judging import Judge, NotJudged
+
+    console = page()
+    columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}"))
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = progress.add_task("grading", total=None, last="")
+
+    def told(done: int, of: int, last: str) -> None:
+        progress.update(task, completed=done, total=of, last=last[:30])
+        if not console.is_terminal and done and (done == of or done % 25 == 0):
+            console.print(f"graded {done} of {of}")
+
+    names = [exercise.name for exercise in chosen]
+    judge = Judge(isolation, names, seed) if dask is None else _cluster(dask, isolation, names, seed)
+    try:
+        with progress:
+            graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, jobs, told)
+    except NotJudged as problem:
+        complain(str(problem))
+        return WRONG_USE
+    finally:
+        judge.close()
+    _summary(console, graded, out)
+    return SOME_NOT if graded.without else ALL_GRADED
+
+
+def _cluster(address: str, isolation: Isolation, names: list[str], seed: int):
+    raise GradingProblem("--dask is not there yet")
+
+
+def _summary(console, graded, out: Path) -> None:
+    people, points = graded.people.people, graded.people.points
+    totals = sorted(float(person.total.earned) for person in people if not person.problem)
+    console.print(f"{len(people)} people, {graded.judged} submissions graded now, {number(float(points))} points to be had.")
+    if totals:
+        console.print(f"lowest {number(totals[0])}, median {number(totals[len(totals) // 2])}, highest {number(totals[-1])}")
+    for person in people:
+        if person.problem:
+            say(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
+    for note in graded.notes:
+        say(console, f"Note: {note}", style="yellow")
+    say(console, f"In {out}: grades.csv, report.html (open it before the lecture), feedback/, gradescope/, junit.xml and the gradebook itself.")
+
+
+def _tell_changed(before: dict[str, str], after: dict[str, str]) -> None:
+    names = sorted(name for name, digest in after.items() if before.get(name) != digest)
+    say(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")
