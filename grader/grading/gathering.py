@@ -12,7 +12,7 @@ from typing import BinaryIO
 from ..source import SourceProblem, decode_source
 from .archives import HEAD, MB, PERSON, kind_of, members
 from .found import Found
-from .naming import KIT_FOLDERS, archive_stem, chapter_file, shown
+from .naming import KIT_FOLDERS, ChapterFile, archive_stem, chapter_file, shown
 from .problems import Unreadable
 
 MAX_FILE = 1 * MB  # a chapter
@@ -96,10 +96,7 @@ class Pile:
         elif may_open and (archive_stem(path[-1]) or ("." not in path[-1] and len(path) == 1)):
             self._add_archive(found, path)
 
-    def _add_chapter(self, found: Found, path: tuple[str, ...], chapter) -> None:
-        if found.size > MAX_FILE:
-            self.huge.setdefault(chapter.module, path)
-            return
+    def _add_chapter(self, found: Found, path: tuple[str, ...], chapter: ChapterFile) -> None:
         with found.open() as file:
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:

@@ -133,7 +133,7 @@ def test_the_digest_names_the_content_and_nothing_else(tmp_path):
 
 def test_what_a_copy_of_the_whole_kit_holds_of_its_own_is_not_the_learners(tmp_path):
     for person in ("anna", "ben"):
-        write(tmp_path / person / "headway" / "exercises" / "ch01_tokenizer.py", "mine")
+        write(tmp_path / person / "headway" / "exercises" / "ch01_tokenizer.py", "mine", time=1_780_000_000)
         write(tmp_path / person / "headway" / "solutions" / CHAPTER, "the reference")
         write(tmp_path / person / "headway" / "solutions" / "ch01_tokenizer.py", "the reference")
         write(tmp_path / person / "headway" / "grader" / "pictures" / "ch01_tokenizer.py", "a picture")
