@@ -10,7 +10,10 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from grader.grading.submissions import Submission, read_submissions
+
 CHAPTER = "ch03_attention.py"
+DAMAGED = "the archive is damaged or cut short; hand it in again"
 
 
 def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None) -> Path:
@@ -19,6 +22,21 @@ def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None)
     if time is not None:
         os.utime(path, (time, time))
     return path
+
+
+def by_name(path: Path) -> dict[str, Submission]:
+    return {submission.name: submission for submission in read_submissions(path)}
+
+
+def one(path: Path) -> Submission:
+    (submission,) = read_submissions(path)
+    return submission
+
+
+def archive(tmp_path: Path, data: bytes, name: str = "anna.zip") -> Submission:
+    """What becomes of one person's archive in a class's folder."""
+    write(tmp_path / "class" / name, data)
+    return one(tmp_path / "class")
 
 
 def zipped(members: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -1,0 +1,305 @@
+"""Nothing hostile in an archive does more than spoil its own submission, and none takes much memory."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from dataclasses import replace
+
+import handed_in
+import pytest
+from grader.grading import archives
+from grader.grading.archives import Limits
+from grader.grading.problems import GradingProblem, Unreadable
+from grader.grading.submissions import read_submissions
+from grader.syllabus import ROOT
+from handed_in import CHAPTER, DAMAGED, archive, by_name, one, patched, tar_header, tar_member, tarred, write, zipped
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize("name", ["../x.py", "/etc/passwd", "a/../../x.py", "..\\x.py", "C:\\x.py", "C:/x.py", "\\x.py", "a/../b.py", ".git/../../x"])
+def test_an_archive_with_a_path_that_leads_out_is_refused(tmp_path, name):
+    write(tmp_path / "anna.zip", zipped({CHAPTER: "x", name: "y"}))
+    write(tmp_path / "ben.tgz", tarred({CHAPTER: "x", name: "y"}))
+    write(tmp_path / "cleo" / CHAPTER)
+    found = by_name(tmp_path)
+    for person in ("anna", "ben"):
+        assert found[person].problem.startswith("a file in the archive points outside of it (") and not found[person].sources
+    assert not found["cleo"].problem
+
+
+def test_null_bytes_and_control_characters_in_names_stay_text(tmp_path):
+    nul = zipped({"aXb.py": "x"}).replace(b"aXb.py", b"a\0b.py")
+    assert archive(tmp_path / "a", nul).problem == "a file in the archive points outside of it (../a\\x00b.py); hand in the chapters alone"
+    found = archive(tmp_path / "b", zipped({"\x1b[31m\u202ered/notes\n.txt": "x", "y" * 60_000: "z"}))
+    assert found.problem.startswith("there is no chapter in it, only notes\\x0a.txt, yyy") and len(found.problem) < 200
+
+
+def test_links_and_devices_in_archives_are_not_followed(tmp_path):
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as out:
+        for name, kind, target in ((CHAPTER, tarfile.SYMTYPE, "/etc/passwd"), ("ch01_tokenizer.py", tarfile.LNKTYPE, "ch03_attention.py"), ("x", tarfile.CHRTYPE, "")):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            out.addfile(info)
+        out.addfile(tarfile.TarInfo("ch02_embeddings.py"), io.BytesIO())
+    found = archive(tmp_path / "a", tar.getvalue(), "anna.tar")
+    assert found.sources == {"ch02_embeddings": ""}
+    assert [note for note in found.notes if "links are not followed" in note] == [f"{n} is a link, and links are not followed" for n in (CHAPTER, "ch01_tokenizer.py")]
+    link = zipfile.ZipInfo(CHAPTER)
+    link.external_attr = 0o120777 << 16
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as out:
+        out.writestr(link, "/etc/passwd")
+    assert archive(tmp_path / "b", target.getvalue()).problem == "there is no chapter to read: ch03_attention.py is a link, and links are not followed"
+
+
+def test_a_password_is_told_as_such(tmp_path):
+    found = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1))
+    assert found.problem == "the archive is protected by a password; hand it in without"
+    strongly = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1, method=99))
+    assert strongly.problem == found.problem
+    other = archive(tmp_path, patched(zipped({"notes.txt": "n"}), flags=1))
+    assert other.problem == "there is no chapter in it, only notes.txt; chapters are called like ch03_attention.py"
+
+
+def test_names_in_a_zip_are_read_as_utf8_even_where_it_does_not_say_so(tmp_path):
+    said = zipped({f"José/{CHAPTER}": "j", f"李小龙/{CHAPTER}": "l"})
+    silent = patched(said, flags=0)
+    old = patched(zipped({f"Jxx/{CHAPTER}": "j", f"anna/{CHAPTER}": "a"}), flags=0).replace(b"Jxx", b"J\x82x")
+    for number, data in enumerate((said, silent)):
+        assert list(by_name(write(tmp_path / f"{number}.zip", data))) == ["José", "李小龙"]
+    assert list(by_name(write(tmp_path / "old.zip", old))) == ["Jéx", "anna"]
+
+
+@pytest.mark.parametrize("pack, mode", [(zipped, ""), (tarred, "w:gz"), (tarred, "w:"), (tarred, "w:xz"), (tarred, "w:bz2")])
+def test_an_archive_cut_short_is_told_as_such(tmp_path, pack, mode):
+    content = "".join(f"x{number} = {number * number}\n" for number in range(3000))
+    whole = pack({f"hw/{CHAPTER}": content}, *([mode] if mode else []))
+    assert archive(tmp_path, whole).sources == {"ch03_attention": content}
+    if mode == "w:":
+        whole = whole[: 512 + len(content)]  # without the zeros behind everything
+    for cut in (len(whole) - 30, len(whole) // 2, 20):
+        found = archive(tmp_path, whole[:cut])
+        assert found.problem == (DAMAGED if cut > 20 or mode != "w:" else "it is called an archive and is none"), (mode, cut)
+
+
+def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
+    write(tmp_path / "anna.zip", tarred({CHAPTER: "a"}))
+    write(tmp_path / "ben.tar.gz", zipped({CHAPTER: "b"}))
+    write(tmp_path / "cleo", zipped({CHAPTER: "c"}))
+    write(tmp_path / "dora.zip", "words")
+    write(tmp_path / "eve.zip", b"")
+    write(tmp_path / "fay.7z", b"7z\xbc\xaf\x27\x1c" + bytes(100))
+    write(tmp_path / "gil.rar", b"Rar!\x1a\x07\x01\x00" + bytes(100))
+    write(tmp_path / "hal.gz", gzip.compress(b"x = 1\n"))
+    write(tmp_path / "ida.zip", zipped({}))
+    found = by_name(tmp_path)
+    assert [found[name].sources["ch03_attention"] for name in ("anna", "ben", "cleo")] == ["a", "b", "c"]
+    assert {name: s.problem for name, s in found.items() if s.problem} == {
+        "dora": "it is called an archive and is none",
+        "eve": "it is called an archive and is none (it is an empty file)",
+        "fay": "it is a 7z archive, which the grader does not read; hand in a zip or tar archive",
+        "gil": "it is a rar archive, which the grader does not read; hand in a zip or tar archive",
+        "hal": "it is a gz file with no tar archive in it; hand in a zip or tar archive",
+        "ida": "nothing was handed in: it is empty",
+    }
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_stream_in_pieces_is_one_stream_and_what_follows_it_does_not_count(tmp_path, pack):
+    tar = tarred({CHAPTER: "x = 1\n" * 500}, "w:")
+    pieces = pack(tar[:700]) + pack(b"") + pack(tar[700:])
+    for behind in (b"", bytes(512), b"junk"):
+        assert archive(tmp_path, pieces + behind).sources == {"ch03_attention": "x = 1\n" * 500}
+
+
+def test_sizes_that_lie_damage_the_archive(tmp_path):
+    honest = zipped({CHAPTER: "x = 1\n" * 100}, zipfile.ZIP_STORED)
+    deflated = zipped({CHAPTER: "x = 1\n" * 100})
+    for lie in (patched(deflated, size=10), patched(deflated, crc=7), patched(honest, method=8), patched(deflated, size=900_000)):
+        assert archive(tmp_path, lie).problem == "the archive is damaged or cut short; hand it in again"
+    assert archive(tmp_path, patched(deflated, size=0xFFFFFFF0)).problem == "the archive unpacks to more than 300 MB; hand in the chapters alone"
+
+
+def test_duplicate_members_and_members_on_top_of_each_other(tmp_path):
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as out, pytest.warns(UserWarning):
+        out.writestr(zipfile.ZipInfo(CHAPTER, (2026, 1, 1, 0, 0, 0)), "old")
+        out.writestr(zipfile.ZipInfo(CHAPTER, (2026, 1, 2, 0, 0, 0)), "new")
+        out.writestr(zipfile.ZipInfo("a.py", (2026, 1, 2, 0, 0, 0)), "a")
+    found = archive(tmp_path / "a", target.getvalue())
+    assert found.sources == {"ch03_attention": "new"} and len(found.notes) == 1
+    with zipfile.ZipFile(target, "a") as out:
+        out.filelist[2].header_offset = out.filelist[1].header_offset
+        out._didModify = True
+    assert archive(tmp_path / "b", target.getvalue()).problem == "the archive is not an honest one: its files lie on top of each other"
+
+
+def test_unusual_ways_of_packing_a_zip_are_refused(tmp_path):
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        found = archive(tmp_path, zipped({CHAPTER: b"#" * 900_000}, method))
+        assert found.problem == "the archive is packed in an unusual way; make a plain zip of the chapters"
+
+
+def test_too_many_members_are_refused():
+    def refusal(data, limits):
+        with pytest.raises(Unreadable) as refused:
+            list(archives.members(io.BytesIO(data), len(data), limits))
+        return str(refused.value)
+
+    few = Limits(size=100_000, unpacked=50_000, members=10, names=2_000)
+    many = {f"{number}.txt": "" for number in range(11)}
+    assert refusal(zipped(many), few) == "the archive holds 11 files, and at most 10 are read; hand in the chapters alone"
+    assert refusal(tarred(many), few) == "the archive holds more than 10 files; hand in the chapters alone"
+    assert refusal(zipped({"x" * 3000: ""}), few) == "the archive holds far too many files; hand in the chapters alone"
+    assert refusal(zipped({}) + bytes(100_000), few) == "the archive is 0 MB large, and at most 0 MB are read; hand in the chapters alone"
+    assert refusal(zipped({"x": "y" * 60_000}), few) == "the archive unpacks to more than 0 MB; hand in the chapters alone"
+    for mode in ("w:", "w:gz", "w:bz2", "w:xz"):
+        assert refusal(tarred({"x": "y" * 60_000}, mode), few) == "the archive unpacks to far too much; hand in the chapters alone"
+    skipped = {f".venv/{number}": "" for number in range(15)}
+    for pack in (zipped, tarred):
+        data = pack(skipped | {CHAPTER: "mine"})
+        assert [found.path for found in archives.members(io.BytesIO(data), len(data), few)] == [(CHAPTER,)]
+    assert "more than 10" in refusal(tarred({f".venv/{number}": "" for number in range(101)}, "w:"), replace(few, size=10**6, unpacked=10**6))
+    assert archives.PERSON.members < 100_000 and archives.PERSON.unpacked < 10**9
+
+
+END = bytes(1024)
+SPARSE = "the archive has sparse files in it, which the grader does not read; make it without --sparse"
+LONG = "the archive is not an honest one: a name in it is longer than any file could have"
+OUT = "a file in the archive points outside of it (../../xy); hand in the chapters alone"
+PAX = b"30 mtime=1790000000.123456789\n"
+
+
+@pytest.mark.parametrize(
+    "blocks, problem",
+    [
+        ([tar_member(CHAPTER.encode()), END], ""),
+        ([tar_member(CHAPTER.encode())], DAMAGED),
+        ([tar_header(b"x", size_field=b"\xff" * 12), END], DAMAGED),
+        ([tar_header(b"x", size_field=b"\x80" + b"\xff" * 11), END], DAMAGED),
+        ([tar_header(CHAPTER.encode(), 1 << 30), END], DAMAGED),
+        ([tar_header(b"x", 400_000_000, b"x"), END], LONG),
+        ([tar_header(b"x", 400_000_000, b"L"), END], LONG),
+        ([tar_header(b"x", 5, b"S") + bytes(512), END], SPARSE),
+        ([tar_member(b"x", b"22 GNU.sparse.major=1\n", b"x"), tar_member(CHAPTER.encode()), END], SPARSE),
+        ([tar_member(b"x", b"13 size=-512\n", b"x"), tar_member(CHAPTER.encode()), END], DAMAGED),
+        ([tar_member(b"x", b"9999999 path=x\n", b"x"), tar_member(CHAPTER.encode()), END], DAMAGED),
+        ([tar_member(b"x", b"0 path=x\n", b"x"), tar_member(CHAPTER.encode()), END], DAMAGED),
+        ([tar_member(b"x", b"17 path=../../xy\n", b"x"), tar_member(CHAPTER.encode()), END], OUT),
+        ([tar_member(b"x", PAX, b"x"), tar_member(CHAPTER.encode()), END], ""),
+        ([tar_member(b"x", b"20 mtime=1e999999999\n", b"x"), tar_member(CHAPTER.encode()), END], ""),
+        ([tar_member(b"x", ("a/" * 200 + CHAPTER).encode() + b"\0", b"L"), tar_member(b"x"), END], ""),
+        ([tar_member(CHAPTER.encode()), b"\xff" * 512, END], DAMAGED),
+        ([tar_member(b"d/", b"", b"5"), tar_member(CHAPTER.encode()), END + b"junk behind the end"], ""),
+    ],
+)
+def test_the_tricks_of_tar(tmp_path, blocks, problem):
+    found = archive(tmp_path, b"".join(blocks), "anna.tar")
+    assert found.problem == problem
+    assert found.sources == ({} if problem else {"ch03_attention": "x = 1\n"})
+
+
+BOMB = """
+import bz2, gzip, io, lzma, resource, sys, tarfile, zipfile, zlib
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from handed_in import CHAPTER, patched, tar_header, tar_member
+from grader.grading.submissions import read_submissions
+here = Path({here!r}); here.mkdir()
+SIZE = 1_500_000_000
+for name, method in (("anna.zip", zipfile.ZIP_DEFLATED), ("ida.zip", zipfile.ZIP_BZIP2)):
+    with zipfile.ZipFile(here / name, "w", method) as out:
+        out.writestr(CHAPTER, bytes(50_000_000))
+for name, pack in (("ben.tgz", gzip.compress), ("cleo.tar.bz2", bz2.compress), ("dora.tar.xz", lzma.compress)):
+    (here / name).write_bytes(pack(tar_header(b"zeros", SIZE)) + pack(bytes(5_000_000)) * 70)
+for name, kind in (("eve.tgz", b"x"), ("fay.tgz", b"L"), ("gil.tgz", b"g")):
+    (here / name).write_bytes(gzip.compress(tar_header(b"x", SIZE, kind)) + gzip.compress(bytes(5_000_000)) * 20)
+with zipfile.ZipFile(here / "hal.zip", "w", zipfile.ZIP_DEFLATED) as out:
+    for number in range(70): out.writestr(f"{{number}}/" + CHAPTER, bytes([number]) * 1_000_000)
+(here / "anna.zip").write_bytes(patched((here / "anna.zip").read_bytes(), size=900_000))
+(here / "ida.zip").write_bytes(patched((here / "ida.zip").read_bytes(), size=900_000))
+filters = [{{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}}]
+packed = bytearray(lzma.compress(tar_member(CHAPTER.encode()) + bytes(1024), lzma.FORMAT_XZ, filters=filters))
+# a block header that asks for a dictionary of 4 GB: the one byte that says how large it is, and the header's checksum
+start = 12; length = (packed[start] + 1) * 4
+place = start + 4
+assert packed[start + 2] == 0x21, packed[start:start + 12].hex()
+packed[place] = 40
+packed[start + length - 4:start + length] = zlib.crc32(bytes(packed[start:start + length - 4])).to_bytes(4, "little")
+(here / "joy.tar.xz").write_bytes(packed)
+resource.setrlimit(resource.RLIMIT_AS, (2**20 * {megabytes},) * 2)
+for s in read_submissions(here):
+    print(s.name, s.problem or "read", sep=": ")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_bombs_are_refused_in_little_memory(tmp_path):
+    program = BOMB.format(tests=str(handed_in.__file__.rpartition("/")[0]), here=str(tmp_path / "class"), megabytes=400)
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *told, _ = done.stdout.splitlines()
+    far = "the archive unpacks to far too much; hand in the chapters alone"
+    assert dict(line.split(": ", 1) for line in told) == {
+        "anna": DAMAGED,
+        "ben": far,
+        "cleo": far,
+        "dora": far,
+        "eve": LONG,
+        "fay": LONG,
+        "gil": LONG,
+        "hal": "there are far too many copies of the chapters; hand in one of each",
+        "ida": "the archive is packed in an unusual way; make a plain zip of the chapters",
+        "joy": DAMAGED,
+    }
+
+
+SEEDS = [
+    zipped({f"hw/{CHAPTER}": "x = 1\n" * 20, "notes.txt": "n"}),
+    tarred({f"hw/{CHAPTER}": "x = 1\n" * 20}, "w:"),
+    tarred({CHAPTER: "x = 1\n"}),
+    tarred({CHAPTER: "x = 1\n"}, "w:xz"),
+]
+
+
+@st.composite
+def mutated(draw):
+    """An archive with a few bytes changed, dropped or repeated."""
+    data = bytearray(draw(st.sampled_from(SEEDS)))
+    for _ in range(draw(st.integers(1, 6))):
+        place = draw(st.integers(0, len(data) - 1)) if data else 0
+        change = draw(st.sampled_from(["set", "drop", "repeat", "swap"]))
+        if change == "set":
+            data[place : place + 1] = bytes([draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, draw(st.integers(0, 255))]))])
+        elif change == "drop":
+            del data[place : place + draw(st.integers(1, 600))]
+        elif change == "repeat":
+            data[place:place] = data[place : place + draw(st.integers(1, 600))]
+        else:
+            other = draw(st.integers(0, len(data) - 1)) if data else 0
+            data[place : place + 8], data[other : other + 8] = data[other : other + 8], data[place : place + 8]
+    return bytes(data)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.one_of(st.binary(max_size=2000), mutated(), mutated(), mutated()), name=st.sampled_from(["anna.zip", "anna.tar", "anna.tgz"]))
+def test_no_bytes_make_the_reader_fail_or_hang(tmp_path_factory, data, name):
+    folder = tmp_path_factory.mktemp("any")
+    write(folder / name, data)
+    began = time.monotonic()
+    found = one(folder)
+    assert bool(found.problem) != bool(found.sources)
+    assert time.monotonic() - began < 60
+    try:
+        read_submissions(folder / name)
+    except GradingProblem:
+        pass
