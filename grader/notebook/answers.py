@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.given import Given
+from grader.hints import Hint
 from grader.layout import WIDTH, Page, tell
 from grader.progress import load, number
 from grader.results import ExerciseResult
@@ -49,12 +50,11 @@ def sentence_answer(sentence: str) -> Answer:
     return Answer(False, "\n".join([*_wrapped(first), *more]), html.card("amber", "", [html.sentence(first), html.block("\n".join(more))]))
 
 
-def hint_answer(exercise: Exercise, shown: int, trouble: str | None) -> Answer:
-    title, last = f"{exercise.name}, hint {shown} of {len(exercise.hints)}", len(exercise.hints)
-    more = f'The next one says more: `hint("{exercise.name}")`' if shown < last else "That is the last one."
-    notes = [more, *([trouble] if trouble else [])]
-    said = [title, *_wrapped(exercise.hints[shown - 1]), *(line for note in notes for line in _wrapped(note))]
-    return Answer(True, "\n".join(said), html.card("blue", title, [html.sentence(exercise.hints[shown - 1]), *(html.aside(note) for note in notes)]))
+def hint_answer(hint: Hint) -> Answer:
+    more = "That is the last one." if hint.is_last else f'The next one says more: `hint("{hint.exercise}")`'
+    notes = [more, *([hint.problem] if hint.problem else [])]
+    said = [hint.title, *_wrapped(hint.text), *(line for note in notes for line in _wrapped(note))]
+    return Answer(True, "\n".join(said), html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]))
 
 
 def verdict_answer(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -> Answer:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.course import read_course
-from grader.progress import hint_levels, keep_hint_level
+from grader.hints import take_hint
 from grader.source import SourceProblem, find_definition
 from grader.stubs import reference_stub
 from grader.syllabus import Chapter, Exercise, Syllabus, UnknownName
@@ -57,12 +57,8 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
             raise Misused(f'The levels of a hint are 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
     except (Misused, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
-    if not exercise.hints:
-        return sentence_answer(f"{exercise.name} has no hints.")
-    seen, last = hint_levels().get(exercise.name, 0), len(exercise.hints)
-    shown = min(level or seen + 1, last)
-    trouble = keep_hint_level(exercise.name, shown) if shown > seen else None
-    return hint_answer(exercise, shown, trouble)
+    shown = take_hint(exercise, level)
+    return hint_answer(shown) if shown else sentence_answer(f"{exercise.name} has no hints.")
 
 
 def _checked(found: Exercise | Chapter, given: Any) -> Answer:
