@@ -77,7 +77,7 @@ def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
     handout.file("ch05_layers").write_text(solution("ch05"), encoding="utf-8")
     handout.file("ch04_positions_in_attention").write_text(solution("ch04"), encoding="utf-8")
     chosen = ["--exercise", "alibi_bias", "--exercise", "RMSNorm", "--exercise", "gelu"]
-    there = run_there(handout, *chosen, results=tmp_path / "there.json")
+    there = run_there(handout, "--door", "worker", *chosen, results=tmp_path / "there.json")
     assert {name: result["outcome"] for name, result in there.items()} == dict.fromkeys(["alibi_bias", "gelu", "RMSNorm"], "passed")
 
 
@@ -180,6 +180,8 @@ def test_hiding_hides_what_is_built_on_it_and_says_why():
     }
     assert list(hidden_with(["fit"], course.exercises)) == ["fit"]
     assert "PreNormBlock" in hidden_with(["gelu"], course.exercises), "through chapters that build on it"
+    backwards = hidden_with(["alibi_slopes"], [*course.chapter("4").exercises, *course.chapter("10").exercises])
+    assert backwards["KVCache"] == "its tests ask for CachedSelfAttention", "which comes after it"
 
 
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
