@@ -323,6 +323,13 @@ ATTACKS = textwrap.dedent('''
             return len("x" * (1 << 40))
 
 
+    def limits():
+        """Soft and hard, in this order."""
+        import resource
+        names = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CORE", "RLIMIT_MEMLOCK")
+        return {name: resource.getrlimit(getattr(resource, name)) for name in names}
+
+
     def raise_limits():
         import resource
         for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):

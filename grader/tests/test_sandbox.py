@@ -259,6 +259,13 @@ def test_memory_has_an_end(door, how):
     assert getattr(caught.value, "type_name", "") in ("MemoryError", "RuntimeError", "OSError", "")
 
 
+def test_every_limit_is_set_for_good(attack):
+    found = attack.limits()
+    assert all(soft == hard and 0 <= hard < 2**33 for soft, hard in found.values()), found
+    assert {name for name, (soft, _) in found.items() if soft == 0} == {"RLIMIT_FSIZE", "RLIMIT_CORE", "RLIMIT_MEMLOCK"}
+    assert found["RLIMIT_NOFILE"][0] <= 64 and found["RLIMIT_CPU"][0] <= 600
+
+
 def test_limits_cannot_be_raised(attack):
     refused(attack.raise_limits, kinds=("PermissionError", "ValueError"))
 
