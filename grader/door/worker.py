@@ -74,6 +74,8 @@ class Nursery:
     def _walls(self) -> Isolation:
         if self.isolation is None:
             self.isolation = available(bubblewrap=False)
+        if self.isolation.bubblewrap and (self.warm or not self.fork):
+            raise ValueError("only workers forked from a zygote of their own can be put into bubblewrap")
         return self.isolation
 
     def _forked(self) -> tuple[socket.socket, int]:

@@ -60,7 +60,7 @@ def main() -> None:
         os.dup2(null, stream)
     try:
         enter(prepare(Isolation.named(sys.argv[2])), os.getppid(), sock.fileno())
-    except OSError:
+    except Exception:
         os._exit(UNWALLED)
     threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
     serve(sock)

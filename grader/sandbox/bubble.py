@@ -20,7 +20,10 @@ _MOST = Path("/proc/sys/user/max_user_namespaces")
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else."""
+    """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else.
+
+    It ends with the thread that starts it: start it from one that stays.
+    """
     links = [path for path in by_name() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
     shown = outermost(path for path in [*readable(), *links, *_interpreter()] if path.parts[1] != "dev")
     binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
@@ -55,15 +58,13 @@ def trouble() -> tuple[str, str] | None:
     if tried.returncode == 0:
         return None
     said = (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1].removeprefix("bwrap: ")
-    return f"bubblewrap may not make namespaces here ({said})", _remedy()
+    return f"bubblewrap is installed and does not start here ({said})", _remedy()
 
 
 def _remedy() -> str:
     if _value(_APPARMOR) == "1":
-        return (
-            "Ubuntu allows it by name: write `abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }`, "
-            "with a line break after each of the two `>`, into /etc/apparmor.d/bwrap, and run `sudo systemctl reload apparmor`"
-        )
+        profile = rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  userns,\n}}\n"
+        return f"Ubuntu asks for a profile, which `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl reload apparmor` writes and loads"
     if _value(_CLONE) == "0":
         return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next start; a line in /etc/sysctl.d keeps it"
     if _value(_MOST) == "0":

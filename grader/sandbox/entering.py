@@ -35,7 +35,7 @@ def prepare(isolation: Isolation) -> Walls:
 
 
 def enter(walls: Walls, parent: int, descriptor: int) -> None:
-    """In the worker, which keeps this descriptor. OSError where a wall that is wanted cannot be raised: then nothing may run."""
+    """In the worker, which keeps this descriptor. Raises where a wall that is wanted cannot be raised: then nothing may run."""
     isolation = walls.isolation
     if not isolation:
         return

@@ -11,7 +11,7 @@ from pathlib import Path
 from .kernel import system_call
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on every processor
-_ASK_VERSION, _PATH_BENEATH = 1, 1
+_ASK_VERSION, _PATH_BENEATH, _QUIETLY = 1, 1, 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # version → everything it can deny: moving, truncating, devices
 _NETWORK = {4: 0b11}  # TCP: bind, connect
@@ -56,5 +56,5 @@ def _newest(by_version: dict[int, int], known: int) -> int:
 
 
 def apply(made: int) -> None:
-    """From here on, for this thread and its children."""
-    system_call(_RESTRICT, made, 0)
+    """From here on, for this thread and its children; without a line in the system's log for each refusal, where there would be one."""
+    system_call(_RESTRICT, made, _QUIETLY if version() >= 7 else 0)

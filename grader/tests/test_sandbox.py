@@ -366,6 +366,13 @@ def test_where_a_wall_cannot_be_raised_nothing_runs(nursery):
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 7
 
 
+def test_bubblewrap_is_refused_where_it_would_stand_around_nothing():
+    for nursery in (Nursery(fork=False, isolation=Isolation(bubblewrap=True)), Nursery(warm=True, isolation=Isolation(bubblewrap=True))):
+        with pytest.raises(ValueError, match="bubblewrap"):
+            nursery.start()
+        nursery.close()
+
+
 # ---- bubblewrap
 
 
