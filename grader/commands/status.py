@@ -89,5 +89,7 @@ def _print_step(console: Console, step: Step | None) -> None:
         console.print(f"{start} the code, then test it with")
     console.print()
     console.print(command_line(step.command))
+    if step.place.file.exists():
+        console.print(Text("\nor let it be tested at every save: headway watch", style="dim"))
     console.print()
 
