@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from graded_runs import solution
 from grader.handout.summary import harmless, summary
+from grader.sandbox.isolation import available
 from grader.source import definition, replace_definition
 from grader.syllabus import ROOT, load_syllabus
 from kit_copy import Kit, posix
@@ -32,16 +33,39 @@ METADATA = {
 def offline(tmp_path_factory):
     """The environment of a machine on which all packages but Headway are there already, and no index is asked."""
     packages = tmp_path_factory.mktemp("packages")
-    for folder in {Path(pytest.__file__).parents[1], *(Path(entry) for entry in sys.path if entry.endswith("site-packages"))}:
-        for path in folder.iterdir():
-            if not re.match(r"headway|__editable__|pip\b|pip-", path.name) and not (packages / path.name).exists():
-                (packages / path.name).symlink_to(path)
+    for path in installed():
+        (packages / path.name).symlink_to(path)
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     python = tmp_path_factory.mktemp("bin")
     for name in ("python", "python3"):
         (python / name).symlink_to(os.path.realpath(sys.executable))
     settings = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # "0": pip reads a no- setting backwards
     return kept | settings | {"PYTHONPATH": str(packages), "PATH": f"{python}{os.pathsep}{os.defpath}", "TERM": "dumb"}
+
+
+def installed() -> list[Path]:
+    """The packages of this environment, without Headway, which a test installs itself, and pip, which an environment brings."""
+    found = {path.name: path for entry in sys.path if entry.endswith("site-packages") and Path(entry).is_dir() for path in Path(entry).iterdir()}
+    return [path for name, path in found.items() if not re.match(r"headway|__editable__|pip\b|pip-", name)]
+
+
+def put_into(python: Path, paths: list[Path]) -> None:
+    """What pip would have fetched, in the environment's own folder: walls around a submission let nothing else be read."""
+    [place] = python.glob("lib/python*/site-packages")
+    for path in paths:
+        if path.is_dir():
+            shutil.copytree(path, place / path.name, copy_function=linked, symlinks=True, dirs_exist_ok=True)
+        else:
+            linked(path, place / path.name)
+
+
+def linked(path: str | Path, there: str | Path) -> None:
+    try:
+        os.link(path, there)
+    except FileExistsError:
+        pass
+    except OSError:  # on another disk
+        shutil.copy2(path, there)
 
 
 def run(command: list[str], cwd: Path, env: dict[str, str], status: int = 0) -> str:
@@ -71,9 +95,11 @@ def autograder(tmp_path_factory, offline):
     Kit(ROOT).run("gradescope", str(base.parent / "autograder.zip"), "--chapters", "ch05", "--points", str(rules))
     shutil.unpack_archive(base.parent / "autograder.zip", base / "source")
     run(["bash", str(base / "source" / "setup.sh")], Path("/"), offline)
+    put_into(base / "source" / "venv", installed())
     shutil.copy(base / "source" / "run_autograder", base)
     (base / "run_autograder").chmod(0o755)
-    return base
+    yield base
+    shutil.rmtree(base / "source" / "venv")
 
 
 def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dict | None = METADATA) -> dict:
@@ -85,7 +111,7 @@ def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dic
         (base / "submission" / name).parent.mkdir(parents=True, exist_ok=True)
         (base / "submission" / name).write_text(text, encoding="utf-8")
     (base / "submission_metadata.json").write_text(json.dumps(metadata))
-    run([str(base / "run_autograder")], base, env)
+    run([str(base / "run_autograder")], base, {name: value for name, value in env.items() if name != "PYTHONPATH"})
     return json.loads((base / "results" / "results.json").read_text(encoding="utf-8"))
 
 
@@ -112,6 +138,14 @@ def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline)
 def test_what_cannot_be_graded_is_said_in_its_results(autograder, offline, files, metadata, says):
     found = graded(autograder, offline, files, metadata)
     assert found["score"] == 0 and says in json.dumps(found)
+
+
+@pytest.mark.skipif(not re.search("landlock|bubble", str(available())), reason="no wall on this machine keeps code from files")
+def test_a_submission_cannot_read_the_reference_beside_it(autograder, offline):
+    reference = autograder / "source" / "kit" / "solutions" / f"{MODULE}.py"
+    found = graded(autograder, offline, {f"{MODULE}.py": f"exec(open({str(reference)!r}).read())\n"})
+    assert reference.exists() and found["score"] == 0
+    assert re.search("No such file|Permission denied", json.dumps(found))
 
 
 def test_results_are_there_even_when_the_autograder_itself_is_broken(autograder, offline):
