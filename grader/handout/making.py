@@ -102,7 +102,7 @@ def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Hando
         if chapter in given:
             shown = [exercise.name for exercise in chapter.exercises if exercise.name not in hidden]
             mistakes += seal_mistakes(chapter.name, shown, hidden, folder / "reference")
-            write_whole(folder / "reference" / "stubs" / f"{chapter.name}.py", reference_stub(chapter.name))
+            write_whole(folder / "reference" / f"{chapter.name}.stub", reference_stub(chapter.name))
     made = load_syllabus(folder / "exercises" / "syllabus.toml")
     tested = tuple(chapter for chapter in made.chapters if chapter.exercises)
     write_whole(folder / "README.md", words.readme(tested, hidden))

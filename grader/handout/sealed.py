@@ -1,7 +1,7 @@
 """What a handout holds in place of solutions/ and of the known mistakes: reference/, read here.
 
 `reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that take the
-place of the right ones), `reference/stubs/chNN_name.py` the stub as it was given out, for `headway reset`.
+place of the right ones), `chNN_name.stub` the stub as it was given out, for `headway reset`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def mistaken(module: str, mistake: Mistake, filename: str) -> ChapterSource:
 
 def stub(module: str) -> str:
     """The stub as it was given out; SourceProblem where there is none."""
-    path = REFERENCE / "stubs" / f"{module}.py"
+    path = REFERENCE / f"{module}.stub"
     if not path.is_file():
         raise SourceProblem(f"{module} is not part of this handout, so there is no stub of it", file=path.name)
     return read_source(path)

@@ -86,7 +86,7 @@ def target_of(given: Given, notes: list[str]) -> Target:
         texts[given.module] = reference_stub(given.module)
         if path.exists():
             notes.append(f"{problem}. Your notebook was tested without that file.")
-    return Target("exercises", EXERCISES, texts, given)
+    return Target("exercises", EXERCISES, texts, given=given)
 
 
 class _Hooks:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from graded_runs import solution
+from grader.grading.submissions import read_submissions
 from grader.handout import cutting, form
 from grader.handout.leaning import hidden_with
 from grader.handout.making import NoHandout, make, plan
@@ -120,6 +121,13 @@ def test_what_needs_the_whole_kit_says_so(handout):
     assert "nothing to measure in this handout" in handout.run("measure")
 
 
+def test_a_copy_of_a_handout_is_a_submission_of_what_is_in_its_exercises(handout, tmp_path):
+    handout.edit(MODULE, "raise NotImplementedError", "return x")
+    shutil.copytree(handout.root, tmp_path / "class" / "anna")
+    [anna] = read_submissions(tmp_path / "class")
+    assert list(anna.sources) == [MODULE] and "return x" in anna.sources[MODULE] and anna.notes == ()
+
+
 # ---- nothing given away
 
 
@@ -138,7 +146,7 @@ def test_only_what_a_learner_needs_is_in_it(made):
     assert not any(part in name for name in names for part in ("solutions", "misconceptions", "variants", "grader/tests", "devcheck", ".git/", ".pyc", "progress.txt"))
     assert {name for name in names if name.startswith("reference/")} == {
         "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
-        f"reference/stubs/{MODULE}.py",
+        f"reference/{MODULE}.stub",
     }  # fmt: skip
     assert {"README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
     assert str(ROOT) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())

@@ -29,7 +29,7 @@ from ..door.ending import CUT_OFF, UNUSABLE
 from ..door.worker import Nursery
 from ..graded import GradedRun
 from ..plugin import RUN
-from ..syllabus import ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
+from ..syllabus import ROOT, TESTS, Chapter, load_syllabus
 from ..target import reference_of
 from ..trial import CALL_SECONDS, Trial
 from .job import Job, encode
@@ -74,8 +74,8 @@ def warm() -> None:
         assert number >= 0
 
     law()
-    for path in sorted(SOLUTIONS.glob("ch*.py")):
-        reference_of(path.stem)
+    for chapter in load_syllabus().chapters:
+        reference_of(chapter.name)
 
 
 def settle_header(session: pytest.Session) -> None:
