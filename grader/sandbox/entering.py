@@ -43,6 +43,7 @@ def enter(walls: Walls, parent: int, descriptor: int) -> None:
     if os.getppid() != parent:
         os._exit(1)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files in /proc are root's
     limits.first_to_go()
     forget_surroundings()
     if isolation.limits:

@@ -266,6 +266,10 @@ def test_every_limit_is_set_for_good(attack):
     assert found["RLIMIT_NOFILE"][0] <= 64 and found["RLIMIT_CPU"][0] <= 600
 
 
+def test_where_memory_runs_out_it_goes_before_the_judge(door):
+    assert Path(f"/proc/{door.far.who}/oom_score_adj").read_text() == "1000\n"
+
+
 def test_limits_cannot_be_raised(attack):
     refused(attack.raise_limits, kinds=("PermissionError", "ValueError"))
 
