@@ -80,12 +80,13 @@ def test_what_exercises_do_is_not_in_the_way_of_the_walls(attack):
     "path",
     [
         "/etc/passwd", "/etc/hostname", "/proc/1/environ", "/proc/self/environ", "/proc/self/maps", "/proc/self/mem", "/proc/cmdline", "/proc/net/tcp",
-        f"/proc/{os.getpid()}/cmdline", f"/proc/{os.getppid()}/environ", sys.executable, str(Path.home() / ".bash_history"),
+        "/proc/JUDGE/cmdline", "/proc/PARENT/environ", sys.executable, str(Path.home() / ".bash_history"),
         str(ROOT / "solutions" / "ch03_attention.py"), str(ROOT / "tests" / "test_ch03_attention.py"), str(ROOT / "exercises" / "syllabus.toml"),
         str(ROOT / "grader" / "trial.py"), str(ROOT / "README.md"), str(ROOT / ".git" / "config"), "solutions/ch03_attention.py", "/dev/mem", "/dev/zero",
     ],
 )  # fmt: skip
 def test_files_cannot_be_read(attack, path):
+    path = path.replace("JUDGE", str(os.getpid())).replace("PARENT", str(os.getppid()))
     refused(attack.read, path, kinds=("PermissionError", "FileNotFoundError"))
     assert attack.read_by_number(path) in ("EACCES", "EPERM", "ENOENT")
 
