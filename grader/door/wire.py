@@ -53,7 +53,7 @@ def receive(sock: socket.socket, deadline: float | None = None, allowance: Allow
     if allowance:
         allowance.take(HEAD_WEIGHT * size)
     head = _exactly(sock, size, deadline)
-    if sum(map(head.count, (b",", b"[", b"{"))) > 5 * MAX_NODES:
+    if sum(map(head.count, (b",", b"[", b"{"))) > 6 * MAX_NODES:
         raise Garbage("a frame with more parts than any answer")
     try:
         body, lengths = json.loads(head)

@@ -150,9 +150,9 @@ def test_a_tree_too_deep_is_refused_before_python_gives_up():
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        pytest.param(b"[[" + b"[]," * (3 * MAX_NODES) + b"[]],[]]", "more parts", id="a million empty lists"),
-        pytest.param(b"[[" + b"{}," * (3 * MAX_NODES) + b"{}],[]]", "more parts", id="a million empty dicts"),
-        pytest.param(b"[1,[" + b"0," * (6 * MAX_NODES) + b"0]]", "more parts", id="a million empty buffers"),
+        pytest.param(b"[[" + b"[]," * (4 * MAX_NODES) + b"[]],[]]", "more parts", id="a million empty lists"),
+        pytest.param(b"[[" + b"{}," * (4 * MAX_NODES) + b"{}],[]]", "more parts", id="a million empty dicts"),
+        pytest.param(b"[1,[" + b"0," * (7 * MAX_NODES) + b"0]]", "more parts", id="a million empty buffers"),
         pytest.param(b"[1,[" + b"9" * 5000 + b"]]", "cannot be read", id="a length of five thousand digits"),
         pytest.param(b"[1,[1e400]]", "larger", id="a length without end"),
         pytest.param(b"[1,[NaN]]", "larger", id="a length that is no number"),
