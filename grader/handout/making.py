@@ -74,7 +74,7 @@ def make(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bo
 def _see_to_place(folder: Path, force: bool) -> None:
     if folder.is_file():
         raise NoHandout(f"{folder} is a file; name a folder that does not exist yet")
-    if folder == ROOT or folder in ROOT.parents:
+    if folder.resolve() == ROOT or folder.resolve() in ROOT.parents:
         raise NoHandout(f"{folder} holds this kit itself; name a folder that does not exist yet")
     if folder.is_dir() and any(folder.iterdir()):
         if not force:

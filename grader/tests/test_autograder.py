@@ -217,6 +217,18 @@ def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path,
     assert "## RMSNorm" in page and "mean" in page
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_the_two_commands_of_a_handout(tmp_path, offline):
+    folder = tmp_path / "handout"
+    Kit(ROOT).run("handout", str(folder), "--chapters", "ch05", "--hidden", "SwiGLU")
+    env = offline | {"PATH": f"{offline['PATH']}{os.pathsep}{Path(shutil.which('make')).parent}"}
+    assert "Next: gelu" in run(["make", "learn"], folder, env)
+    (folder / "exercises" / f"{MODULE}.py").write_text(solution("ch05"), encoding="utf-8")
+    worth = f"{100 - load_syllabus().exercise('SwiGLU').points:g}"
+    assert re.search(rf"ch05 Layers +{worth}/{worth}\n", run(["make", "test"], folder, env))
+    assert "Everything there is has been passed." in run(["make", "learn"], folder, env)
+
+
 def test_a_summary_shows_a_learners_words_and_obeys_none(tmp_path):
     results = {
         "earned": 1.5, "points": 8.0, "exercises": [{
