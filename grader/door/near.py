@@ -85,11 +85,11 @@ class Door:
         self.log.append(Asked(op, tree, buffers, reply, out))
         try:
             if "value" in reply:
-                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), str(handle[1])[:80]], path))
+                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), readable(handle[1], 80)], path))
             problem = _exception(reply["error"])
         except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
             self.far.abandon()
-            raise FarSideDied(f"the answer makes no sense ({garbage})") from None
+            raise FarSideDied(f"the answer makes no sense ({readable(garbage, 200)})") from None
         raise problem
 
 

@@ -275,6 +275,31 @@ def test_a_worker_that_sends_it_costs_one_call(nursery, data):
     door.far.close()
 
 
+@forks
+@pytest.mark.parametrize(
+    "tree",
+    [{"device": "\x1b[31mmars\x07" * 99}, {"tensor": ["\x1b[31m" * 9999, [1], "cpu", 0]}, {"\x1b[2J": 1}, {"handle": ["\x9b31m" * 99, "x"]}],
+    ids=["device", "dtype", "kind", "handle"],
+)
+def test_nonsense_is_told_in_plain_words(nursery, tree):
+    door = doors_of("fork", nursery, TOY)
+    door.begin(1)
+    with pytest.raises(FarSideDied) as caught:
+        Implementation(door).says(frame({"value": tree}))
+    assert str(caught.value).replace("\n", "").isprintable() and len(str(caught.value)) < 300
+    door.far.close()
+
+
+@forks
+def test_the_name_of_an_object_has_plain_words_only(nursery):
+    door = doors_of("fork", nursery, TOY)
+    door.begin(1)
+    thing = Implementation(door).says(frame({"value": {"handle": [3, "\x1b]0;title\x07" * 999]}}))
+    label = object.__getattribute__(thing, "_handle")[1]
+    assert label.isprintable() and len(label) <= 80
+    door.far.close()
+
+
 def test_what_the_judge_sends_is_read_as_it_was():
     ours, theirs = socket.socketpair()
     with ours, theirs:
