@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from . import comparing
-from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
+from .door.errors import ChapterBroken, Heard, OutOfTime, Todo, readable
 from .door.local import Local
 from .door.near import Asked, Call, Door, Implementation
 from .door.worker import Nursery, Worker
@@ -141,7 +141,7 @@ class Trial:
         if not exercise.forbids:
             return []
         try:
-            return [str(name) for name in door.ask("shortcuts")]
+            return [readable(name, 80) for name in door.ask("shortcuts")[:20]]
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt):
                 raise
