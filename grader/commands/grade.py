@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 from grader.commands.page import complain, page, say
@@ -29,14 +30,14 @@ def grade(
     """0 when everybody was graded, 1 when somebody could not be, 2 for wrong use."""
     try:
         chosen = _chosen(chapters, exercises)
-        isolation = _isolation(require_isolation)
         handed_in = read_submissions(submissions)
         rules = read_rules(points) if points else Rules()
-        with Gradebook.open(out) as book:
+        judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
+        with closing(judge), Gradebook.open(out) as book:
             before = book.contents()
             asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, points=str(points.resolve()) if points else None)
             write_whole(out / ASKED, json.dumps(asked, indent=1) + "\n")
-            status = _run(handed_in, book, chosen, seed, rules, out, isolation, jobs or os.cpu_count() or 1, dask)
+            status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once)
             if changed:
                 _tell_changed(before, book.contents())
             return status
@@ -90,9 +91,28 @@ def _isolation(required: bool) -> Isolation:
     return available()
 
 
-def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, isolation: Isolation, jobs: int, dask: str | None) -> int:
+def _judge(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+    """Who judges, and how many submissions at once."""
+    from grader.grading.judging import Judge
+
+    if dask is None:
+        return Judge(_isolation(require_isolation), names, seed), os.cpu_count() or 1
+    return _cluster(dask, names, seed, require_isolation)
+
+
+def _cluster(address: str, names: list[str], seed: int, require_isolation: bool):
+    """The cluster, and the threads of all its workers; one that has no worker yet may grow with what it is given."""
+    from grader.grading.cluster import Cluster
+
+    cluster = Cluster(address, names, seed, require_isolation)
+    for sentence in cluster.lacking:
+        complain(f"on a worker of the cluster, {sentence}")
+    return cluster, cluster.threads or os.cpu_count() or 1
+
+
+def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, judge, at_once: int) -> int:
     from grader.grading.grade import grade as grade_class
-    from grader.grading.judging import Judge, NotJudged
+    from grader.grading.judging import NotJudged
 
     console = page()
     columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}"))
@@ -104,22 +124,14 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
         if not console.is_terminal and done and (done == of or done % 25 == 0):
             console.print(f"graded {done} of {of}")
 
-    names = [exercise.name for exercise in chosen]
-    judge = Judge(isolation, names, seed) if dask is None else _cluster(dask, isolation, names, seed)
     try:
         with progress:
-            graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, jobs, told)
+            graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, at_once, told)
     except NotJudged as problem:
         complain(str(problem))
         return WRONG_USE
-    finally:
-        judge.close()
     _summary(console, graded, out)
     return SOME_NOT if graded.without else ALL_GRADED
-
-
-def _cluster(address: str, isolation: Isolation, names: list[str], seed: int):
-    raise GradingProblem("--dask is not there yet")
 
 
 def _summary(console, graded, out: Path) -> None:

@@ -1,0 +1,239 @@
+"""Grading on a Dask cluster: real schedulers and workers, each a process of its own, and some of them killed."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import psutil
+import pytest
+from dask.config import set as dask_settings
+from distributed import Client, LocalCluster
+from grader.commands.grade import grade
+from grader.grading import cluster as cluster_module
+from grader.syllabus import SOLUTIONS
+from kit_copy import posix
+
+pytestmark = posix
+PATIENCE = 240.0  # on a machine with much else to do
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+    return found
+
+
+def graded(people, out, address=None, walled=False):
+    return grade(people, out, [], ["softmax"], 0, None, None, walled, address, False)
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Five people's chapters: right, wrong in three ways, and no Python at all."""
+    chapter = (SOLUTIONS / "ch03_attention.py").read_text(encoding="utf-8")
+    head, body = chapter[: chapter.index("def ")], re.search(r"def softmax.*?(?=^def )", chapter, re.M | re.S)[0]
+    texts = {
+        "ada": head + body,
+        "bo": head + body.replace("x - largest", "x"),
+        "cy": head + "def softmax(x, dim=-1):\n    raise NotImplementedError\n",
+        "di": head + "def softmax(x, dim=-1):\n    return torch.softmax(x, 0)\n",
+        "ed": "def softmax(x, dim=-1:\n",
+    }
+    folder = tmp_path_factory.mktemp("class")
+    for name, text in texts.items():
+        (folder / name).mkdir()
+        (folder / name / "ch03_attention.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+def one_machine(folder, workers):
+    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=str(folder))
+
+
+def exports(out):
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file() and "sqlite" not in path.name}
+
+
+def judges(workers):
+    """Each judge's process of these workers, with all that it has started."""
+    found = set()
+    for pid in workers:
+        try:
+            for child in psutil.Process(pid).children():
+                if "grader.grading.judge" in child.cmdline():
+                    found |= {child, *child.children(recursive=True)}
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+def gone(processes):
+    return all(not process.is_running() or process.status() == psutil.STATUS_ZOMBIE for process in processes)
+
+
+def kill_a_busy_worker(cluster):
+    """Kill a worker's process that certainly has a submission under way: it is held still, and looked at again, before it dies."""
+    for nanny in cluster.workers.values():
+        worker = cluster.scheduler.workers.get(nanny.worker_address)
+        if worker and worker.processing and nanny.pid:
+            with suppress(ProcessLookupError):  # it is dying already
+                os.kill(pid := nanny.pid, signal.SIGSTOP)
+                time.sleep(1.0)  # whatever it said before has been heard
+                if worker.processing:
+                    os.kill(pid, signal.SIGKILL)
+                    return pid
+                os.kill(pid, signal.SIGCONT)
+    return None
+
+
+def verdicts(cluster):
+    return sum(step.finish == "memory" for step in list(cluster.scheduler.transition_log))
+
+
+def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(people, tmp_path, capsys):
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert graded(people, here) == 0
+    capsys.readouterr()
+    with one_machine(tmp_path, 2) as cluster, ThreadPoolExecutor(1) as pool:
+        run = pool.submit(graded, people, there, cluster.scheduler_address)
+        seen, killed = set(), None
+        while not run.done():
+            seen |= judges(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            if killed is None and verdicts(cluster):
+                killed = kill_a_busy_worker(cluster)
+            time.sleep(0.05)
+        assert run.result() == 0
+        assert killed is not None, "no worker was killed in the middle"
+        assert "5 people, 5 submissions graded now" in capsys.readouterr().out
+        assert exports(there) == exports(here)
+        assert len(seen) >= 3
+        until(lambda: gone(seen), "judges are left on the workers")
+        until(lambda: len(cluster.scheduler.workers) == 2, "the worker was not replaced")
+        assert not cluster.scheduler.tasks and not cluster.scheduler.clients.keys() - {"fire-and-forget"}
+
+
+def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, capsys):
+    shutil.copytree(people / "ada", tmp_path / "class" / "ada")
+    with dask_settings({"distributed.scheduler.allowed-failures": 1}), one_machine(tmp_path, 1) as cluster, ThreadPoolExecutor(1) as pool:
+        run = pool.submit(graded, tmp_path / "class", tmp_path / "out", cluster.scheduler_address)
+        for _ in range(2):
+            until(lambda: kill_a_busy_worker(cluster), "no worker has begun")
+        assert run.result() == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Not graded: ada: it was given to 2 workers, and each was lost; `headway regrade` tries once more, on this machine" in told
+
+
+def dask(*words, **environment):
+    """A scheduler or worker as `dask scheduler` and `dask worker` start them."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *map(str, words[1:]), "--no-dashboard"]
+    return subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def scheduler(folder):
+    said = folder / "scheduler.json"
+    process = dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", said)
+    try:
+        until(lambda: said.is_file() and said.read_text().endswith("}"), "no scheduler")
+        yield process, json.loads(said.read_text())["address"]
+    finally:
+        end(process)
+
+
+def tasks(client):
+    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(people, tmp_path, capsys):
+    with scheduler(tmp_path) as (master, address), ThreadPoolExecutor(1) as pool:
+        with Client(address, set_as_default=False) as client:
+            run = pool.submit(graded, people, tmp_path / "out", address)
+            until(lambda: tasks(client), "nothing was sent")
+        end(master)
+        assert run.result() == 2
+    sentence = f"the cluster at {address} is gone, or the connection to it was cut; what has been graded is kept, and the same command goes on from there"
+    assert capsys.readouterr() == ("", f"headway: {sentence}\n")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A scheduler for workers that must not grade."""
+    with scheduler(tmp_path_factory.mktemp("scheduler")) as (_, address), Client(address, set_as_default=False) as client:
+        yield address, client
+
+
+def other_version(folder, package):
+    """Let a process find that it has another version of a package."""
+    (found := folder / f"{package}-2.0.1.dist-info").mkdir()
+    (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.0.1\n")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+@pytest.mark.parametrize(
+    "unlike, why",
+    [
+        (lambda folder: other_version(folder, "torch"), r"has torch 2\.0\.1 instead of \S+; marks must not depend on who grades, so install the same there as here"),
+        (lambda folder: other_version(folder, "distributed"), r"runs distributed 2\.0\.1 and this machine \S+; install the same"),
+        (lambda folder: {"PATH": str(folder)}, r"cannot do as --require-isolation asks: .*bubblewrap is off: .*"),
+    ],
+    ids=["torch", "distributed", "walls"],
+)
+def test_a_worker_that_would_grade_otherwise_is_refused(shared, people, tmp_path, capsys, unlike, why):
+    address, client = shared
+    worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **unlike(tmp_path))
+    try:
+        until(client.nthreads, "no worker")
+        assert graded(people, tmp_path / "out", address, walled=True) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert re.fullmatch(rf"headway: the worker tcp://\S+ of the cluster at {address} {why}\n", said.err), said.err
+        assert not (tmp_path / "out").exists()
+    finally:
+        end(worker)
+        until(lambda: not client.nthreads(), "the worker is still known")
+
+
+@pytest.mark.parametrize(
+    "address, sentence",
+    [
+        ("127.0.0.1:{free}", "no Dask cluster answers at {address}; is its scheduler running (`dask scheduler`), and can it be reached from here?"),
+        ("what://ever", "{address} is no address of a Dask cluster; one is like tcp://192.168.1.5:8786"),
+        (" ", "--dask needs the address of a cluster's scheduler, like tcp://192.168.1.5:8786"),
+    ],
+)
+def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, address, sentence):
+    monkeypatch.setattr(cluster_module, "CONNECT", 1.0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = address.format(free=taken.getsockname()[1])
+        assert graded(people, tmp_path / "out", address) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"headway: {sentence.format(address=address)}\n")
+
+
+def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cluster_module, "WORKERLESS", 1.0)
+    monkeypatch.setattr(cluster_module, "LOOK", 0.5)
+    assert graded(people, tmp_path / "out", shared[0]) == 2
+    assert "has had no worker for 1 seconds, start some with `dask worker`; what has been graded is kept" in capsys.readouterr().err
+
+
+def test_without_dask_the_sentence_says_what_to_install(people, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert graded(people, tmp_path / "out", "127.0.0.1:8786") == 2
+    assert capsys.readouterr().err == "headway: --dask needs Dask, which is not installed: pip install 'headway[cluster]'\n"
