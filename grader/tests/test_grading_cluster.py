@@ -18,6 +18,7 @@ from dask.config import set as dask_settings
 from distributed import Client, LocalCluster
 from grader.commands.grade import grade
 from grader.grading import cluster as cluster_module
+from grader.grading import on_worker
 from grader.syllabus import SOLUTIONS
 from kit_copy import posix
 
@@ -206,6 +207,27 @@ def test_a_worker_that_would_grade_otherwise_is_refused(shared, people, tmp_path
     finally:
         end(worker)
         until(lambda: not client.nthreads(), "the worker is still known")
+
+
+def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, people, tmp_path, capsys):
+    address, client = shared
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(graded, people, tmp_path / "out", address)
+        until(lambda: tasks(client), "nothing was sent")
+        worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **other_version(tmp_path, "torch"))
+        try:
+            assert run.result() == 2
+        finally:
+            end(worker)
+            until(lambda: not client.nthreads(), "the worker is still known")
+    assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
+
+
+def test_a_judge_that_nobody_asks_any_more_is_put_away(monkeypatch):
+    monkeypatch.setattr(on_worker, "IDLE", 0.1)
+    answer = on_worker.judged({}, {}, ["softmax"], 0, {"pytest": "3.0"}, False)
+    assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
+    until(lambda: not on_worker._kept, "it waits for ever")
 
 
 @pytest.mark.parametrize(
