@@ -6,11 +6,13 @@ import json
 import os
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 from grader.commands.page import complain, page, say
 from grader.course import read_course
-from grader.files import write_whole
+from grader.files import problem, write_whole
 from grader.grading.gradebook import Gradebook
+from grader.grading.harmless import line
 from grader.grading.problems import GradingProblem
 from grader.grading.rules import Rules, read_rules
 from grader.grading.submissions import read_submissions
@@ -35,14 +37,13 @@ def grade(
         judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(judge), Gradebook.open(out) as book:
             before = book.contents()
-            asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, points=str(points.resolve()) if points else None)
-            write_whole(out / ASKED, json.dumps(asked, indent=1) + "\n")
+            _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
             status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once)
             if changed:
                 _tell_changed(before, book.contents())
             return status
-    except GradingProblem as problem:
-        complain(str(problem))
+    except GradingProblem as trouble:
+        complain(str(trouble))
         return WRONG_USE
     except KeyboardInterrupt:
         complain("stopped; what has been graded is kept, and the same command goes on from there")
@@ -54,17 +55,31 @@ def regrade(name: str, out: Path, jobs: int | None) -> int:
     try:
         asked = json.loads((out / ASKED).read_text(encoding="utf-8"))
         points = Path(asked["points"]) if asked["points"] else None
+        asked.setdefault("require_isolation", False)
         with Gradebook.open(out) as book:
             alike = book.forget(name)
     except (OSError, ValueError, KeyError, TypeError):
         complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
         return WRONG_USE
-    except GradingProblem as problem:
-        complain(str(problem))
+    except GradingProblem as trouble:
+        complain(str(trouble))
         return WRONG_USE
     if len(alike) > 1:
         say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
-    return grade(Path(asked["submissions"]), out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, False, None, False)
+    chosen = asked["chapters"], asked["exercises"], asked["seed"]
+    return grade(Path(asked["submissions"]), out, *chosen, points, jobs, asked["require_isolation"], None, False)
+
+
+def _remember(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
+    asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, require_isolation=require_isolation)
+    try:
+        write_whole(out / ASKED, json.dumps(asked | {"points": str(points.resolve()) if points else None}, indent=1) + "\n")
+    except OSError as trouble:
+        raise GradingProblem(problem(trouble, f"write {ASKED} in {out}")) from trouble
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _chosen(chapters: list[str], exercises: list[str]) -> list[Exercise]:
@@ -96,7 +111,7 @@ def _judge(dask: str | None, names: list[str], seed: int, require_isolation: boo
     from grader.grading.judging import Judge
 
     if dask is None:
-        return Judge(_isolation(require_isolation), names, seed), os.cpu_count() or 1
+        return Judge(_isolation(require_isolation), names, seed), _processors()
     return _cluster(dask, names, seed, require_isolation)
 
 
@@ -115,20 +130,20 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     from grader.grading.judging import NotJudged
 
     console = page()
-    columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}"))
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False))
+    progress = Progress(*columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal)
     task = progress.add_task("grading", total=None, last="")
 
     def told(done: int, of: int, last: str) -> None:
-        progress.update(task, completed=done, total=of, last=last[:30])
-        if not console.is_terminal and done and (done == of or done % 25 == 0):
+        progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "the tests are being loaded")
+        if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
             console.print(f"graded {done} of {of}")
 
     try:
         with progress:
             graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, at_once, told)
-    except NotJudged as problem:
-        complain(str(problem))
+    except NotJudged as trouble:
+        complain(str(trouble))
         return WRONG_USE
     _summary(console, graded, out)
     return SOME_NOT if graded.without else ALL_GRADED
@@ -136,10 +151,10 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 
 def _summary(console, graded, out: Path) -> None:
     people, points = graded.people.people, graded.people.points
-    totals = sorted(float(person.total.earned) for person in people if not person.problem)
+    totals = [float(person.total.earned) for person in people if not person.problem]
     console.print(f"{len(people)} people, {graded.judged} submissions graded now, {number(float(points))} points to be had.")
     if totals:
-        console.print(f"lowest {number(totals[0])}, median {number(totals[len(totals) // 2])}, highest {number(totals[-1])}")
+        console.print(f"lowest {number(min(totals))}, median {number(median(totals))}, highest {number(max(totals))}")
     for person in people:
         if person.problem:
             say(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,10 @@ class Judges(Protocol):
     """Whoever judges: a process on this machine (judging.py), or a cluster's."""
 
     def judge(self, submission: Submission) -> Verdict | str: ...
+
+    def close(self) -> None:
+        """End whatever still judges: `judge` then comes back at once, in whichever thread it was called."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,10 @@ def grade(
     notes += rules.unknown_people([submission.name for submission in submissions])
     todo = book.submissions_to_do(submissions)
     told(0, len(todo), "")
-    for number, (submission, verdict) in enumerate(_judged(todo, judges, at_once), start=1):
-        book.keep(submission.digest, verdict)
-        told(number, len(todo), submission.name)
+    with closing(_judged(todo, judges, at_once)) as judged:
+        for number, (submission, verdict) in enumerate(judged, start=1):
+            book.keep(submission.digest, verdict)
+            told(number, len(todo), submission.name)
     people = book.graded(rules)
     written, more = write(people, folder)
     return Graded(people, len(todo), written, notes + more)
@@ -93,4 +99,6 @@ def _judged(todo: Sequence[Submission], judges: Judges, at_once: int):
                     yield submission, future.result()
                     begin()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            if under_way:  # stopped, or something is wrong: nobody waits for what will not be kept
+                judges.close()
+                pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The process that grades: `python -m grader.grading.judge WALLS`, an engine of its own that takes whole submissions.
+"""The process that grades: `python -m grader.grading.judge [--spare] WALLS`, an engine of its own that takes whole submissions.
 
 A pytest session with all suites loaded is forked for each submission (warm/), so that no submission's run can leave anything for the next.
 The submission's code runs in workers behind walls (sandbox/). They are forked from a zygote that has seen no test, no reference and no
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pytest
 
@@ -25,24 +25,14 @@ from ..trial import Trial
 from ..warm import engine, family, forks, held, spares
 from ..warm.job import asked_words
 from ..warm.server import Server
+from .grade_job import GradeJob
 
 IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
 
 
-@dataclass(frozen=True)
-class GradeJob:
-    """One submission to be graded."""
-
-    sources: dict[str, str]
-    unread: dict[str, str]  # chapters that are there and cannot be read, and why
-    exercises: list[str]
-    seed: int
-    seconds: float  # for all of it
-    door: str = "worker"
-
-
 class JudgeServer(Server):
     longest_question = 1 << 26  # bytes: every chapter of a submission
+    broke_off = "grading it broke off: {}"
 
     def understand(self, line: bytes) -> GradeJob | None:
         words = asked_words(line, self.token)
@@ -50,8 +40,8 @@ class JudgeServer(Server):
 
 
 def main() -> None:
-    walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux")
-    if len(sys.argv) == 3:  # PORT WALLS
+    walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
+    if sys.argv[1].isdecimal():  # PORT WALLS
         spares.be_spare(GradeJob, lambda *run: become_grader(*run, Nursery(fork=False, isolation=walls)), limited=False)
         return
     with engine.starting() as (out, lifeline):
@@ -88,7 +78,8 @@ def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, n
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[plugin.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
-    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
+    limits = dict(import_seconds=held.IMPORT_SECONDS, until=time.monotonic() + job.seconds)
+    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, **limits)
     session.items[:] = [item for item in session.items if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from ..sandbox.isolation import Isolation
 from ..verdict import Verdict
-from ..warm.client import Engine, NoEngine
+from ..warm.client import Address, Engine, NoEngine
 from ..warm.job import read
-from .judge import GradeJob
+from ..warm.kit import stamp
+from .grade_job import GradeJob
 from .submissions import Submission
 
-SECONDS = 600.0  # for one submission
-TRIES = 2  # judges for one submission, should one be lost with it
-LOST = "the process that graded it was lost twice; `headway regrade` tries once more"
+SECONDS = 600.0  # for one submission; then no more of its tests begin. With what is under way and the diagnosis it is at most 700
+ASKS = 3  # times that a judge is asked which is alive and has no ear for us: it may just be very busy
+LOST = "the process that graded it broke off twice; `headway regrade` with this name tries again"
+STOPPED = "the grader was stopped"
+CHANGED = "the kit has changed since this run began; what is graded is kept, and the same command goes on with the new kit"
 
 
 class NotJudged(Exception):
@@ -22,48 +24,88 @@ class NotJudged(Exception):
 
 
 class Judge:
-    """A judge's process, for as many threads as ask it: each submission is a process of its own there."""
+    """A judge's process, for as many threads as ask it: each submission is a process of its own there.
 
-    def __init__(self, isolation: Isolation, exercises: list[str], seed: int) -> None:
-        self.isolation, self.exercises, self.seed = isolation, exercises, seed
-        self.lock = threading.Lock()
-        self.engine: Engine | None = None
-        self.address = None
+    Where a judge is lost, whoever was being judged is judged once more, one at a time, by a judge that has nobody else: a submission that
+    takes its judge with it costs only its own author.
+    """
+
+    def __init__(self, isolation: Isolation, exercises: list[str], seed: int, seconds: float = SECONDS, *options: str) -> None:
+        self.isolation, self.exercises, self.seed, self.seconds, self.options = isolation, exercises, seed, seconds, options
+        self.kit = stamp()
+        self.starting, self.alone = threading.Lock(), threading.Lock()
+        self.shared: _Process | None = None
+        self.processes: list[_Process] = []
+        self.closed = False
 
     def judge(self, submission: Submission) -> Verdict | str:
         """The verdict on all of it, or a sentence that says why there is none."""
-        job = GradeJob(submission.sources, submission.broken, self.exercises, self.seed, SECONDS)
-        for _ in range(TRIES):
-            address = self._address()
-            try:
-                with address.ask(job) as sock:
-                    for message in read(sock):
-                        match message:
-                            case {"verdict": dict() as data}:
-                                return Verdict.from_data(data)
-                            case {"trouble": str() as sentence}:
-                                return sentence
-            except NoEngine:
-                pass
-            self._drop(address)
-        return LOST
+        job = GradeJob(submission.sources, submission.broken, self.exercises, self.seed, self.seconds)
+        with self.starting:
+            if self.shared is None:
+                self.shared = self._start()
+            process = self.shared
+        answer = process.ask(job)
+        if answer is None:
+            self._drop(process)
+            with self.alone:
+                process = self._start()
+                answer = process.ask(job)
+                self._drop(process)
+        if self.closed:
+            raise NotJudged(STOPPED)
+        return LOST if answer is None else answer
 
     def close(self) -> None:
-        if self.engine is not None:
-            self.engine.end()
+        """End every judge, whoever still waits for one."""
+        self.closed = True
+        for process in list(self.processes):
+            process.engine.end()
 
-    def _address(self) -> Any:
-        with self.lock:
-            if self.address is None:
-                self.engine = Engine(str(self.isolation), module="grader.grading.judge")
-                try:
-                    self.address = self.engine.address()
-                except NoEngine as problem:
-                    raise NotJudged(str(problem)) from None
-            return self.address
+    def _start(self) -> _Process:
+        if self.closed:
+            raise NotJudged(STOPPED)
+        if stamp() != self.kit:  # marks found by another kit do not belong with the others
+            raise NotJudged(CHANGED)
+        process = _Process(Engine(*self.options, str(self.isolation), module="grader.grading.judge"))
+        self.processes.append(process)
+        if self.closed:
+            process.engine.end()
+        try:
+            process.address = process.engine.address()
+        except (NoEngine, ValueError) as problem:  # ValueError: ended while it started, by `close`
+            raise NotJudged(str(problem)) from None
+        return process
 
-    def _drop(self, address: Any) -> None:
-        with self.lock:
-            if self.address is address:
-                self.engine.end()
-                self.address = None
+    def _drop(self, process: _Process) -> None:
+        with self.starting:
+            if self.shared is process:
+                self.shared = None
+            if process in self.processes:
+                self.processes.remove(process)
+                process.engine.end()
+
+
+class _Process:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.address: Address | None = None
+
+    def ask(self, job: GradeJob) -> Verdict | str | None:
+        """What it says; None where it is lost."""
+        for _ in range(ASKS):
+            try:
+                sock = self.address.ask(job)
+            except NoEngine:
+                if self.engine.alive:
+                    continue
+                return None
+            with sock:
+                for message in read(sock):
+                    match message:
+                        case {"verdict": dict() as data}:
+                            return Verdict.from_data(data)
+                        case {"trouble": str() as sentence}:
+                            return sentence
+            return None
+        return None

@@ -47,6 +47,7 @@ class Run:
 
 class Server:
     longest_question = 1 << 16  # bytes
+    broke_off = "the run broke off, and once more in a process of its own: {}"
 
     def __init__(self, start: Callable[[Job], Child], token: str, idle: float, lifeline: io.RawIOBase | None = None) -> None:
         self.start, self.token, self.idle = start, token, idle
@@ -179,7 +180,7 @@ class Server:
         status = self._end(run, hurry=bool(why))
         why = why or in_words(status)
         if run.job.door == "worker":
-            _tell(run.client, trouble=f"the run broke off, and once more in a process of its own: {why}")
+            _tell(run.client, trouble=self.broke_off.format(why))
             self._hang_up(run.client)
             return
         _tell(run.client, again=why)
