@@ -266,7 +266,7 @@ def test_too_much_is_told_to_whoever_meant_no_harm(nursery):
     ],
 )
 def test_a_worker_that_sends_it_costs_one_call(nursery, data):
-    door = doors_of("fork", nursery, TOY, seconds=1.5)
+    door = doors_of("fork", nursery, TOY, seconds=3.0)
     door.begin(1)
     with pytest.raises((FarSideDied, OutOfTime)):
         Implementation(door).says(data)
