@@ -40,7 +40,7 @@ def graded(people, out, address=None, walled=False):
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
-    """Five people's chapters: right, wrong in three ways, and no Python at all."""
+    """Five people's chapters: right, wrong in three ways, and a file that cannot be read."""
     chapter = (SOLUTIONS / "ch03_attention.py").read_text(encoding="utf-8")
     head, body = chapter[: chapter.index("def ")], re.search(r"def softmax.*?(?=^def )", chapter, re.M | re.S)[0]
     texts = {
@@ -48,12 +48,13 @@ def people(tmp_path_factory):
         "bo": head + body.replace("x - largest", "x"),
         "cy": head + "def softmax(x, dim=-1):\n    raise NotImplementedError\n",
         "di": head + "def softmax(x, dim=-1):\n    return torch.softmax(x, 0)\n",
-        "ed": "def softmax(x, dim=-1:\n",
+        "ed": b"\x80\x00\xff",
     }
     folder = tmp_path_factory.mktemp("class")
     for name, text in texts.items():
         (folder / name).mkdir()
-        (folder / name / "ch03_attention.py").write_text(text, encoding="utf-8")
+        (folder / name / "ch03_attention.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / "ed" / "ch02_embeddings.py").write_text("import torch\n", encoding="utf-8")
     return folder
 
 
