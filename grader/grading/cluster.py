@@ -22,7 +22,7 @@ from .versions import versions
 CONNECT = 15.0  # seconds to reach the scheduler
 LOOK = 5.0  # seconds between two looks at whether there is a worker at all
 WORKERLESS = 180.0  # seconds that a cluster may be without any worker: one that grows on demand begins so
-LOST = "it was given to {} workers, and each was lost; `headway regrade` tries once more, on this machine"
+LOST = "it was given to {} workers, and each was lost; `headway regrade` with this name tries again, on this machine"
 GO_ON = "what has been graded is kept, and the same command goes on from there"
 
 
@@ -86,6 +86,8 @@ class Cluster:
             while True:
                 with contextlib.suppress(TimeoutError):
                     return task.result(timeout=LOOK)
+                if self.client.status != "running":
+                    raise NotJudged(self._gone())
                 if self.client.nthreads():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > WORKERLESS:

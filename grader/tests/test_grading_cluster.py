@@ -132,7 +132,7 @@ def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, ca
             until(lambda: kill_a_busy_worker(cluster), "no worker has begun")
         assert run.result() == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "Not graded: ada: it was given to 2 workers, and each was lost; `headway regrade` tries once more, on this machine" in told
+    assert "Not graded: ada: it was given to 2 workers, and each was lost; `headway regrade` with this name tries again, on this machine" in told
 
 
 def dask(*words, **environment):
@@ -161,6 +161,26 @@ def tasks(client):
     return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
 
+@contextmanager
+def at_work(people, out, address):
+    """`headway grade`, which has sent its submissions to a cluster without workers."""
+    command = [sys.executable, "-m", "grader.cli", "grade", people, "--out", out, "--exercises", "softmax", "--dask", address]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def test_control_c_cancels_what_is_queued(people, tmp_path):
+    with scheduler(tmp_path) as (_, address), Client(address, set_as_default=False) as client, at_work(people, tmp_path / "out", address) as process:
+        until(lambda: tasks(client), "nothing was sent")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out, err) == (130, "graded 0 of 5\n", "headway: stopped; what has been graded is kept, and the same command goes on from there\n")
+        until(lambda: not tasks(client), "tasks are left with the scheduler")
+
+
 def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(people, tmp_path, capsys):
     with scheduler(tmp_path) as (master, address), ThreadPoolExecutor(1) as pool:
         with Client(address, set_as_default=False) as client:
@@ -169,7 +189,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(people, tmp_path,
         end(master)
         assert run.result() == 2
     sentence = f"the cluster at {address} is gone, or the connection to it was cut; what has been graded is kept, and the same command goes on from there"
-    assert capsys.readouterr() == ("", f"headway: {sentence}\n")
+    assert capsys.readouterr() == ("graded 0 of 5\n", f"headway: {sentence}\n")
 
 
 @pytest.fixture(scope="module")
