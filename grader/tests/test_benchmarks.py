@@ -38,6 +38,18 @@ def test_feedback_measures_a_save_against_a_cold_run():
     assert untouched() == before
 
 
+def test_grading_measures_the_judge_against_a_process_each():
+    done = bench("grading", "--one", "2", "--whole", "0", "--cold", "1", "--submissions", "4", "--jobs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    time = r"([\d.]+) (m?s)"
+    row = re.search(rf"^one exercise +\d+ +{time} +{time} +{time} +{time} +([\d.]+) +([\d.]+) +([\d.]+)$", done.stdout, re.M)
+    assert row, done.stdout
+    cold, _, judged, _ = (float(row[place]) * (1 if row[place + 1] == "s" else 1e-3) for place in (1, 3, 5, 7))
+    assert abs(float(row[10]) - cold / judged) <= 0.06 * cold / judged and abs(float(row[9]) - 60 / judged) <= 0.06 * 60 / judged
+    assert re.search(r"times as quick as pytest; the goal is 40: (not )?met\.", done.stdout)
+    assert "A class of 4, softmax alone" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
+
+
 def test_what_is_timed_must_be_the_true_verdict():
     with copied_kit() as root:
         solution = root / "solutions" / "ch03_attention.py"
@@ -53,12 +65,14 @@ def test_a_kit_that_somebody_works_in_is_not_measured_in():
     before = untouched()
     done = bench(*SOME, module="grader.benchmarks.feedback")
     assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
+    done = bench(module="grader.benchmarks.grading")
+    assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
     assert untouched() == before
 
 
 def test_names_that_nobody_has():
     done = bench("feedbak")
-    assert done.returncode == 2 and "there are feedback" in done.stderr
+    assert done.returncode == 2 and "there are feedback, grading" in done.stderr
     done = bench("feedback", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
 
