@@ -107,10 +107,10 @@ class Trial:
         exercise = self._exercise
         if exercise.chapter in self._broken:
             raise self._broken[exercise.chapter]
-        if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
-            raise OutOfTime("not run: other tests of this exercise ran out of time before it")
         if time.monotonic() > self.until:
             raise OutOfTime("not run: the time for one submission was over")
+        if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+            raise OutOfTime("not run: other tests of this exercise ran out of time before it")
         if time.monotonic() - self._began > TEST_SECONDS and not Local.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         opening = time.monotonic()

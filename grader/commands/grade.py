@@ -53,21 +53,21 @@ def grade(
 def regrade(name: str, out: Path, jobs: int | None) -> int:
     """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
     try:
-        asked = json.loads((out / ASKED).read_text(encoding="utf-8"))
-        points = Path(asked["points"]) if asked["points"] else None
-        asked.setdefault("require_isolation", False)
-        with Gradebook.open(out) as book:
-            alike = book.forget(name)
+        asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
+        submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
+        chosen = asked["chapters"], asked["exercises"], asked["seed"]
     except (OSError, ValueError, KeyError, TypeError):
         complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
         return WRONG_USE
+    try:
+        with Gradebook.open(out) as book:
+            alike = book.forget(name)
     except GradingProblem as trouble:
         complain(str(trouble))
         return WRONG_USE
     if len(alike) > 1:
         say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
-    chosen = asked["chapters"], asked["exercises"], asked["seed"]
-    return grade(Path(asked["submissions"]), out, *chosen, points, jobs, asked["require_isolation"], None, False)
+    return grade(submissions, out, *chosen, points, jobs, asked["require_isolation"], None, False)
 
 
 def _remember(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
