@@ -21,7 +21,7 @@ test: .venv/.dev
 	$(BIN)/python -m pytest --target solutions --door local
 	$(BIN)/python -m pytest --target solutions --door worker
 	$(BIN)/headway dev-check
-	$(BIN)/python -m pytest grader/tests
+	$(BIN)/python -m pytest -n 2 grader/tests
 
 bench: .venv/.learn
 	@$(BIN)/python -m grader.benchmarks $(ONLY)
