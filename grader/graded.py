@@ -19,6 +19,7 @@ from .trial import Trial
 from .verdict import Verdict
 
 NOTHING_YET = "nothing is written yet"
+DIAGNOSIS_SECONDS = 60.0  # for one exercise; a course full of mistakes takes that long altogether on a busy machine
 
 
 def outcome_of(problem: BaseException | None, failed: bool) -> str:
@@ -93,6 +94,7 @@ class GradedRun:
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
+            self.trial.heard(DIAGNOSIS_SECONDS)
             tested = {test.name for test in result.tests}
             for name, weight in self.weights[result.exercise.name].items():
                 if name not in tested:

@@ -1,0 +1,141 @@
+"""A small class with everything in it, and real runs of `headway grade` over it."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graded_runs import environment, solution
+from grader.benchmarks.workplace import without_marks
+from grader.diagnosis import misconceptions, mistaken
+from grader.syllabus import EXERCISES
+
+MODULE = "ch03_attention"
+EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")
+PATIENCE = 240.0
+ENDLESS = "\n\ndef {}(*arguments, **options):\n    while True:\n        pass\n"
+
+
+def mistake(exercise: str, number: int = 0) -> str:
+    """The chapter with one known mistake in this exercise."""
+    return without_marks(mistaken(MODULE, [found for found in misconceptions(MODULE) if found.exercise == exercise][number]))
+
+
+def make_class(folder: Path) -> Path:
+    """Ten people, eight contents that can be judged."""
+    right = solution("ch03")
+    people = {
+        "Broken": right + "\nimport nothing_like_it\n",
+        "Endless": right + ENDLESS.format("causal_mask"),
+        "Right": right,
+        "Segfault": right + "\n\ndef causal_mask(*arguments, **options):\n    import ctypes\n    ctypes.string_at(0)\n",
+        "Shortcut": right + "\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n",
+        "Stub": (EXERCISES / f"{MODULE}.py").read_text(encoding="utf-8"),
+        "Twin": right,
+        "Wrong": mistake("causal_mask"),
+        "Zeno": right + ENDLESS.format("softmax"),
+    }
+    for name, text in people.items():
+        hand_in(folder, name, text)
+    (folder / "Nothing").mkdir()
+    (folder / "Unreadable.zip").write_bytes(b"PK\x03\x04 and no more")
+    return folder
+
+
+def hand_in(folder: Path, name: str, text: str) -> None:
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / name / f"{MODULE}.py").write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str  # standard output, then errors
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "grader.cli", *map(str, arguments)]
+
+
+def headway(*arguments: object, **more: str) -> Ran:
+    done = subprocess.run(
+        command(*arguments), env=environment(**more), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(done.returncode, done.stdout + done.stderr)
+
+
+def marks(out: Path) -> dict[str, dict[str, str]]:
+    with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        return {row["name"]: row for row in csv.DictReader(file)}
+
+
+def exports(out: Path) -> dict[str, bytes]:
+    """All that is made of the gradebook, by name."""
+    kept_apart = ("gradebook.sqlite", "asked.json")
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file() and not path.name.startswith(kept_apart)}
+
+
+def judged(out: Path) -> int:
+    """How many contents are in the gradebook; of a copy, for the grader that may be at work holds the lock."""
+    copy = out.with_name(f"{out.name}-looked-at.sqlite")
+    try:
+        shutil.copy(out / "gradebook.sqlite", copy)
+        database = sqlite3.connect(copy)
+        try:
+            return database.execute("SELECT count(*) FROM verdicts").fetchone()[0]
+        finally:
+            database.close()
+    except (OSError, sqlite3.Error):
+        return 0
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+def family(pid: int) -> dict[int, str]:
+    """Whatever descends from this process: number and time of birth."""
+    found, new = {}, [pid]
+    while new:
+        children = [child for parent in new for child in _children(parent)]
+        found |= {child: _born(child) for child in children}
+        new = children
+    return found
+
+
+def alive(members: dict[int, str]) -> list[int]:
+    return [pid for pid, born in members.items() if _born(pid) == born]
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, path.read_text(encoding="ascii").split())
+        except OSError:
+            continue
+    return found
+
+
+def _born(pid: int) -> str:
+    """Empty for one that is gone, or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+

@@ -1,0 +1,268 @@
+"""`headway grade` over a small class, as an instructor meets it: real processes, real loops, real kills."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from graded_runs import environment, grade, solution
+from grader.diagnosis import misconceptions
+from grader.grading.gradebook import Gradebook
+from grader.grading.judging import LOST, Judge
+from grader.grading.submissions import read_submissions
+from grader.sandbox.isolation import Isolation, available
+from grader.verdict import Verdict
+from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, alive, command, exports, family, hand_in, headway, judged, make_class, marks, mistake, until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
+
+CONTENTS = 8
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return make_class(tmp_path_factory.mktemp("class") / "submissions")
+
+
+@pytest.fixture(scope="module")
+def once(people):
+    """The class graded, two at a time and undisturbed."""
+    out = people.parent / "grades"
+    return out, headway("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 2)
+
+
+@pytest.fixture
+def again(people, once, tmp_path):
+    """Class and grades of its own for a test that changes them."""
+    shutil.copytree(people, tmp_path / "submissions")
+    shutil.copytree(once[0], tmp_path / "grades")
+    return tmp_path / "submissions", tmp_path / "grades"
+
+
+def test_a_class_gets_its_marks(once):
+    out, ran = once
+    assert ran.status == 1, ran.out  # two have nothing that could be graded
+    assert {name: (row["softmax"], row["causal_mask"]) for name, row in marks(out).items()} == {
+        "Broken": ("0", "0"), "Endless": ("10", "0"), "Nothing": ("0", "0"), "Right": ("10", "7"), "Segfault": ("10", "0"), "Shortcut": ("0", "7"),
+        "Stub": ("0", "0"), "Twin": ("10", "7"), "Unreadable": ("0", "0"), "Wrong": ("10", "0"), "Zeno": ("0", "7"),
+    }  # fmt: skip
+    assert f"11 people, {CONTENTS} submissions graded now, 17 points to be had." in ran.out
+    assert "Not graded: Nothing: nothing was handed in" in ran.out and "Not graded: Unreadable: the archive is damaged" in ran.out
+    assert ran.out.startswith("graded 0 of 8\n") and "graded 8 of 8" in ran.out and "\x1b" not in ran.out
+
+
+def test_everybody_is_told_what_happened(once):
+    out, _ = once
+    told = {path.stem: path.read_text(encoding="utf-8") for path in (out / "feedback").glob("*.md")}
+    assert "nothing_like_it" in told["Broken"]
+    assert "did not end within 5 s" in told["Endless"] and "segmentation fault" in told["Segfault"]
+    assert "torch.softmax" in told["Shortcut"]
+    (known,) = [found for found in misconceptions(MODULE) if found.exercise == "causal_mask"][:1]
+    assert " ".join(known.says.split()) in " ".join(told["Wrong"].split())
+    assert " ".join(known.says.split()) in " ".join((out / "gradescope" / "Wrong.json").read_text(encoding="utf-8").split())
+    assert told["Twin"].replace("Twin", "Right") == told["Right"]
+    assert (out / "report.html").stat().st_size > 10_000 and (out / "junit.xml").exists()
+
+
+def test_what_is_graded_is_not_graded_again(people, once):
+    out, _ = once
+    before = exports(out)
+    ran = headway("grade", people, "--out", out, *EXERCISES_ASKED)
+    assert ran.status == 1 and "11 people, 0 submissions graded now" in ran.out and "graded 0 of" not in ran.out
+    assert exports(out) == before
+
+
+def test_stopped_and_killed_it_goes_on_where_it_was(people, once, tmp_path):
+    """Control-C while Endless is judged, SIGKILL while Zeno is; one at a time, where the undisturbed run had two."""
+    out = tmp_path / "grades"
+    for signum, kept, status in ((signal.SIGINT, 1, 130), (signal.SIGKILL, CONTENTS - 1, -signal.SIGKILL)):
+        grader = subprocess.Popen(
+            command("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 1),
+            env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            preexec_fn=_interruptible,
+        )  # fmt: skip
+        until(lambda kept=kept: judged(out) >= kept, f"{kept} judged")
+        members = family(grader.pid)
+        grader.send_signal(signum)
+        said = grader.communicate(timeout=120)[0]
+        assert grader.returncode == status, said
+        assert members and "Traceback" not in said
+        until(lambda members=members: not alive(members), "the judge, its zygotes and workers to go")
+        assert judged(out) == kept
+    assert not (out / "grades.csv").exists()
+    ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 1)
+    assert ran.status == 1 and "11 people, 1 submissions graded now" in ran.out, ran.out
+    assert exports(out) == exports(once[0])
+
+
+def _interruptible() -> None:
+    """Whoever starts the tests in the background has them born deaf to Control-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_only_what_changes_is_graded_and_somebody_by_name(again):
+    people, out = again
+    hand_in(people, "Wrong", solution("ch03") + "\n# better now\n")
+    ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--changed")
+    assert "11 people, 1 submissions graded now" in ran.out and "New or changed since the last run: Wrong." in ran.out, ran.out
+    assert marks(out)["Wrong"]["total"] == "17"
+    before = exports(out)
+    ran = headway("regrade", "Twin", "--out", out)
+    assert "Handed in by Right, Twin alike" in ran.out and "11 people, 1 submissions graded now" in ran.out, ran.out
+    assert exports(out) == before
+    ran = headway("regrade", "Twni", "--out", out)
+    assert ran.status == 2 and "did you mean Twin" in ran.out
+
+
+def test_other_points_cost_no_judge_and_another_seed_does(again, tmp_path):
+    people, out = again
+    (tmp_path / "rules.toml").write_text("[points]\nsoftmax = 30\n", encoding="utf-8")
+    ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--points", tmp_path / "rules.toml")
+    assert "0 submissions graded now, 37 points" in ran.out and marks(out)["Endless"]["total"] == "30"
+    for path in people.iterdir():
+        if path.name not in ("Right", "Wrong"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    ran = headway("grade", people, "--out", out, "--chapters", "ch03", "--seed", 5)
+    assert ran.status == 0 and "Changed since the last run: the seed (0, now 5)" in ran.out and "2 people, 2 submissions graded now, 100 points" in ran.out, ran.out
+    assert marks(out)["Right"]["total"] == "100" and marks(out)["Wrong"]["causal_mask"] == "0" and "softmax" in marks(out)["Right"]
+
+
+def test_marks_are_those_of_pytest(tmp_path):
+    """One chapter with four mistakes in it, one with a loop and a crash: through `headway grade`, and through pytest's worker door."""
+    right = solution("ch03")
+    several = right
+    for exercise in ("softmax", "split_heads", "padding_mask", "scaled_dot_product_attention"):
+        several += f"\n\n{_redefined(mistake(exercise), exercise)}\n"
+    hand_in(tmp_path / "class", "Several", several)
+    hand_in(tmp_path / "class", "Loops", right + ENDLESS.format("merge_heads") + "\n\ndef split_heads(*_):\n    import os\n    os._exit(3)\n")
+    ran = headway("grade", tmp_path / "class", "--out", tmp_path / "grades", "--chapters", "ch03")
+    assert ran.status == 0, ran.out
+    for name in ("Several", "Loops"):
+        run = grade("--target", str(tmp_path / "class" / name), "--chapter", "ch03", "--door", "worker", results=tmp_path / f"{name}.json")
+        expected = {exercise["name"]: exercise["earned"] for exercise in run.results["exercises"]}
+        row = marks(tmp_path / "grades")[name]
+        assert {exercise: float(row[exercise]) for exercise in expected} == pytest.approx(expected, abs=0.011)
+        assert 0 < float(row["total"]) < 100
+        with Gradebook.open(tmp_path / "grades") as book:
+            assert name in book.contents()
+
+
+def _redefined(chapter: str, exercise: str) -> str:
+    from grader.source import find_definition
+
+    return find_definition(chapter, exercise).text
+
+
+# ---- a judge that is lost
+
+
+def two(people: Path, *names: str):
+    found = {submission.name: submission for submission in read_submissions(people)}
+    return [found[name] for name in names]
+
+
+def test_who_takes_the_judge_along_costs_nobody_else(people):
+    """Two endless ones are judged at once and their judge is killed; the one tried again first loses its next judge too."""
+    judge = Judge(available(), ["softmax", "causal_mask"], 0)
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            running = [pool.submit(judge.judge, submission) for submission in two(people, "Endless", "Zeno")]
+            _kill(judge, runs=2)
+            _kill(judge, runs=1)
+            answers = [future.result(240) for future in running]
+            assert answers.count(LOST) == 1
+            (verdict,) = [answer for answer in answers if answer != LOST]
+            assert isinstance(verdict, Verdict) and sorted(verdict.outcomes.values()) == ["passed", "timeout"]
+        finally:
+            judge.close()
+
+
+def _kill(judge: Judge, runs: int) -> None:
+    """Kill the newest judge once it has that many runs, beside its zygote."""
+    pid = 0
+
+    def busy() -> bool:
+        nonlocal pid
+        process = judge.processes[-1] if judge.processes else None
+        pid = process.engine.process.pid if process and process.engine.ready and process.engine.alive else 0
+        return bool(pid) and len(_runs(pid)) == runs
+
+    until(busy, f"a judge with {runs} runs")
+    judge.processes[-1].engine.process.kill()
+
+
+def _runs(judge: int) -> list[int]:
+    """The processes of its runs: those called as it is."""
+    own = Path(f"/proc/{judge}/cmdline").read_bytes()
+    return [pid for pid in family(judge) if _cmdline(pid) == own]
+
+
+def _cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
+    """One judge forks, the other (as on macOS and Windows) has spare processes; what they find is the same."""
+    names = ["softmax", "causal_mask"]
+    forks, spares = Judge(available(), names, 0), Judge(Isolation(), names, 0, 600, "--spare")
+    right, wrong, endless = two(people, "Right", "Wrong", "Endless")
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            lost = pool.submit(forks.judge, endless)
+            until(lambda: forks.processes and forks.processes[-1].engine.ready and _runs(forks.processes[-1].engine.process.pid), "a run")
+            subprocess.run(["kill", "-9", str(_runs(forks.processes[-1].engine.process.pid)[0])], check=True)
+            assert lost.result(60) == "grading it broke off: it was killed (SIGKILL), perhaps for want of memory"
+            forks.seconds = 1.0
+            late = forks.judge(endless)
+            assert late.results[1].tests[-1].message == "Not run: the time for one submission was over."
+            forks.seconds = 600.0
+            for submission in (right, wrong):
+                assert _timeless(spares.judge(submission)) == _timeless(forks.judge(submission))
+            assert forks.judge(wrong).result("causal_mask").diagnosis
+        finally:
+            forks.close()
+            spares.close()
+
+
+def _timeless(verdict: Verdict) -> dict:
+    return Verdict([replace(found, tests=[replace(test, seconds=0) for test in found.tests]) for found in verdict.results], verdict.broken).as_data()
+
+
+# ---- wrong use
+
+
+def test_require_isolation_refuses_where_a_wall_is_missing(people, tmp_path):
+    ran = headway("grade", people, "--out", tmp_path / "grades", "--require-isolation", PATH=str(tmp_path))
+    assert ran.status == 2 and "--require-isolation: bubblewrap is off" in ran.out and not (tmp_path / "grades").exists()
+
+
+def test_two_graders_on_one_folder(people, tmp_path):
+    with Gradebook.open(tmp_path / "grades"):
+        ran = headway("grade", people, "--out", tmp_path / "grades")
+    assert ran.status == 2 and len(ran.out.strip().splitlines()) <= 3 and "another" in ran.out, ran.out
+
+
+def test_wrong_use_is_one_sentence(people, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a file").write_text("no folder", encoding="utf-8")
+    (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n", encoding="utf-8")
+    wrong = {
+        ("grade", tmp_path / "nowhere"): "there is no file or folder",
+        ("grade", tmp_path / "empty"): "holds no submissions",
+        ("grade", people, "--exercises", "sofmax"): "did you mean softmax",
+        ("grade", people, "--chapters", "ch33"): "ch33",
+        ("grade", people, "--points", tmp_path / "rules.toml"): "softmax",
+        ("grade", people, "--points", tmp_path / "missing.toml"): "missing.toml",
+        ("grade", people, "--out", tmp_path / "a file"): "a file",
+        ("regrade", "Anna", "--out", tmp_path / "empty"): "no folder that `headway grade` has written to",
+    }
+    for arguments, sentence in wrong.items():
+        ran = headway(*arguments, *(() if "--out" in arguments else ("--out", tmp_path / "grades")))
+        assert ran.status == 2 and sentence in " ".join(ran.out.split()) and len(ran.out.strip().splitlines()) <= 4, (arguments, ran)
