@@ -98,7 +98,7 @@ ENDINGS = {
 
 def test_what_the_code_does_never_ends_the_watch(kit):
     """Each time there is a verdict with its sentence, and a right verdict after it."""
-    with watching(kit, "softmax") as terminal:
+    with watching(kit, "softmax", rows=80) as terminal:
         terminal.wait("Nothing is written yet")
         terminal.save("ch03_attention", STUB, RIGHT)
         for code, sentence in ENDINGS.items():

@@ -52,7 +52,10 @@ class Screen:
         columns, rows = self.size
         above = [*heading(state, columns), Text("")]
         below = [Text(""), *status(state, columns), *([Text(state.word, "dim")] if state.word else []), _keys(columns, chooser is not None)]
-        middle = chooser if chooser is not None else _folded(body(state, columns), columns)
+        if chooser is not None:  # what was typed stays in view
+            above, middle, at = [*above, chooser[0]], chooser[1:], at - 1
+        else:
+            middle = _folded(body(state, columns), columns)
         room = max(1, rows - len(above) - len(below))
         if len(middle) <= room:
             self.top, shown = 0, middle
