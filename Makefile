@@ -21,7 +21,8 @@ test: .venv/.dev
 	$(BIN)/python -m pytest --target solutions --door local
 	$(BIN)/python -m pytest --target solutions --door worker
 	$(BIN)/headway dev-check
-	$(BIN)/python -m pytest -n 2 grader/tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone" grader/tests
+	$(BIN)/python -m pytest -m alone grader/tests
 
 bench: .venv/.learn
 	@$(BIN)/python -m grader.benchmarks $(ONLY)

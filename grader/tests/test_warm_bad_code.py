@@ -9,7 +9,7 @@ from grader.trial import CALL_SECONDS
 from kit_copy import Kit
 from warm_runs import WarmKit, timeless, until, write_softmax
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
 
 CRASH = "segmentation fault"
 CLOSED = "it closed file descriptors that were not its own"

@@ -13,7 +13,7 @@ from grader.warm.client import NoEngine
 from kit_copy import Kit
 from warm_runs import CHAPTER, WarmKit, timeless, until, write_softmax
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
 
 WRONG = "x = x * 2"
 CASES = {

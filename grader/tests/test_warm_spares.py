@@ -9,7 +9,7 @@ import pytest
 from kit_copy import Kit
 from warm_runs import WarmKit, timeless, until, write_softmax
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
 @pytest.fixture(scope="module")

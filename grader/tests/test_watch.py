@@ -10,7 +10,7 @@ import pytest
 from kit_copy import posix
 from watching import family, nothing_remains, watching
 
-pytestmark = posix
+pytestmark = [pytest.mark.alone, posix]
 STUB = "    raise NotImplementedError"
 RIGHT = """    largest = x.amax(dim, keepdim=True)
     exps = (x - largest.masked_fill(largest == -math.inf, 0.0)).exp()
