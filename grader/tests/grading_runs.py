@@ -117,7 +117,7 @@ def family(pid: int) -> dict[int, str]:
 
 
 def alive(members: dict[int, str]) -> list[int]:
-    return [pid for pid, born in members.items() if _born(pid) == born]
+    return [pid for pid, born in members.items() if born and _born(pid) == born]
 
 
 def _children(pid: int) -> list[int]:
