@@ -1,4 +1,4 @@
-"""Processes that a worker left behind: they fall to the zygote, which ends them, whatever session or group they fled into."""
+"""Processes that a worker or a run left behind: they fall to its zygote or engine, which ends them, whatever session they fled into."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import ctypes
 import os
 import signal
 import sys
-from pathlib import Path
+
+from ..sandbox import orphans
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 
@@ -36,22 +37,8 @@ def kill_group(pid: int) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill every child of this process that is no run. What such a child leaves behind comes here in its turn."""
-    while orphans := _children() - runs:
-        for pid in orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in orphans:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-
-def _children() -> set[int]:
-    found: set[int] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found.update(map(int, path.read_text(encoding="ascii").split()))
-    return found
+    """Kill every child of this process that is no run."""
+    orphans.kill_orphans(runs)
 
 
 def _prctl(*arguments: int) -> None:
