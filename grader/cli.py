@@ -45,6 +45,12 @@ def _measurements(incomplete: str) -> list[str]:
     return [name for name in known() if name.startswith(incomplete)]
 
 
+def _walks(incomplete: str) -> list[str]:
+    from grader.walkthroughs import known
+
+    return [name for name in known() if name.startswith(incomplete)]
+
+
 AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names, show_default=False)]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names)]
 ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises)]
@@ -143,6 +149,19 @@ def measure(
     from grader.commands.measure import measure
 
     raise typer.Exit(measure(name, options or []))
+
+
+@app.command()
+def walk(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=_walks, show_default=False)] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Another run, just as repeatable.")] = 0,
+    pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the picture goes (.svg).", show_default=False)] = None,
+) -> None:
+    """Take a guided tour of what you have built; without NAME, list the tours."""
+    from grader.commands.walk import walk
+
+    raise typer.Exit(walk(name, seed, pace, out))
 
 
 @app.command()

@@ -47,7 +47,7 @@ def command_line(command: str) -> Text:
 
 def bar(share: float, width: int = 20) -> Text:
     """A bar that is full only when all is done."""
-    full, rest = ("█", "·") if _speaks_unicode() else ("#", ".")
+    full, rest = ("█", "·") if speaks_unicode() else ("#", ".")
     filled = width if share >= 1 else min(int(share * width + 0.5), width - 1)
     return Text.assemble((full * filled, "green"), (rest * (width - filled), "dim"))
 
@@ -59,7 +59,8 @@ def quietly_encode() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _speaks_unicode() -> bool:
+def speaks_unicode() -> bool:
+    """Whether what is printed may be more than ASCII."""
     try:
         "█·".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
