@@ -7,6 +7,7 @@ import signal
 CUT_OFF = 97  # with this status a process of ours ends that finds its connection closed by the code it ran
 UNUSABLE = 98  # and with this one where that code has broken other things that it needs
 UNWALLED = 99  # and with this one, before any code ran, where a wall around it could not be raised
+WALLED = b"w"  # what a new worker says first, before any code that could say it in its place
 
 _SIGNALS = {
     "SIGSEGV": "a crash inside native code (segmentation fault)",

@@ -51,6 +51,10 @@ class FarSideDied(BaseException):
     """The process on the far side is gone, or talks nonsense; the message says how it ended."""
 
 
+class NoWorker(FarSideDied):
+    """There is no process for the code: none could be started, or none with its walls. That is no fault of the code."""
+
+
 class ChapterBroken(BaseException):
     """The chapter does not import. `where` is the line; `timed_out` when it never finished."""
 

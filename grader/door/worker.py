@@ -5,6 +5,7 @@ A worker that dies, stalls or answers garbage costs the test that met it, and th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -19,8 +20,8 @@ from typing import Any
 from ..graft import ChapterSource
 from ..sandbox import bubble
 from ..sandbox.isolation import Isolation, available
-from .ending import in_words
-from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
+from .ending import WALLED, in_words
+from .errors import ChapterBroken, FarSideDied, Heard, NoWorker, OutOfTime
 from .wire import Allowance, Garbage, TooLate, receive, send
 
 _START_SECONDS = 120.0
@@ -50,8 +51,14 @@ class Nursery:
         return ours
 
     def start(self) -> tuple[socket.socket, Any]:
-        """A socket to a new worker, and what `status` wants to know it by."""
-        return self._forked() if self.fork else self._spawned()
+        """A socket to a new worker with its walls around it, and what `status` wants to know it by. NoWorker where that cannot be had."""
+        sock, who = self._forked() if self.fork else self._spawned()
+        sock.settimeout(_START_SECONDS)
+        with contextlib.suppress(OSError):
+            if sock.recv(1) == WALLED:
+                return sock, who
+        sock.close()
+        raise NoWorker(f"the process for your code did not start: {in_words(self.status(who, ENDING_SECONDS))}")
 
     def status(self, who: Any, patience: float) -> int | None:
         """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
@@ -91,7 +98,7 @@ class Nursery:
             return json.loads(self._line())
         except (OSError, ValueError, EOFError):
             self.close()
-            raise FarSideDied("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
+            raise NoWorker("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
 
     def _start_zygote(self) -> None:
         self.control, theirs = socket.socketpair()
@@ -111,7 +118,7 @@ class Nursery:
             self._line()
         except (OSError, EOFError):
             self.close()
-            raise FarSideDied("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
+            raise NoWorker("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
 
     def _line(self) -> bytes:
         data = b""

@@ -22,7 +22,7 @@ import torch  # noqa: E402
 from ..graft import ChapterSource  # noqa: E402
 from ..sandbox.entering import enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
-from .ending import CUT_OFF, UNWALLED  # noqa: E402
+from .ending import CUT_OFF, UNWALLED, WALLED  # noqa: E402
 from .servant import Servant  # noqa: E402
 from .wire import receive, send  # noqa: E402
 
@@ -60,6 +60,7 @@ def main() -> None:
         os.dup2(null, stream)
     try:
         enter(prepare(Isolation.named(sys.argv[2])), os.getppid(), sock.fileno())
+        sock.sendall(WALLED)
     except Exception:
         os._exit(UNWALLED)
     threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()

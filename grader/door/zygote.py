@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 from ..sandbox.entering import Walls, enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
 from ..sandbox.orphans import kill_orphans  # noqa: E402
-from .ending import UNWALLED  # noqa: E402
+from .ending import UNWALLED, WALLED  # noqa: E402
 from .worker_process import serve, warm  # noqa: E402
 
 
@@ -124,6 +124,7 @@ def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
         sock = socket.socket(fileno=descriptor)
         status = UNWALLED
         enter(walls, zygote, descriptor)
+        sock.sendall(WALLED)
         status = 1
         serve(sock)
         status = 0

@@ -22,7 +22,7 @@ from .versions import versions
 CONNECT = 15.0  # seconds to reach the scheduler
 LOOK = 5.0  # seconds between two looks at whether there is a worker at all
 WORKERLESS = 180.0  # seconds that a cluster may be without any worker: one that grows on demand begins so
-LOST = "it was given to {} workers, and each was lost; `headway regrade` with this name tries again, on this machine"
+LOST = "it was given to {} workers, and each was lost; the next run tries again, without --dask on this machine"
 GO_ON = "what has been graded is kept, and the same command goes on from there"
 
 

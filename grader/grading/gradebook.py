@@ -106,10 +106,13 @@ class Gradebook:
         return dict(self._all("SELECT slug, digest FROM people"))
 
     def keep(self, digest: str, verdict: Verdict | str) -> None:
-        """What was found out about this content, or the sentence that says why nothing could be: on disk when this returns."""
+        """What was found out about this content, or the sentence that says why nothing could be: on disk when this returns.
+
+        Such a sentence is about the grader and not about the content, so it covers no exercise, and the next run tries again.
+        """
         whole = isinstance(verdict, Verdict)
         found = verdict if isinstance(verdict, Verdict) else Verdict([])
-        covers = {exercise.name for exercise in self._exercises}
+        covers = {exercise.name for exercise in self._exercises} if whole else set()
         broken = {module: vars(words) for module, words in found.broken.items()}
         key = (self._conditions, digest)
         with self._transaction():

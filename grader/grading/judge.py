@@ -2,21 +2,25 @@
 
 A pytest session with all suites loaded is forked for each submission (warm/), so that no submission's run can leave anything for the next.
 The submission's code runs in workers behind walls (sandbox/). They are forked from a zygote that has seen no test, no reference and no
-submission: each run is lent one of its own, which ends with it.
+submission: each run is lent one of its own, which ends with it. Where no process with all its walls can be had for the code, the run ends and
+says so: that is no zero.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from .. import plugin
+from ..door.errors import NoWorker
 from ..door.worker import Nursery
 from ..graded import GradedRun
 from ..sandbox.isolation import Isolation
@@ -30,9 +34,33 @@ from .grade_job import GradeJob
 IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
 
 
+class RunsNursery(Nursery):
+    """A run's own: the run ends, without a verdict, where this cannot do its part."""
+
+    def __init__(self, report: held.Report, **options: Any) -> None:
+        super().__init__(**options)
+        self.report = report
+
+    def start(self) -> tuple[Any, Any]:
+        with self._or_no_run():
+            return super().start()
+
+    def status(self, who: Any, patience: float) -> int | None:
+        with self._or_no_run():
+            return super().status(who, patience)
+
+    @contextlib.contextmanager
+    def _or_no_run(self) -> Iterator[None]:
+        try:
+            yield
+        except NoWorker as problem:
+            self.report.message(trouble=f"{problem}; the next run tries again")
+            os._exit(0)
+
+
 class JudgeServer(Server):
     longest_question = 1 << 26  # bytes: every chapter of a submission
-    broke_off = "grading it broke off: {}"
+    broke_off = "grading it broke off: {}; the next run tries again"
 
     def understand(self, line: bytes) -> GradeJob | None:
         words = asked_words(line, self.token)
@@ -42,7 +70,7 @@ class JudgeServer(Server):
 def main() -> None:
     walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
     if sys.argv[1].isdecimal():  # PORT WALLS
-        spares.be_spare(GradeJob, lambda *run: become_grader(*run, Nursery(fork=False, isolation=walls)), limited=False)
+        spares.be_spare(GradeJob, lambda *run: become_grader(*run, RunsNursery(run[-1], fork=bool(walls), isolation=walls)), limited=False)
         return
     with engine.starting() as (out, lifeline):
         if fork:
@@ -67,7 +95,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
 
     def begin(session: pytest.Session, job: GradeJob, report: held.Report) -> None:
         nursery.control.close()
-        become_grader(session, job, report, Nursery(isolation=walls, control=lent[0]))
+        become_grader(session, job, report, RunsNursery(report, isolation=walls, control=lent[0]))
 
     engine.with_forks(out, IDLE, lifeline, JudgeServer, start, begin, public=False)
     nursery.close()
@@ -78,8 +106,7 @@ def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, n
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[plugin.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
-    limits = dict(import_seconds=held.IMPORT_SECONDS, until=time.monotonic() + job.seconds)
-    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, **limits)
+    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
     session.items[:] = [item for item in session.items if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:

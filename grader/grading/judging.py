@@ -14,7 +14,7 @@ from .submissions import Submission
 
 SECONDS = 600.0  # for one submission; then no more of its tests begin. With what is under way and the diagnosis it is at most 700
 ASKS = 3  # times that a judge is asked which is alive and has no ear for us: it may just be very busy
-LOST = "the process that graded it broke off twice; `headway regrade` with this name tries again"
+LOST = "the process that graded it broke off twice; the next run tries again"
 STOPPED = "the grader was stopped"
 CHANGED = "the kit has changed since this run began; what is graded is kept, and the same command goes on with the new kit"
 

@@ -132,7 +132,7 @@ def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, ca
             until(lambda: kill_a_busy_worker(cluster), "no worker has begun")
         assert run.result() == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "Not graded: ada: it was given to 2 workers, and each was lost; `headway regrade` with this name tries again, on this machine" in told
+    assert "Not graded: ada: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in told
 
 
 def dask(*words, **environment):

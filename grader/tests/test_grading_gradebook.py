@@ -115,15 +115,18 @@ def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):
     assert ada.results == bob.results and ada.total == bob.total and ada.results != cy.results
 
 
-def test_what_could_not_be_graded_has_its_sentence_and_is_not_tried_again(tmp_path):
+def test_what_could_not_be_graded_has_its_sentence_and_the_next_run_tries_again(tmp_path):
     people = [submission("Ada"), submission("Bob", problem="bob.zip is empty"), submission("Cy")]
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Ada", "Cy"]
         book.keep(todo[0].digest, "the grader's process ended while it tested this")
-        assert [one.name for one in book.submissions_to_do(people)] == ["Cy"]
         assert [person.problem for person in book.graded(RULES).people] == ["the grader's process ended while it tested this", "bob.zip is empty", UNFINISHED]
         assert {person.total for person in book.graded(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
+        assert [one.name for one in book.submissions_to_do(people)] == ["Ada", "Cy"]
+        book.keep(todo[0].digest, verdict_of(todo[0].digest))
+        assert [one.name for one in book.submissions_to_do(people)] == ["Cy"]
+        assert [person.problem for person in book.graded(RULES).people] == ["", "bob.zip is empty", UNFINISHED]
 
 
 def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):

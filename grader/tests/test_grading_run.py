@@ -209,30 +209,56 @@ def _cmdline(pid: int) -> bytes:
 
 
 def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
-    """One judge forks, the other (as on macOS and Windows) has spare processes; what they find is the same."""
+    """One judge forks, the others have spare processes, without walls (as on macOS and Windows) or with them; what they find is the same."""
     names = ["softmax", "causal_mask"]
-    forks, spares = Judge(available(), names, 0), Judge(Isolation(), names, 0, 600, "--spare")
+    forks, *spares = Judge(available(), names, 0), *(Judge(walls, names, 0, 600, "--spare") for walls in (Isolation(), available()))
     right, wrong, endless = two(people, "Right", "Wrong", "Endless")
     with ThreadPoolExecutor(2) as pool:
         try:
             lost = pool.submit(forks.judge, endless)
             until(lambda: forks.processes and forks.processes[-1].engine.ready and _runs(forks.processes[-1].engine.process.pid), "a run")
             subprocess.run(["kill", "-9", str(_runs(forks.processes[-1].engine.process.pid)[0])], check=True)
-            assert lost.result(60) == "grading it broke off: it was killed (SIGKILL), perhaps for want of memory"
+            assert lost.result(60) == "grading it broke off: it was killed (SIGKILL), perhaps for want of memory; the next run tries again"
             forks.seconds = 1.0
             late = forks.judge(endless)
             assert late.results[1].tests[-1].message == "Not run: the time for one submission was over."
             forks.seconds = 600.0
-            for submission in (right, wrong):
-                assert _timeless(spares.judge(submission)) == _timeless(forks.judge(submission))
+            for judge, submission in zip(spares, (right, wrong)):
+                assert _timeless(judge.judge(submission)) == _timeless(forks.judge(submission))
             assert forks.judge(wrong).result("causal_mask").diagnosis
         finally:
-            forks.close()
-            spares.close()
+            for judge in (forks, *spares):
+                judge.close()
 
 
 def _timeless(verdict: Verdict) -> dict:
     return Verdict([replace(found, tests=[replace(test, seconds=0) for test in found.tests]) for found in verdict.results], verdict.broken).as_data()
+
+
+SURROUNDED = """
+import sys
+from grader.sandbox import kernel, landlock
+kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+for _ in range(16):  # as many as the kernel lets stand around each other; these forbid only to make devices
+    made = kernel.system_call(444, landlock._Ruleset(1 << 11), 8, 0)
+    kernel.system_call(446, made, 0)
+sys.argv[0] = "headway"
+from grader.cli import main
+main()
+"""
+
+
+@pytest.mark.skipif(not available(bubblewrap=False).landlock, reason="there is no Landlock here")
+def test_where_a_wall_cannot_be_raised_nobody_gets_a_zero_for_it(people, tmp_path):
+    """The kernel refuses the workers' own Landlock; when it does so no longer, the same command grades."""
+    hand_in(tmp_path / "class", "Right", solution("ch03"))
+    asked = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
+    ran = subprocess.run([sys.executable, "-c", SURROUNDED, *map(str, asked)], env=environment(), capture_output=True, text=True, timeout=240)
+    told = " ".join(ran.stdout.split())
+    assert ran.returncode == 1 and "Not graded: Right: the process for your code did not start: it could not be isolated" in told, ran
+    assert "the next run tries again" in told
+    ran = headway(*asked)
+    assert ran.status == 0 and marks(tmp_path / "grades")["Right"]["total"] == "7", ran.out
 
 
 # ---- wrong use
