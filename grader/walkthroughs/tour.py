@@ -28,6 +28,27 @@ class Left(Exception):
     """Whoever walks along does not want to go on."""
 
 
+class _Block:
+    """One matrix as cells of one width."""
+
+    def __init__(self, name: str, values: Any, columns: Sequence[str], decimals: int, width: int) -> None:
+        self.name, self.columns = name, columns
+        self.numbers = [[float(value) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
+        self.texts = [["·" if math.isnan(value) else _number(value, decimals) for value in row] for row in self.numbers]
+        self.wide = max([width, *(len(text) for row in self.texts for text in row), *(cell_len(column) for column in columns)])
+        self.total = max(len(self.texts[0]) * (self.wide + 1), cell_len(name) + 1)
+        self.seen = [value for row in self.numbers for value in row if math.isfinite(value)]
+
+    def row(self, number: int) -> Text:
+        low, high = min(self.seen, default=0.0), max(self.seen, default=0.0)
+        text = Text()
+        for value, cell in zip(self.numbers[number], self.texts[number]):
+            text.append(" ")
+            text.append(_pad(cell, self.wide, right=True), style=_shade(value, low, high) if math.isfinite(value) else FAINT)
+        text.append(" " * (self.total - text.cell_len))
+        return text
+
+
 class Tour:
     """Prints as it is told to. `wait` is called before every step but the first."""
 
@@ -87,19 +108,25 @@ class Tour:
 
     def grid(self, values: Any, rows: Sequence[str], columns: Sequence[str] = (), *, decimals: int = 2, width: int = 0) -> None:
         """A matrix of numbers, coloured by size in a terminal; NaN is shown as a dot. `width` is the least width of a cell."""
-        numbers = [[float(value) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
-        texts = [["·" if math.isnan(value) else _number(value, decimals) for value in row] for row in numbers]
-        wide = max([width, *(len(text) for row in texts for text in row), *(cell_len(column) for column in columns)])
+        self._grids([_Block("", values, columns, decimals, width)], rows)
+
+    def grids(self, named: Sequence[tuple[str, Any]], rows: Sequence[str], *, decimals: int = 2) -> None:
+        """Matrices of as many rows side by side, each under its name and coloured by itself."""
+        self._grids([_Block(name, values, (), decimals, 0) for name, values in named], rows)
+
+    def _grids(self, blocks: Sequence[_Block], rows: Sequence[str]) -> None:
         label = max(cell_len(row) for row in rows)
-        seen = [value for row in numbers for value in row if math.isfinite(value)]
-        low, high = min(seen, default=0.0), max(seen, default=0.0)
-        if columns:
-            self._print(Text(" " * label + "".join(" " + _pad(column, wide, right=True) for column in columns), style=FAINT))
-        for name, row, shown in zip(rows, numbers, texts):
-            text = Text(_pad(name, label, right=False))
-            for value, cell in zip(row, shown):
-                text.append(" ")
-                text.append(_pad(cell, wide, right=True), style=_shade(value, low, high) if math.isfinite(value) else FAINT)
+        gap = " " * 2
+        if any(block.name for block in blocks):
+            self._print(Text(" " * label + gap.join(_pad(" " + block.name, block.total, right=False) for block in blocks), style=FAINT))
+        if any(block.columns for block in blocks):
+            heads = ["".join(" " + _pad(column, block.wide, right=True) for column in block.columns) for block in blocks]
+            self._print(Text(" " * label + gap.join(heads), style=FAINT))
+        for number, row in enumerate(rows):
+            text = Text(_pad(row, label, right=False))
+            for place, block in enumerate(blocks):
+                text.append(gap if place else "")
+                text.append(block.row(number))
             self._print(text)
 
     def bars(self, rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | None = None, width: int = 30) -> None:
