@@ -106,15 +106,21 @@ class Tour:
             padded = [_pad(cell, width, right=i >= left) for i, (cell, width) in enumerate(zip(row, widths))]
             self._print(Text((" " * gap).join(padded).rstrip(), style=FAINT if header and number == 0 else ""))
 
-    def grid(self, values: Any, rows: Sequence[str], columns: Sequence[str] = (), *, decimals: int = 2, width: int = 0) -> None:
-        """A matrix of numbers, coloured by size in a terminal; NaN is shown as a dot. `width` is the least width of a cell."""
-        self._grids([_Block("", values, columns, decimals, width)], rows)
+    def grid(
+        self, values: Any, rows: Sequence[str], columns: Sequence[str] = (), *, decimals: int = 2, width: int = 0, after: Sequence[str] = ()
+    ) -> None:
+        """A matrix of numbers, coloured by size in a terminal; NaN is shown as a dot.
+
+        `width` is the least width of a cell. What stands in `after` ends each row: the place for words in a script whose width terminals
+        do not agree on.
+        """
+        self._grids([_Block("", values, columns, decimals, width)], rows, after)
 
     def grids(self, named: Sequence[tuple[str, Any]], rows: Sequence[str], *, decimals: int = 2) -> None:
         """Matrices of as many rows side by side, each under its name and coloured by itself."""
         self._grids([_Block(name, values, (), decimals, 0) for name, values in named], rows)
 
-    def _grids(self, blocks: Sequence[_Block], rows: Sequence[str]) -> None:
+    def _grids(self, blocks: Sequence[_Block], rows: Sequence[str], after: Sequence[str] = ()) -> None:
         label = max(cell_len(row) for row in rows)
         gap = " " * 2
         if any(block.name for block in blocks):
@@ -127,6 +133,7 @@ class Tour:
             for place, block in enumerate(blocks):
                 text.append(gap if place else "")
                 text.append(block.row(number))
+            text.append(gap + after[number] if after else "")
             self._print(text)
 
     def bars(self, rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | None = None, width: int = 30) -> None:
