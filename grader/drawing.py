@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from .svg import FAINT, INK, MONO, box, card, write
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SEQUENTIAL = ("#ffffff", "#d6e6f4", "#9ecae1", "#4a98c9", "#1764ab", "#08306b")  # white to dark blue
 DIVERGING = ("#b35806", "#e68f2c", "#fdcf91", "#ffffff", "#c6cfe6", "#7f8fc6", "#3a4f9f")  # orange, white, indigo
@@ -30,7 +32,7 @@ def heatmap(
     column_name: str = "",
 ) -> str:
     """A table as coloured cells, with the numbers in them when they are few; NaN leaves its cell empty. Written to `path` too, if given."""
-    table = [[round(float(value), 3) for value in row] for row in (values.tolist() if isinstance(values, Tensor) else values)]
+    table = [[round(float(value), 3) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
     if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
         raise ValueError(f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values")
     seen = [value for row in table for value in row if math.isfinite(value)]
@@ -57,7 +59,7 @@ def heatmap(
     if column_name:
         marks.append(write(left + width / 2, top - 28, column_name, anchor="middle", colour=FAINT))
     if not numbered:
-        marks += _scale(left, top + height + 16, low, high)
+        marks += scale(left, top + height + 16, low, high)
     return card(
         marks,
         max(left + width + 20, left + (0 if numbered else 320), 44 + round(9 * len(title))),
@@ -134,7 +136,7 @@ def _labelled(count: int) -> range:
     return range(0, count, step)
 
 
-def _scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
+def scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
     """A strip of the colours with its two ends named."""
     steps, start = 24, min(low, 0.0)
     marks = [write(x, y + 11, f"{start:.3g}", colour=FAINT)]
