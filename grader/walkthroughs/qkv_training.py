@@ -149,5 +149,5 @@ def _times(matrix: Matrix, factor: float) -> Matrix:
 def draw(n: Numbers) -> str:
     """The gradients by layer, in the first step and later."""
     rows = [f"layer {i}" for i in range(LAYERS)]
-    pictures = [heatmap(_times(norms, 1e3), rows, list(PARTS), title) for norms, title in ((n.norms, "First step"), (n.later_norms, f"{LATER} steps later"))]
-    return stacked(pictures, "The length of each matrix's gradient, in thousandths")
+    first = heatmap(_times(n.norms, 1e3), rows, list(PARTS), "In the first step, in thousandths")
+    return stacked([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The length of each matrix's gradient")

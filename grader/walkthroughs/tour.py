@@ -146,12 +146,16 @@ class Tour:
             length = round(width * min(max(value / most, 0.0), 1.0))
             self._print(Text.assemble(_pad(name, label, right=False), f"  {value:{digits}.{decimals}f}  ", (full * length, "blue")))
 
-    def curve(self, name: str, values: Sequence[float], *, width: int = 50) -> None:
-        """How a number went, as one line: a loss over the steps of training, from its first value to its last."""
+    def curve(self, name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None) -> None:
+        """How a number went, as one line: a loss over the steps of training, from its first value to its last.
+
+        Its height is from the least value to the greatest, or in `span`, the same for curves that are to be compared.
+        """
         picked = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)] if len(values) > width else list(values)
-        low, high = min(picked), max(picked)
+        low, high = span or (min(picked), max(picked))
         marks = SPARKS if self.fancy else "_.-=*#"
-        heights = [round((value - low) / (high - low or 1.0) * (len(marks) - 1)) for value in picked]
+        shares = [min(max((value - low) / (high - low or 1.0), 0.0), 1.0) for value in picked]
+        heights = [round(share * (len(marks) - 1)) for share in shares]
         self._print(Text.assemble(f"{name}  {values[0]:.2f} ", ("".join(marks[h] for h in heights), "blue"), f" {values[-1]:.2f}"))
 
     def _print(self, text: Text) -> None:

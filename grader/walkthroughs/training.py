@@ -148,8 +148,9 @@ def tell(tour: Tour, n: Numbers) -> None:
     tour.line(n.written_before)
 
     tour.step("Training")
-    tour.curve("the loss, epoch by epoch  ", n.losses, width=36)
-    tour.curve("of four unseen sentences  ", n.unseen, width=36)
+    every = n.losses + n.unseen
+    for name, losses in (("the loss, epoch by epoch", n.losses), ("of four unseen sentences", n.unseen)):
+        tour.curve(name, losses, width=36, span=(min(every), max(every)))
     tour.blank()
     rows = [[epoch, f"{n.losses[epoch - 1]:.3f}", f"{math.exp(n.losses[epoch - 1]):.1f}", f"{n.unseen[epoch - 1]:.3f}"] for epoch in SHOWN]
     tour.table(rows, ["epoch", "loss", "hesitates among", "unseen sentences"], left=0)

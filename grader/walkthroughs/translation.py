@@ -35,6 +35,7 @@ LONGEST = 12  # words of a translation
 LOOKED_AT = ("the boy drinks milk", "she drinks tea", "i am a boy")  # step by step, with the attention
 NEW = ("the girl drinks water", "we eat bread", "he drinks tea", "the house is cold", "this is my school")
 MEANT = ("लड़की पानी पीती है", "हम रोटी खाते हैं", "वह चाय पीता है", "घर ठंडा है", "यह मेरा स्कूल है")
+MEANS = {"लड़का": "boy", "दूध": "milk", "पीता": "drinks", "पीती": "drinks", "है": "is", "वह": "she", "चाय": "tea", "मैं": "i", "एक": "a", "हूँ": "am"}
 CHECKED = (1, 10, 15, 20, 30, 60, 120)  # steps in the table
 
 
@@ -171,7 +172,7 @@ def tell(tour: Tour, n: Numbers) -> None:
     tour.say("The last decoder block, the mean of its heads. A column is an English word, a row what was written when the decoder looked there:")
     for attended in n.attended:
         tour.blank()
-        tour.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=attended.written)
+        tour.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=_glossed(attended.written))
     if _crosses(n.attended[0]):
         tour.say("English puts the verb before what is drunk, Hindi behind it, and the rows cross. Nobody gave it a dictionary or the order of words.")
     else:
@@ -194,12 +195,17 @@ def _crosses(attended: Attended) -> bool:
     return len(places) > 2 and places[1] > places[2]
 
 
+def _glossed(words: list[str]) -> list[str]:
+    """With what a word means, for those who do not read Hindi."""
+    return [f"{word} ({MEANS[word]})" if word in MEANS else word for word in words]
+
+
 def _ids(ids: list[int]) -> str:
     return " ".join(f"{i:2}" for i in ids)
 
 
 def draw(n: Numbers) -> str:
-    pictures = [heatmap(_mean(a.weights), a.written, a.source, " ".join(a.source), row_name="writes", column_name="looks at") for a in n.attended]
+    pictures = [heatmap(_mean(a.weights), _glossed(a.written), a.source, " ".join(a.source), row_name="writes", column_name="looks at") for a in n.attended]
     return stacked(pictures, "Where the translator looks while it writes")
 
 
