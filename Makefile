@@ -1,5 +1,6 @@
 # make learn   install Headway in .venv and show where you are
 # make test    install the developer's extras too, and check everything the kit promises
+# make book    build the lessons as a site of plain files, in build/book/; headway book serves it
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
 
 BIN := .venv/bin
@@ -10,7 +11,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test bench
+.PHONY: learn test book bench
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -24,6 +25,9 @@ test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone" grader/tests
 	$(BIN)/python -m pytest -m alone grader/tests
 
+book: .venv/.book
+	@$(BIN)/python -m grader.book
+
 bench: .venv/.learn
 	@$(BIN)/python -m grader.benchmarks $(ONLY)
 
@@ -33,6 +37,10 @@ bench: .venv/.learn
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
 	@$(PIP) -e .
+	@touch $@
+
+.venv/.book: .venv/.learn
+	@$(PIP) -e ".[book]"
 	@touch $@
 
 .venv/.dev: .venv/.learn

@@ -82,8 +82,8 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
 
-    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, media: str = "", script: bool = True, at: str = "") -> Page:
-        """The file in a tab of its own, once it has loaded; `at` is what stands behind the #."""
+    def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, media: str = "", script: bool = True, at: str = "") -> Page:
+        """The file, or what is at an address, in a tab of its own, once it has loaded; `at` is what stands behind the #."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
@@ -93,7 +93,7 @@ class Browser:
         page.ask("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.ask("Emulation.setScriptExecutionDisabled", value=not script)
         page.loaded = False
-        page.ask("Page.navigate", url=path.resolve().as_uri() + (f"#{at}" if at else ""))
+        page.ask("Page.navigate", url=(path if isinstance(path, str) else path.resolve().as_uri()) + (f"#{at}" if at else ""))
         self._until(lambda: page.loaded)
         return page
 

@@ -1,0 +1,65 @@
+"""Serves the built book on this machine alone, until Control-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+HOST = "127.0.0.1"
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """The book's files, and nothing else: no listing of folders, no word on the terminal for each request."""
+
+    protocol_version = "HTTP/1.1"
+
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def list_directory(self, path: str | os.PathLike[str]) -> None:
+        self.send_error(404, "No such page")
+
+    def send_head(self):  # noqa: ANN201 - a file or None, as the class it comes from says
+        """Refuses whoever calls this machine by another name: a page elsewhere could have given it its own."""
+        if (self.headers.get("Host") or "").rsplit(":", 1)[0] not in (HOST, "localhost"):
+            self.send_error(403, "This book is read at 127.0.0.1")
+            return None
+        return super().send_head()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader who leaves in the middle of a page is no error."""
+
+
+def server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server of `folder`, bound to a port (any that is free, unless one is named). OSError where that is taken."""
+    return _Server((HOST, port), partial(_Handler, directory=str(folder)))
+
+
+def address_of(serving: ThreadingHTTPServer, page: str = "") -> str:
+    return f"http://{HOST}:{serving.server_address[1]}/{page}"
+
+
+def open_browser(address: str) -> bool:
+    """Shows it in a browser with a window of its own, where there is one; a browser in this terminal would take its place."""
+    windows = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not windows and not os.environ.get("BROWSER"):
+        return False
+    try:
+        return webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        return False

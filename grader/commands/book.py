@@ -1,0 +1,91 @@
+"""`headway book`: the lessons as a book, built when it is missing or behind, served on this machine. `make book` builds it only."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from importlib.util import find_spec
+
+from grader.commands.page import command_line, complain, page, say
+from grader.course import current_chapter, read_course, shown
+from grader.files import problem
+from grader.progress import load
+from grader.syllabus import EXERCISES, Exercise
+
+NEEDED = ("jinja2", "markdown_it", "pygments")
+INSTALL = "pip install -c constraints.txt -e '.[book]'"
+
+
+def make() -> int:
+    """Build the book anew, and say where it is. 1 where that cannot be done."""
+    if _cannot():
+        return 1
+    from grader.book.site import FOLDER
+
+    if not _build():
+        return 1
+    say(page(), f"The book is in {shown(FOLDER)}: open {shown(FOLDER / 'index.html')}, or read it with `headway book`.")
+    return 0
+
+
+def book(name: str | None, port: int, browser: bool) -> int:
+    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done."""
+    where = _page_of(name)
+    if _cannot():
+        return 1
+    from grader.book.serving import address_of, open_browser, server
+    from grader.book.site import FOLDER, is_current
+
+    try:
+        if not is_current() and not _build():
+            return 1
+        try:
+            serving = server(FOLDER, port)
+        except (OSError, OverflowError):
+            complain(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
+            return 1
+        with serving:
+            address, console = address_of(serving, where), page()
+            opened = browser and open_browser(address)
+            say(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
+            console.print(command_line(address), soft_wrap=True)
+            say(console, "Control-C ends it.", style="dim")
+            serving.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        page().print("\nThe book is closed.")
+    return 0
+
+
+def _page_of(name: str | None) -> str:
+    """The page of an exercise or a chapter; of the current chapter, where nothing is named. UnknownName where there is none."""
+    if name is None:
+        read_course()
+        found = current_chapter(load())
+        where = f"{found.name}.html" if found else "index.html"
+    else:
+        found = read_course().find(name)
+        where = f"{found.module}.html#{found.name}" if isinstance(found, Exercise) else f"{found.name}.html"
+    lesson = EXERCISES / (where.partition("#")[0].removesuffix("html") + "md")
+    return where if lesson.is_file() else "index.html"
+
+
+def _cannot() -> bool:
+    """Says what is missing, where something is."""
+    if all(find_spec(name) for name in NEEDED):
+        return False
+    complain(f"the book needs the extra `book`, which is not installed: {INSTALL}")
+    return True
+
+
+def _build() -> bool:
+    from grader.book.site import FOLDER, build
+
+    console = page(stderr=True)
+    if not console.is_terminal:
+        console.print("Building the book ...")
+    try:
+        with console.status("Building the book ...") if console.is_terminal else nullcontext():
+            build()
+    except OSError as error:
+        complain("the book is not built: " + problem(error, f"write {shown(FOLDER)}"))
+        return False
+    return True
