@@ -140,6 +140,18 @@ def doctor() -> None:
     raise typer.Exit(doctor())
 
 
+@app.command()
+def book(
+    name: AnyName = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; any that is free unless given.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only say where it is.")] = True,
+) -> None:
+    """Read the lessons as a book, at the current chapter; Control-C ends it."""
+    from grader.commands.book import book
+
+    raise typer.Exit(book(name, port, browser))
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def measure(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=_measurements, show_default=False)] = None,
