@@ -14,6 +14,7 @@ from grader.files import problem, write_whole
 from grader.grading.gradebook import Gradebook
 from grader.grading.harmless import line
 from grader.grading.problems import GradingProblem
+from grader.grading.report.numbers import count
 from grader.grading.rules import Rules, read_rules
 from grader.grading.submissions import read_submissions
 from grader.progress import number
@@ -152,7 +153,7 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 def _summary(console, graded, out: Path) -> None:
     people, points = graded.people.people, graded.people.points
     totals = [float(person.total.earned) for person in people if not person.problem]
-    console.print(f"{len(people)} people, {graded.judged} submissions graded now, {number(float(points))} points to be had.")
+    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {number(float(points))} points to be had.")
     if totals:
         console.print(f"lowest {number(min(totals))}, median {number(median(totals))}, highest {number(max(totals))}")
     for person in people:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from .naming import is_skipped, shown
+from .harmless import shown
+from .naming import is_skipped
 from .problems import Unreadable
 
 DEEPEST = 60  # folders below each other

@@ -12,7 +12,8 @@ from typing import BinaryIO
 from ..source import SourceProblem, decode_source
 from .archives import HEAD, MB, PERSON, kind_of, members
 from .found import Found
-from .naming import KIT_FOLDERS, ChapterFile, archive_stem, chapter_file, shown
+from .harmless import shown
+from .naming import KIT_FOLDERS, ChapterFile, archive_stem, chapter_file
 from .problems import Unreadable
 
 MAX_FILE = 1 * MB  # a chapter

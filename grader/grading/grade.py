@@ -54,7 +54,7 @@ def grade(
 ) -> Graded:  # fmt: skip
     """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
     notes = [note for note in [book.begin(seed, exercises, versions())] if note]
-    notes += rules.unknown_people([submission.name for submission in submissions])
+    notes += rules.doubts(submissions)
     todo = book.submissions_to_do(submissions)
     told(0, len(todo), "")
     with closing(_judged(todo, judges, at_once)) as judged:

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 from .archives import CLASS, HEAD, kind_of, members
 from .found import Found, files_below, open_regular
-from .naming import KIT_FOLDERS, archive_stem, chapter_file, owner_of, shown
+from .harmless import shown
+from .naming import KIT_FOLDERS, archive_stem, chapter_file, owner_of
 from .problems import GradingProblem
 from .roster import Recorded, read_gradescope
 

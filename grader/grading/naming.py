@@ -77,7 +77,7 @@ def owner_of(name: str, is_folder: bool) -> Owner | None:
 
 
 def archive_stem(name: str) -> str:
-    """"anna" for "anna.tar.gz"; "" where the name is not an archive's."""
+    """"alpha" for "alpha.tar.gz"; "" where the name is not an archive's."""
     for suffix in ARCHIVE_SUFFIXES:
         if name.lower().endswith(suffix) and len(name) > len(suffix):
             return name[: -len(suffix)]
@@ -106,12 +106,6 @@ def is_wanted(path: tuple[str, ...]) -> bool:
 def printable(name: str) -> str:
     """A name as text that can be written anywhere: bytes that are not UTF-8 become a replacement character."""
     return name.encode("utf-8", "surrogateescape" if _escaped(name) else "replace").decode("utf-8", "replace")
-
-
-def shown(name: str, longest: int = 60) -> str:
-    """A stranger's name inside a sentence: one line, nothing that moves a terminal's cursor or turns the text around."""
-    text = "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else f"\\x{ord(c):02x}" for c in printable(name)[: longest * 4])
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def safe_name(name: str, taken: set[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from .naming import shown
+from .harmless import shown
 from .problems import GradingProblem
 
 COLUMNS = ("name", "path", "submitted")

@@ -12,7 +12,7 @@
     last = 7            # days after which it counts zero
 
     [extensions]
-    "Anna Bell" = 2026-12-03T23:59:00+01:00
+    "Alpha One" = 2026-12-03T23:59:00+01:00
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 from ..syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
+from .harmless import shown
 from .marking import CENT, shares, written
-from .naming import shown
 from .problems import GradingProblem
 from .submissions import Submission
 
@@ -85,8 +86,21 @@ class Rules:
             return Late(days, Decimal(1), f"{told}: nothing is taken off")
         return Late(days, 1 - taken / 100, f"{told}: {written(taken)} % of the points earned are taken off")
 
-    def unknown_people(self, names: list[str]) -> list[str]:
-        """Sentences about extensions of people who are not in the class."""
+    def doubts(self, submissions: Sequence[Submission]) -> list[str]:
+        """What an instructor should know about these rules and this class: extensions of nobody, and times that prove little."""
+        return [*self._unknown_people([submission.name for submission in submissions]), *self._dated_by_files(submissions)]
+
+    def _dated_by_files(self, submissions: Sequence[Submission]) -> list[str]:
+        names = [submission.name for submission in submissions if submission.time_from == "file"]
+        if self.due is None or not names:
+            return []
+        whose = "everybody" if len(names) == len(submissions) else shown(names[0]) if len(names) == 1 else f"{len(names)} people"
+        return [
+            f"when {whose} handed in is taken from the dates of the files, which copying and unpacking may change and a learner can set; "
+            "where it matters, give a table with the columns name,path,submitted"
+        ]
+
+    def _unknown_people(self, names: list[str]) -> list[str]:
         return [
             f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_nearest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))

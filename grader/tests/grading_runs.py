@@ -40,7 +40,7 @@ def make_class(folder: Path) -> Path:
         "Stub": (EXERCISES / f"{MODULE}.py").read_text(encoding="utf-8"),
         "Twin": right,
         "Wrong": mistake("causal_mask"),
-        "Zeno": right + ENDLESS.format("softmax"),
+        "Zeta": right + ENDLESS.format("softmax"),
     }
     for name, text in people.items():
         hand_in(folder, name, text)

@@ -33,7 +33,7 @@ def one(path: Path) -> Submission:
     return submission
 
 
-def archive(tmp_path: Path, data: bytes, name: str = "anna.zip") -> Submission:
+def archive(tmp_path: Path, data: bytes, name: str = "alpha.zip") -> Submission:
     """What becomes of one person's archive in a class's folder."""
     write(tmp_path / "class" / name, data)
     return one(tmp_path / "class")

@@ -33,7 +33,7 @@ def submission(name: str, content: str | None = None, **more) -> Submission:
 def a_class(many: int = 12) -> list[Submission]:
     """Of many people two always hand in the same, one is late, and one has sent something that is no archive."""
     people = [submission(f"Learner {number:03}", f"content {number - number % 2}") for number in range(many)]
-    late = submission("zoë late", submitted=datetime(2026, 5, 2, 10, tzinfo=UTC), notes=("there were two files ch03_attention.py; the newer one counts",))
+    late = submission("zéro late", submitted=datetime(2026, 5, 2, 10, tzinfo=UTC), notes=("there were two files ch03_attention.py; the newer one counts",))
     return [*people, late, submission("broken zip", problem="the archive is cut off: its directory is missing")]
 
 

@@ -69,7 +69,7 @@ def hostile() -> GradedClass:
     words = Failure(NASTY, NASTY, [NASTY, NASTY], NASTY, NASTY, NASTY, NASTY, NASTY, NASTY, "\n".join([NASTY] * 9))
     bad = Diagnosis("bad_one", NASTY, NASTY)
     work = result("softmax", "failed", "failed", details=words), result("causal_mask", "failed", diagnosis=bad, details=words)
-    names = (SCRIPT, TURNED, "نور الحداد", "", "x" * 255, 'quoted" onclick="document.title=1', "</title><b>", "two\nlines", "  ", "\x1b[2Jcleared")
+    names = (SCRIPT, TURNED, "المتعلم الأول", "", "x" * 255, 'quoted" onclick="document.title=1', "</title><b>", "two\nlines", "  ", "\x1b[2Jcleared")
     people = [person(name, *work, notes=(NASTY,), late=NASTY, submitted=NASTY, broken={"ch05_layers": words}) for name in names]
     return graded(*people, Person("\u202ex", "s", "0" * 64, problem=NASTY))
 

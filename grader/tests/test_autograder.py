@@ -25,7 +25,7 @@ MODULE = "ch05_layers"
 METADATA = {
     "id": 123456, "created_at": "2026-11-02T14:22:32.365935-07:00", "submission_method": "upload", "previous_submissions": [],
     "assignment": {"due_date": "2026-11-01T23:00:00.000000-07:00", "title": "Layers", "total_points": "100.0", "group_submission": False},
-    "users": [{"email": "anna@example.com", "id": 1234, "name": "Anna Example"}],
+    "users": [{"email": "alpha@example.com", "id": 1234, "name": "Alpha Example"}],
 }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline)
     assert earned["SwiGLU"] == 0 and earned["RMSNorm"] < points["RMSNorm"]
     assert found["score"] == pytest.approx(0.9 * sum(earned.values()), abs=0.006), "a day late"
     assert all(test["status"] in ("passed", "failed") and isinstance(test["number"], str) for test in found["tests"])
-    assert found["extra_data"]["headway"]["name"] == "Anna Example"
+    assert found["extra_data"]["headway"]["name"] == "Alpha Example"
     assert found["extra_data"]["headway"]["exercises"]["RMSNorm"]["diagnosis"]
 
 

@@ -44,9 +44,9 @@ def people(tmp_path_factory):
     chapter = (SOLUTIONS / "ch03_attention.py").read_text(encoding="utf-8")
     head, body = chapter[: chapter.index("def ")], re.search(r"def softmax.*?(?=^def )", chapter, re.M | re.S)[0]
     texts = {
-        "ada": head + body,
+        "alpha": head + body,
         "bo": head + body.replace("x - largest", "x"),
-        "cy": head + "def softmax(x, dim=-1):\n    raise NotImplementedError\n",
+        "gamma": head + "def softmax(x, dim=-1):\n    raise NotImplementedError\n",
         "di": head + "def softmax(x, dim=-1):\n    return torch.softmax(x, 0)\n",
         "ed": b"\x80\x00\xff",
     }
@@ -125,14 +125,14 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
 
 
 def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, capsys):
-    shutil.copytree(people / "ada", tmp_path / "class" / "ada")
+    shutil.copytree(people / "alpha", tmp_path / "class" / "alpha")
     with dask_settings({"distributed.scheduler.allowed-failures": 1}), one_machine(tmp_path, 1) as cluster, ThreadPoolExecutor(1) as pool:
         run = pool.submit(graded, tmp_path / "class", tmp_path / "out", cluster.scheduler_address)
         for _ in range(2):
             until(lambda: kill_a_busy_worker(cluster), "no worker has begun")
         assert run.result() == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "Not graded: ada: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in told
+    assert "Not graded: alpha: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in told
 
 
 def dask(*words, **environment):

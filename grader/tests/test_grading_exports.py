@@ -87,7 +87,7 @@ def one(*results: ExerciseResult, **more) -> GradedClass:
     """A class of one person, graded in these exercises."""
     exercises = tuple(result.exercise for result in results) or EXERCISES
     marks = marking.marks_of(results, exercises, RULES.points_of)
-    person = Person(**{"name": "Ada", "slug": "ada", "digest": "d", "results": results, "marks": marks, "total": marking.total(marks.values())} | more)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": marking.total(marks.values())} | more)
     return GradedClass((person,), exercises, 0, VERSIONS)
 
 
@@ -146,7 +146,7 @@ def test_the_table_has_a_row_a_person_and_a_column_an_exercise(graded, tmp_path)
     for row, person in zip(rows, graded.people):
         assert [Decimal(row[exercise.name]) for exercise in EXERCISES] == [person.marks[exercise.name].earned for exercise in EXERCISES]
         assert Decimal(row["total"]) == person.total.earned and Decimal(row["of"]) == person.total.points
-    late = next(row for row in rows if row["name"] == "zoë late")
+    late = next(row for row in rows if row["name"] == "zéro late")
     assert late["late"].startswith("1 day late (handed in 2026-05-02 10:00, ") and late["notes"].startswith("there were two files")
 
 
@@ -156,7 +156,7 @@ def test_no_cell_is_a_formula(start, tmp_path):
     [path] = csv_export.write(one(name=words, problem=words, late=words, notes=(words, "b")), tmp_path)
     [_, row] = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
     for cell in row:
-        assert re.match(r"['\ufffd]|\d+(\.\d+)?$|$", cell), cell
+        assert re.match(r"['⟨]|\d+(\.\d+)?$|$", cell), cell
         assert not re.search(r"[\t\r\n]", cell)
 
 
@@ -196,8 +196,8 @@ def test_what_earns_nothing_is_not_passed():
     assert data["tests"][0]["output"] == "No points for this exercise: it calls `torch.softmax`."
     data = gradescope.results(*_person(one(result("passed", partial=True, missing_weight=6.0))))
     assert [(test["score"], test["max_score"], test["status"]) for test in data["tests"]] == [(2, 2, "passed"), (0, 6, "failed")]
-    data = gradescope.results(*_person(one(problem="ada.zip is empty")))
-    assert data["score"] == 0 and data["tests"][0]["status"] == "failed" and data["tests"][0]["output"] == "This submission could not be graded: ada.zip is empty."
+    data = gradescope.results(*_person(one(problem="alpha.zip is empty")))
+    assert data["score"] == 0 and data["tests"][0]["status"] == "failed" and data["tests"][0]["output"] == "This submission could not be graded: alpha.zip is empty."
     data = gradescope.results(*_person(replace(one(result("passed")), exercises=EXERCISES[:2], people=(replace(one().people[0], results=(result("passed"),)),))))
     assert [test["name"] for test in data["tests"]] == ["softmax: law 1", "causal_mask: not tested"]
 
@@ -272,7 +272,7 @@ def test_no_character_breaks_the_xml(number):
 def test_feedback_is_what_they_would_have_seen_themselves():
     failed = result("passed", "failed", "timeout")
     text = feedback.page(*_person(one(failed, notes=("two files",), late="1 day late.")))
-    assert text.startswith("# Feedback for Ada\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
+    assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
     assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\n```\n" in text
 
@@ -288,7 +288,7 @@ def test_feedback_tells_a_broken_chapter_once_and_a_problem_alone():
     text = feedback.page(*_person(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
     assert text.count("invalid syntax") == 1 and "## ch03_attention.py does not import\n" in text
     assert text.endswith("So none of its tests could run: `softmax` 0 of 8.\n")
-    assert feedback.page(*_person(one(problem="ada.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: ada.zip is empty.\n")
+    assert feedback.page(*_person(one(problem="alpha.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: alpha.zip is empty.\n")
     assert "Some tests of this exercise were not run" in feedback.page(*_person(one(result("passed", missing_weight=1.0))))
 
 
@@ -329,19 +329,19 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     """A real mistake, really graded: what pytest prints about it is what the feedback says, through the gradebook and back."""
     mistaken = "\n\ndef softmax(x, dim=-1):\n    print('```')\n    return x.exp() / x.exp().sum(0, keepdim=True)\n"
     text = solution("ch03").replace("def softmax(", "def softmax_(", 1) + mistaken
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "ch03_attention.py").write_text(text, encoding="utf-8")
+    (tmp_path / "alpha").mkdir()
+    (tmp_path / "alpha" / "ch03_attention.py").write_text(text, encoding="utf-8")
     (tmp_path / "keep_verdict.py").write_text(KEEP_VERDICT)
-    run = grade("--target", str(tmp_path / "ada"), "--exercise", "softmax", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "keep_verdict",
+    run = grade("--target", str(tmp_path / "alpha"), "--exercise", "softmax", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "keep_verdict",
                 str(ROOT / "tests" / "test_ch03_attention.py"), cwd=tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))  # fmt: skip
     verdict = Verdict.from_data(json.loads((tmp_path / "verdict.json").read_text()))
     [softmax] = verdict.results
     assert softmax.outcome == "failed", run.out
-    ada = submission("Ada")
+    alpha = submission("Alpha")
     with Gradebook.open(tmp_path / "grades") as book:
         book.begin(0, [softmax.exercise], VERSIONS)
-        book.submissions_to_do([ada])
-        book.keep(ada.digest, verdict)
+        book.submissions_to_do([alpha])
+        book.keep(alpha.digest, verdict)
         graded = book.graded(RULES)
     [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
     told = [line.rstrip() for line in run.out.splitlines()]

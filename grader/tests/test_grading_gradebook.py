@@ -85,7 +85,7 @@ def refused(folder: Path) -> str:
 
 
 def test_everything_found_comes_back_but_the_seconds(tmp_path):
-    one = submission("Ada")
+    one = submission("Alpha")
     given = verdict_of(one.digest, seconds=3.5)
     given.broken["ch03_attention"] = Failure("", message="invalid syntax", where="ch03_attention.py, line 3")
     given.results[0].partial, given.results[0].missing_weight = True, 4.0
@@ -105,28 +105,28 @@ def test_everything_found_comes_back_but_the_seconds(tmp_path):
 
 
 def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):
-    people = [submission("Ada", "same"), submission("Bob", "same"), submission("Cy", "other")]
+    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma", "other")]
     book, todo, _ = begun(tmp_path, people)
     with book:
-        assert [one.name for one in todo] == ["Ada", "Cy"]
+        assert [one.name for one in todo] == ["Alpha", "Gamma"]
         for one in todo:
             book.keep(one.digest, verdict_of(one.digest))
-        ada, bob, cy = book.graded(RULES).people
-    assert ada.results == bob.results and ada.total == bob.total and ada.results != cy.results
+        alpha, beta, gamma = book.graded(RULES).people
+    assert alpha.results == beta.results and alpha.total == beta.total and alpha.results != gamma.results
 
 
 def test_what_could_not_be_graded_has_its_sentence_and_the_next_run_tries_again(tmp_path):
-    people = [submission("Ada"), submission("Bob", problem="bob.zip is empty"), submission("Cy")]
+    people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma")]
     book, todo, _ = begun(tmp_path, people)
     with book:
-        assert [one.name for one in todo] == ["Ada", "Cy"]
+        assert [one.name for one in todo] == ["Alpha", "Gamma"]
         book.keep(todo[0].digest, "the grader's process ended while it tested this")
-        assert [person.problem for person in book.graded(RULES).people] == ["the grader's process ended while it tested this", "bob.zip is empty", UNFINISHED]
+        assert [person.problem for person in book.graded(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED]
         assert {person.total for person in book.graded(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
-        assert [one.name for one in book.submissions_to_do(people)] == ["Ada", "Cy"]
+        assert [one.name for one in book.submissions_to_do(people)] == ["Alpha", "Gamma"]
         book.keep(todo[0].digest, verdict_of(todo[0].digest))
-        assert [one.name for one in book.submissions_to_do(people)] == ["Cy"]
-        assert [person.problem for person in book.graded(RULES).people] == ["", "bob.zip is empty", UNFINISHED]
+        assert [one.name for one in book.submissions_to_do(people)] == ["Gamma"]
+        assert [person.problem for person in book.graded(RULES).people] == ["", "beta.zip is empty", UNFINISHED]
 
 
 def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):
@@ -138,15 +138,15 @@ def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):
 
 
 def test_a_regrade_tells_who_is_graded_anew(tmp_path):
-    people = [submission("Ada", "same"), submission("Bob", "same"), submission("Cy")]
+    people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma")]
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert todo == []
-        assert book.forget("Bob") == ["Ada", "Bob"]
-        assert [one.name for one in book.submissions_to_do(people)] == ["Ada"]
-        with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called Bobb; did you mean Bob"):
-            book.forget("Bobb")
+        assert book.forget("Beta") == ["Alpha", "Beta"]
+        assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
+        with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called Betta; did you mean Beta"):
+            book.forget("Betta")
 
 
 # ---- other conditions
@@ -407,7 +407,7 @@ with Gradebook.open(folder) as book:
 
 
 def test_names_of_every_kind_are_kept(tmp_path):
-    names = ["O'Hara; DROP TABLE people", "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627", "caf\udce9", "\ud800", "\x1b[2Jclear", "a\nb\u00a0c", "\U0001f600", "0", "="]
+    names = ["O'L; DROP TABLE people", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0646\u062f", "caf\udce9", "\ud800", "\x1b[2Jclear", "a\nb\u00a0c", "\U0001f600", "0", "="]
     people = [submission(name, slug=f"s{number}", digest=digest_of(str(number))) for number, name in enumerate(names)]
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
@@ -424,7 +424,7 @@ def test_nothing_that_comes_out_commands_a_terminal(tmp_path):
     verdict.results[0].forbidden.append(HOSTILE)
     verdict.broken["ch05_layers"] = Failure(HOSTILE, HOSTILE, [HOSTILE], HOSTILE)
     verdict.notes.append(HOSTILE)
-    people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Ada")]
+    people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Alpha")]
     book, todo, _ = begun(tmp_path, people)
     with book:
         book.keep(one.digest, verdict)
@@ -432,7 +432,7 @@ def test_nothing_that_comes_out_commands_a_terminal(tmp_path):
         for person in book.graded(RULES).people:
             said = str([asdict(result) for result in person.results]) + str(replace(person, results=()))
             assert not re.search(r"\\x|\\u|\\r", said), said  # nothing that Python would have to spell out
-            assert person.name == "Ada" or said.count("<script>") >= 1
+            assert person.name == "Alpha" or said.count("<script>") >= 1
 
 
 # ---- marks
@@ -504,7 +504,7 @@ def test_shares_add_to_the_amount(amount):
 
 def test_a_whole_course_comes_back(tmp_path):
     every = load_syllabus().exercises
-    one = submission("Ada")
+    one = submission("Alpha")
     verdict = Verdict([ExerciseResult(exercise, [one_test(exercise, 1, "passed")]) for exercise in every])
     with Gradebook.open(tmp_path) as book:
         book.begin(5, every, VERSIONS)

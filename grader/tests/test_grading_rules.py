@@ -21,7 +21,7 @@ most = 50
 last = 7
 
 [extensions]
-"Anna Bell" = 2026-12-03T23:59:00+01:00
+"Alpha One" = 2026-12-03T23:59:00+01:00
 """
 
 
@@ -30,7 +30,7 @@ def rules(tmp_path, text):
     return read_rules(tmp_path / "rules.toml")
 
 
-def handed_in(after: timedelta, name: str = "Ben", zone_known: bool = True) -> Submission:
+def handed_in(after: timedelta, name: str = "Beta", zone_known: bool = True) -> Submission:
     return Submission(name, {"ch03_attention": ""}, submitted=DUE + after, zone_known=zone_known)
 
 
@@ -42,7 +42,7 @@ def test_without_rules_everything_is_worth_what_the_course_says_and_nothing_is_l
 
 def test_the_example_in_the_modules_description_is_valid(tmp_path):
     found = rules(tmp_path, dedent(module.__doc__.partition("\n")[2]))
-    assert found.due == DUE and found.last == 7 and list(found.extensions) == ["Anna Bell"]
+    assert found.due == DUE and found.last == 7 and list(found.extensions) == ["Alpha One"]
     assert sum(found.points_of(exercise) for exercise in load_syllabus().chapter("ch05").exercises) == pytest.approx(50)
 
 
@@ -84,23 +84,33 @@ def test_what_lateness_costs(tmp_path, after, days, factor, sentence):
 
 def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     found = rules(tmp_path, LATE)
-    assert found.late(handed_in(timedelta(days=2), "Anna Bell")).days == 0
-    assert found.late(handed_in(timedelta(days=2, hours=1), "Anna Bell")).days == 1
-    assert found.late(handed_in(timedelta(days=2), "anna bell")).days == 2
-    assert found.unknown_people(["Anna Bel", "Ben"]) == ["[extensions] 'Anna Bell': nobody of that name handed anything in; did you mean Anna Bel?"]
-    assert found.unknown_people(["Anna Bell", "Ben"]) == []
+    assert found.late(handed_in(timedelta(days=2), "Alpha One")).days == 0
+    assert found.late(handed_in(timedelta(days=2, hours=1), "Alpha One")).days == 1
+    assert found.late(handed_in(timedelta(days=2), "alpha one")).days == 2
+    near, there, other = (Submission(name, {}) for name in ("Alpha On", "Alpha One", "Beta"))
+    assert found.doubts([near, other]) == ["[extensions] 'Alpha One': nobody of that name handed anything in; did you mean Alpha On?"]
+    assert found.doubts([there, other]) == []
+
+
+def test_where_files_alone_say_when_that_is_told_once(tmp_path):
+    table, one, other = Submission("a", {}, time_from="roster"), Submission("b", {}, time_from="file"), Submission("c", {}, time_from="file")
+    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n")
+    assert [told.partition(" is taken")[0] for people in ([table, one], [table, one, other], [one, other]) for told in late.doubts(people)] == [
+        "when b handed in", "when 2 people handed in", "when everybody handed in",
+    ]  # fmt: skip
+    assert late.doubts([table]) == Rules().doubts([one, other]) == []
 
 
 def test_time_zones_are_respected_and_a_clock_without_one_is_read_in_the_due_dates_own(tmp_path):
     found = rules(tmp_path, LATE)
-    in_utc = Submission("Ben", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
+    in_utc = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
     assert found.late(in_utc).days == 1
-    by_the_clock = Submission("Ben", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC), zone_known=False)
+    by_the_clock = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC), zone_known=False)
     assert found.late(by_the_clock).days == 0
 
 
 def test_when_nobody_knows_the_time_it_is_in_time_and_says_so(tmp_path):
-    late = rules(tmp_path, LATE).late(Submission("Ben", {"ch03_attention": ""}))
+    late = rules(tmp_path, LATE).late(Submission("Beta", {"ch03_attention": ""}))
     assert late.factor == 1 and late.sentence == "nobody knows when it was handed in, so it counts as in time"
 
 

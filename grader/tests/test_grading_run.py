@@ -48,7 +48,7 @@ def test_a_class_gets_its_marks(once):
     assert ran.status == 1, ran.out  # two have nothing that could be graded
     assert {name: (row["softmax"], row["causal_mask"]) for name, row in marks(out).items()} == {
         "Broken": ("0", "0"), "Endless": ("10", "0"), "Nothing": ("0", "0"), "Right": ("10", "7"), "Segfault": ("10", "0"), "Shortcut": ("0", "7"),
-        "Stub": ("0", "0"), "Twin": ("10", "7"), "Unreadable": ("0", "0"), "Wrong": ("10", "0"), "Zeno": ("0", "7"),
+        "Stub": ("0", "0"), "Twin": ("10", "7"), "Unreadable": ("0", "0"), "Wrong": ("10", "0"), "Zeta": ("0", "7"),
     }  # fmt: skip
     assert f"11 people, {CONTENTS} submissions graded now, 17 points to be had." in ran.out
     assert "Not graded: Nothing: nothing was handed in" in ran.out and "Not graded: Unreadable: the archive is damaged" in ran.out
@@ -77,7 +77,7 @@ def test_what_is_graded_is_not_graded_again(people, once):
 
 
 def test_stopped_and_killed_it_goes_on_where_it_was(people, once, tmp_path):
-    """Control-C while Endless is judged, SIGKILL while Zeno is; one at a time, where the undisturbed run had two."""
+    """Control-C while Endless is judged, SIGKILL while Zeta is; one at a time, where the undisturbed run had two."""
     out = tmp_path / "grades"
     for signum, kept, status in ((signal.SIGINT, 1, 130), (signal.SIGKILL, CONTENTS - 1, -signal.SIGKILL)):
         grader = subprocess.Popen(
@@ -170,7 +170,7 @@ def test_who_takes_the_judge_along_costs_nobody_else(people):
     judge = Judge(available(), ["softmax", "causal_mask"], 0)
     with ThreadPoolExecutor(2) as pool:
         try:
-            running = [pool.submit(judge.judge, submission) for submission in two(people, "Endless", "Zeno")]
+            running = [pool.submit(judge.judge, submission) for submission in two(people, "Endless", "Zeta")]
             _kill(judge, runs=2)
             _kill(judge, runs=1)
             answers = [future.result(240) for future in running]
@@ -287,7 +287,7 @@ def test_wrong_use_is_one_sentence(people, tmp_path):
         ("grade", people, "--points", tmp_path / "rules.toml"): "softmax",
         ("grade", people, "--points", tmp_path / "missing.toml"): "missing.toml",
         ("grade", people, "--out", tmp_path / "a file"): "a file",
-        ("regrade", "Anna", "--out", tmp_path / "empty"): "no folder that `headway grade` has written to",
+        ("regrade", "Alpha", "--out", tmp_path / "empty"): "no folder that `headway grade` has written to",
     }
     for arguments, sentence in wrong.items():
         ran = headway(*arguments, *(() if "--out" in arguments else ("--out", tmp_path / "grades")))

@@ -19,24 +19,24 @@ from hypothesis import strategies as st
 
 
 def test_a_folder_a_file_and_an_archive_of_each_kind_side_by_side(tmp_path):
-    write(tmp_path / "Anna Bell" / "week 3" / CHAPTER, "a")
-    write(tmp_path / f"ben_{CHAPTER}", "b")
-    write(tmp_path / "ben_ch01_tokenizer.py", "b1")
-    write(tmp_path / "ch03_attention_cleo.py", "c")
-    write(tmp_path / "dora.zip", zipped({f"hw/{CHAPTER}": "d"}))
+    write(tmp_path / "Alpha One" / "week 3" / CHAPTER, "a")
+    write(tmp_path / f"beta_{CHAPTER}", "b")
+    write(tmp_path / "beta_ch01_tokenizer.py", "b1")
+    write(tmp_path / "ch03_attention_chi.py", "c")
+    write(tmp_path / "delta.zip", zipped({f"hw/{CHAPTER}": "d"}))
     for ending, mode in ((".tar", "w:"), (".tar.gz", "w:gz"), (".tar.bz2", "w:bz2"), (".tar.xz", "w:xz"), (".tgz", "w:gz")):
-        write(tmp_path / f"eve{ending}eve{ending}", tarred({f"hw/{CHAPTER}": f"e{ending}"}, mode))
+        write(tmp_path / f"epsilon{ending}epsilon{ending}", tarred({f"hw/{CHAPTER}": f"e{ending}"}, mode))
     write(tmp_path / "README.md", "read me")
     write(tmp_path / "grades.xlsx", "a table")
     found = by_name(tmp_path)
     assert [s.problem for s in found.values()] == [""] * len(found)
     sources = {name: s.sources for name, s in found.items()}
-    eves = {f"eve{ending}eve": {"ch03_attention": f"e{ending}"} for ending in (".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".tgz")}
+    eves = {f"epsilon{ending}epsilon": {"ch03_attention": f"e{ending}"} for ending in (".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".tgz")}
     assert sources == {
-        "Anna Bell": {"ch03_attention": "a"},
-        "ben": {"ch01_tokenizer": "b1", "ch03_attention": "b"},
-        "cleo": {"ch03_attention": "c"},
-        "dora": {"ch03_attention": "d"},
+        "Alpha One": {"ch03_attention": "a"},
+        "beta": {"ch01_tokenizer": "b1", "ch03_attention": "b"},
+        "chi": {"ch03_attention": "c"},
+        "delta": {"ch03_attention": "d"},
         **eves,
     }
     assert list(found) == sorted(found)
@@ -49,18 +49,18 @@ def test_one_archive_that_holds_all_of_these(tmp_path, around, pack, ending):
         tmp_path / f"class{ending}",
         pack(
             {
-                f"{around}anna/{CHAPTER}": "a",
-                f"{around}ben.zip": zipped({CHAPTER: "b"}),
-                f"{around}cleo_{CHAPTER}": "c",
-                f"{around}dora/hw.tgz": tarred({CHAPTER: "d"}),
-                f"{around}eve/notes.txt": "e",
+                f"{around}alpha/{CHAPTER}": "a",
+                f"{around}beta.zip": zipped({CHAPTER: "b"}),
+                f"{around}chi_{CHAPTER}": "c",
+                f"{around}delta/hw.tgz": tarred({CHAPTER: "d"}),
+                f"{around}epsilon/notes.txt": "e",
                 f"{around}fay.zip": b"PK\x03\x04 cut",
             }
         ),
     )
     found = by_name(path)
-    assert {name: s.sources.get("ch03_attention") for name, s in found.items()} == {"anna": "a", "ben": "b", "cleo": "c", "dora": "d", "eve": None, "fay": None}
-    assert found["eve"].problem == "there is no chapter in it, only notes.txt; chapters are called like ch03_attention.py"
+    assert {name: s.sources.get("ch03_attention") for name, s in found.items()} == {"alpha": "a", "beta": "b", "chi": "c", "delta": "d", "epsilon": None, "fay": None}
+    assert found["epsilon"].problem == "there is no chapter in it, only notes.txt; chapters are called like ch03_attention.py"
     assert found["fay"].problem == "the archive is damaged or cut short; hand it in again"
 
 
@@ -70,19 +70,19 @@ def test_archives_are_not_opened_inside_a_persons_archive(tmp_path):
 
 
 def test_one_persons_folder_archive_or_file_alone(tmp_path):
-    write(tmp_path / "anna" / CHAPTER)
-    write(tmp_path / "ben.zip", zipped({CHAPTER: "x = 1\n"}))
-    write(tmp_path / f"cleo_{CHAPTER}")
-    clone(tmp_path / "dora")
-    write(tmp_path / "dora" / "old" / CHAPTER, "an older one")
-    alone = [one(tmp_path / name) for name in ("anna", "ben.zip", f"cleo_{CHAPTER}", "dora")]
-    assert [(s.name, s.sources, s.time_from) for s in alone] == [(name, {"ch03_attention": "x = 1\n"}, "file") for name in ("anna", "ben", "cleo")] + [
-        ("dora", {"ch03_attention": "x = 1\n"}, "commit")
+    write(tmp_path / "alpha" / CHAPTER)
+    write(tmp_path / "beta.zip", zipped({CHAPTER: "x = 1\n"}))
+    write(tmp_path / f"chi_{CHAPTER}")
+    clone(tmp_path / "delta")
+    write(tmp_path / "delta" / "old" / CHAPTER, "an older one")
+    alone = [one(tmp_path / name) for name in ("alpha", "beta.zip", f"chi_{CHAPTER}", "delta")]
+    assert [(s.name, s.sources, s.time_from) for s in alone] == [(name, {"ch03_attention": "x = 1\n"}, "file") for name in ("alpha", "beta", "chi")] + [
+        ("delta", {"ch03_attention": "x = 1\n"}, "commit")
     ]
 
 
 def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
-    (closed,) = files_below(tmp_path / "gone", ("anna",))
+    (closed,) = files_below(tmp_path / "gone", ("alpha",))
     pile = gathering.Pile()
     pile.add(closed)
     assert gathering.finished(pile).problem == "the folder gone cannot be opened"
@@ -91,11 +91,11 @@ def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
 
 
 def test_the_digest_names_the_content_and_nothing_else(tmp_path):
-    write(tmp_path / "anna" / CHAPTER, time=1_700_000_000)
-    write(tmp_path / "ben" / "deep" / CHAPTER, time=1_790_000_000)
-    write(tmp_path / "cleo.zip", zipped({CHAPTER: "x = 1\n"}))
-    write(tmp_path / "dora" / CHAPTER, "x = 2\n")
-    write(tmp_path / "eve" / "ch01_tokenizer.py")
+    write(tmp_path / "alpha" / CHAPTER, time=1_700_000_000)
+    write(tmp_path / "beta" / "deep" / CHAPTER, time=1_790_000_000)
+    write(tmp_path / "chi.zip", zipped({CHAPTER: "x = 1\n"}))
+    write(tmp_path / "delta" / CHAPTER, "x = 2\n")
+    write(tmp_path / "epsilon" / "ch01_tokenizer.py")
     (tmp_path / "fay").mkdir()
     digests = [s.digest for s in read_submissions(tmp_path)]
     assert digests[0] == digests[1] == digests[2]
@@ -104,88 +104,88 @@ def test_the_digest_names_the_content_and_nothing_else(tmp_path):
 
 
 def test_what_a_copy_of_the_whole_kit_holds_of_its_own_is_not_the_learners(tmp_path):
-    for person in ("anna", "ben"):
+    for person in ("alpha", "beta"):
         write(tmp_path / person / "headway" / "exercises" / "ch01_tokenizer.py", "mine", time=1_780_000_000)
         write(tmp_path / person / "headway" / "solutions" / CHAPTER, "the reference")
         write(tmp_path / person / "headway" / "solutions" / "ch01_tokenizer.py", "the reference")
         write(tmp_path / person / "headway" / "grader" / "pictures" / "ch01_tokenizer.py", "a picture")
     found = by_name(tmp_path)
-    assert found["anna"].sources == {"ch01_tokenizer": "mine"}
-    assert found["anna"].notes == ("the chapters in solutions/ are the kit's own and were not read",)
-    alone = one(tmp_path / "ben" / "headway")
+    assert found["alpha"].sources == {"ch01_tokenizer": "mine"}
+    assert found["alpha"].notes == ("the chapters in solutions/ are the kit's own and were not read",)
+    alone = one(tmp_path / "beta" / "headway")
     assert alone.name == "headway" and alone.sources == {"ch01_tokenizer": "mine"}
 
 
 def test_hidden_folders_and_what_tools_make_are_passed_over(tmp_path):
-    write(tmp_path / "anna" / CHAPTER, "mine")
+    write(tmp_path / "alpha" / CHAPTER, "mine")
     for folder in (".venv/lib", "__MACOSX", "node_modules/x", "__pycache__", ".ipynb_checkpoints", ".git/x"):
-        write(tmp_path / "anna" / folder / "ch01_tokenizer.py", "not mine")
+        write(tmp_path / "alpha" / folder / "ch01_tokenizer.py", "not mine")
         write(tmp_path / ".hidden" / CHAPTER)
-    members = {f"__MACOSX/ben/._{CHAPTER}": "junk", f"ben/.venv/x/{CHAPTER}": "junk", f"ben/{CHAPTER}": "mine"}
-    write(tmp_path / "ben.zip", zipped(members))
-    assert {name: (s.sources, s.notes) for name, s in by_name(tmp_path).items()} == {n: ({"ch03_attention": "mine"}, ()) for n in ("anna", "ben")}
+    members = {f"__MACOSX/beta/._{CHAPTER}": "junk", f"beta/.venv/x/{CHAPTER}": "junk", f"beta/{CHAPTER}": "mine"}
+    write(tmp_path / "beta.zip", zipped(members))
+    assert {name: (s.sources, s.notes) for name, s in by_name(tmp_path).items()} == {n: ({"ch03_attention": "mine"}, ()) for n in ("alpha", "beta")}
 
 
 def test_of_two_versions_the_shallowest_counts_then_the_newest_and_a_note_says_so(tmp_path):
-    write(tmp_path / "anna" / "old" / "x" / CHAPTER, "deep", time=1_790_000_000)
-    write(tmp_path / "anna" / "b" / CHAPTER, "new", time=1_780_000_000)
-    write(tmp_path / "anna" / "a" / CHAPTER, "old", time=1_770_000_000)
-    write(tmp_path / "ben" / "a" / CHAPTER, "same")
-    write(tmp_path / "ben" / "b" / CHAPTER, "same")
+    write(tmp_path / "alpha" / "old" / "x" / CHAPTER, "deep", time=1_790_000_000)
+    write(tmp_path / "alpha" / "b" / CHAPTER, "new", time=1_780_000_000)
+    write(tmp_path / "alpha" / "a" / CHAPTER, "old", time=1_770_000_000)
+    write(tmp_path / "beta" / "a" / CHAPTER, "same")
+    write(tmp_path / "beta" / "b" / CHAPTER, "same")
     found = by_name(tmp_path)
-    assert found["anna"].sources == {"ch03_attention": "new"}
-    (note,) = found["anna"].notes
+    assert found["alpha"].sources == {"ch03_attention": "new"}
+    (note,) = found["alpha"].notes
     assert note.startswith("there are several versions of ch03_attention.py: b/ch03_attention.py was taken, not ")
     assert "old/x/ch03_attention.py" in note and "a/ch03_attention.py" in note
-    assert found["ben"].sources == {"ch03_attention": "same"} and found["ben"].notes == ()
+    assert found["beta"].sources == {"ch03_attention": "same"} and found["beta"].notes == ()
 
 
 def test_a_file_that_was_renamed_still_counts_where_no_other_is_there(tmp_path):
-    write(tmp_path / "anna" / f"anna_{CHAPTER}", "renamed")
-    write(tmp_path / "anna" / f"test_{CHAPTER}", "a test")
-    write(tmp_path / "ben" / f"old_{CHAPTER}", "old")
-    write(tmp_path / "ben" / "deep" / CHAPTER, "right")
+    write(tmp_path / "alpha" / f"alpha_{CHAPTER}", "renamed")
+    write(tmp_path / "alpha" / f"test_{CHAPTER}", "a test")
+    write(tmp_path / "beta" / f"old_{CHAPTER}", "old")
+    write(tmp_path / "beta" / "deep" / CHAPTER, "right")
     found = by_name(tmp_path)
-    assert found["anna"].sources == {"ch03_attention": "renamed"} and found["anna"].notes == ("anna_ch03_attention.py was taken for ch03_attention.py",)
-    assert found["ben"].sources == {"ch03_attention": "right"}
+    assert found["alpha"].sources == {"ch03_attention": "renamed"} and found["alpha"].notes == ("alpha_ch03_attention.py was taken for ch03_attention.py",)
+    assert found["beta"].sources == {"ch03_attention": "right"}
 
 
 # What learning platforms make of names
 
 
 def test_moodle_with_folders_and_without(tmp_path):
-    write(tmp_path / "a" / "Anna Bell_4711_assignsubmission_file_" / CHAPTER, "a")
-    write(tmp_path / "a" / "Anna Bell_4711_assignsubmission_onlinetext_" / "onlinetext.html", "hello")
-    write(tmp_path / "a" / "Anna Bell_4712_assignsubmission_file_" / "hw.zip", zipped({CHAPTER: "other"}))
+    write(tmp_path / "a" / "Alpha One_4711_assignsubmission_file_" / CHAPTER, "a")
+    write(tmp_path / "a" / "Alpha One_4711_assignsubmission_onlinetext_" / "onlinetext.html", "hello")
+    write(tmp_path / "a" / "Alpha One_4712_assignsubmission_file_" / "hw.zip", zipped({CHAPTER: "other"}))
     write(tmp_path / "a" / "Participant 9_9_assignsubmission_file" / CHAPTER, "p")
-    write(tmp_path / "b" / f"Anna Bell_4711_assignsubmission_file_{CHAPTER}", "a")
-    write(tmp_path / "b" / "Ben_12_assignsubmission_file_my work.zip", zipped({CHAPTER: "b"}))
+    write(tmp_path / "b" / f"Alpha One_4711_assignsubmission_file_{CHAPTER}", "a")
+    write(tmp_path / "b" / "Beta_12_assignsubmission_file_my work.zip", zipped({CHAPTER: "b"}))
     assert {name: s.sources["ch03_attention"] for name, s in by_name(tmp_path / "a").items()} == {
-        "Anna Bell (4711)": "a",
-        "Anna Bell (4712)": "other",
+        "Alpha One (4711)": "a",
+        "Alpha One (4712)": "other",
         "Participant 9": "p",
     }
-    assert {name: s.sources["ch03_attention"] for name, s in by_name(tmp_path / "b").items()} == {"Anna Bell": "a", "Ben": "b"}
+    assert {name: s.sources["ch03_attention"] for name, s in by_name(tmp_path / "b").items()} == {"Alpha One": "a", "Beta": "b"}
 
 
 def test_canvas_with_late_marks_and_resubmissions(tmp_path):
-    write(tmp_path / f"bellanna_123_4567_{CHAPTER}", "first", time=1_790_000_000)
-    write(tmp_path / "bellanna_123_4568_ch03_attention-1.py", "second", time=1_790_000_000)
-    write(tmp_path / "bellanna_LATE_123_4569_ch01_tokenizer.py", "t")
-    write(tmp_path / "kimben_LATE_124_4570_ch03_attention-2.py", "b")
-    write(tmp_path / "leecleo_125_4571_report.pdf", "a report")
+    write(tmp_path / f"onealpha_123_4567_{CHAPTER}", "first", time=1_790_000_000)
+    write(tmp_path / "onealpha_123_4568_ch03_attention-1.py", "second", time=1_790_000_000)
+    write(tmp_path / "onealpha_LATE_123_4569_ch01_tokenizer.py", "t")
+    write(tmp_path / "twobeta_LATE_124_4570_ch03_attention-2.py", "b")
+    write(tmp_path / "twochi_125_4571_report.pdf", "a report")
     found = by_name(tmp_path)
-    assert found["bellanna"].sources == {"ch01_tokenizer": "t", "ch03_attention": "second"}
-    assert found["kimben"].sources == {"ch03_attention": "b"}
-    assert found["leecleo"].problem == "there is no chapter in it, only report.pdf; chapters are called like ch03_attention.py"
+    assert found["onealpha"].sources == {"ch01_tokenizer": "t", "ch03_attention": "second"}
+    assert found["twobeta"].sources == {"ch03_attention": "b"}
+    assert found["twochi"].problem == "there is no chapter in it, only report.pdf; chapters are called like ch03_attention.py"
 
 
 METADATA = """---
 submission_11:
   :submitters:
-  - :name: Anna Bell
+  - :name: Alpha One
     :sid: '1'
-    :email: anna@example.org
+    :email: alpha@example.org
   :created_at: 2026-11-20 09:21:27.370285000 Z
   :score: 3.0
   :history:
@@ -195,9 +195,9 @@ submission_11:
     - :name: Somebody Else
 submission_12:
   :submitters:
-  - :name: 'O''Neil: <b>'
+  - :name: 'O''Learner: <b>'
     :sid:
-  - :name: "Zo\\u00eb"
+  - :name: "Z\\u00e9ro"
     :sid: '3'
   :created_at: 2026-11-20 09:21:27.370285000 -08:00
 """
@@ -213,15 +213,15 @@ def test_a_gradescope_export_with_a_group_in_it(tmp_path, form):
         for name, text in files.items():
             write((path / "assignment_5_export" if form == "inside" else path) / name, text)
     found = by_name(path)
-    assert {name: s.sources["ch03_attention"] for name, s in found.items()} == {"Anna Bell": "a", "O'Neil: <b>": "o", "Zoë": "o", "submission_13": "?"}
-    assert found["Anna Bell"].submitted == datetime(2026, 11, 20, 9, 21, 27, tzinfo=UTC) and found["Anna Bell"].time_from == "Gradescope"
-    assert found["Zoë"].submitted == datetime(2026, 11, 20, 17, 21, 27, tzinfo=UTC)
+    assert {name: s.sources["ch03_attention"] for name, s in found.items()} == {"Alpha One": "a", "O'Learner: <b>": "o", "Zéro": "o", "submission_13": "?"}
+    assert found["Alpha One"].submitted == datetime(2026, 11, 20, 9, 21, 27, tzinfo=UTC) and found["Alpha One"].time_from == "Gradescope"
+    assert found["Zéro"].submitted == datetime(2026, 11, 20, 17, 21, 27, tzinfo=UTC)
 
 
 def test_nbgraders_time_stamps_count_in_its_own_folder_only(tmp_path):
     for root in ("submitted", "elsewhere"):
-        write(tmp_path / root / "anna" / "hw" / CHAPTER, time=1_790_000_000)
-        write(tmp_path / root / "anna" / "hw" / "timestamp.txt", "2026-11-20 10:30:47.524219 UTC\n")
+        write(tmp_path / root / "alpha" / "hw" / CHAPTER, time=1_790_000_000)
+        write(tmp_path / root / "alpha" / "hw" / "timestamp.txt", "2026-11-20 10:30:47.524219 UTC\n")
     assert one(tmp_path / "submitted").submitted == datetime(2026, 11, 20, 10, 30, 47, 524219, tzinfo=UTC)
     assert one(tmp_path / "elsewhere").submitted == datetime.fromtimestamp(1_790_000_000, UTC)
 
@@ -237,39 +237,39 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
 
     (tmp_path / "empty").mkdir()
     write(tmp_path / "mixed" / CHAPTER)
-    write(tmp_path / "mixed" / "anna" / CHAPTER)
+    write(tmp_path / "mixed" / "alpha" / CHAPTER)
     write(tmp_path / "words.txt", "words")
     write(tmp_path / "cut.zip", b"PK\x03\x04")
-    write(tmp_path / "out.zip", zipped({"../../anna/ch03_attention.py": "x"}))
+    write(tmp_path / "out.zip", zipped({"../../alpha/ch03_attention.py": "x"}))
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tmp_path / "none") == "there is no file or folder HERE/none"
     assert refusal(tmp_path / "pipe") == "HERE/pipe is neither a file nor a folder"
     assert refusal(tmp_path / "empty") == "HERE/empty holds no submissions: there is no folder, no archive and no file called like NAME_ch03_attention.py in it"
     assert refusal(tmp_path / "mixed") == (
-        "HERE/mixed holds chapters itself and also anna: is it one person's or a class's? Put each person's files in a folder of their own"
+        "HERE/mixed holds chapters itself and also alpha: is it one person's or a class's? Put each person's files in a folder of their own"
     )
     assert refusal(tmp_path / "words.txt") == "words.txt is neither a folder, an archive, a table (.csv) nor a chapter called like ch03_attention.py"
     assert refusal(tmp_path / "cut.zip") == "cut.zip: the archive is damaged or cut short; hand it in again"
-    assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it points outside of it (../../anna/ch03_attention.py)"
+    assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it points outside of it (../../alpha/ch03_attention.py)"
 
 
 def test_two_submissions_of_one_name_are_that_persons_problem(tmp_path):
-    write(tmp_path / "anna" / CHAPTER)
-    write(tmp_path / "anna.zip", zipped({CHAPTER: "x"}))
-    write(tmp_path / "Anna" / CHAPTER)
+    write(tmp_path / "alpha" / CHAPTER)
+    write(tmp_path / "alpha.zip", zipped({CHAPTER: "x"}))
+    write(tmp_path / "Alpha" / CHAPTER)
     found = by_name(tmp_path)
-    assert found["anna"].problem == "there are several submissions under this name (a folder and anna.zip): keep one"
-    assert found["Anna"].problem == "" and found["Anna"].slug.lower() != found["anna"].slug.lower()
+    assert found["alpha"].problem == "there are several submissions under this name (a folder and alpha.zip): keep one"
+    assert found["Alpha"].problem == "" and found["Alpha"].slug.lower() != found["alpha"].slug.lower()
 
 
 def test_several_archives_of_one_person_are_ambiguous(tmp_path):
-    write(tmp_path / "anna" / "a.zip", zipped({CHAPTER: "x"}))
-    write(tmp_path / "anna" / "b.zip", zipped({CHAPTER: "y"}))
-    write(tmp_path / "ben" / "a.zip", zipped({CHAPTER: "x"}))
-    write(tmp_path / "ben" / CHAPTER, "mine")
+    write(tmp_path / "alpha" / "a.zip", zipped({CHAPTER: "x"}))
+    write(tmp_path / "alpha" / "b.zip", zipped({CHAPTER: "y"}))
+    write(tmp_path / "beta" / "a.zip", zipped({CHAPTER: "x"}))
+    write(tmp_path / "beta" / CHAPTER, "mine")
     found = by_name(tmp_path)
-    assert found["anna"].problem == "there are several archives and no chapter beside them (a.zip and b.zip): which one is meant?"
-    assert found["ben"].sources == {"ch03_attention": "mine"} and found["ben"].notes == ("a.zip was not looked into, because there are chapters beside it",)
+    assert found["alpha"].problem == "there are several archives and no chapter beside them (a.zip and b.zip): which one is meant?"
+    assert found["beta"].sources == {"ch03_attention": "mine"} and found["beta"].notes == ("a.zip was not looked into, because there are chapters beside it",)
 
 
 # Links, pipes, encodings, sizes
@@ -278,44 +278,45 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 def test_links_are_not_followed_and_pipes_do_not_hang(tmp_path):
     write(tmp_path / "secret" / CHAPTER, "secret")
     folder = tmp_path / "class"
-    (folder / "anna").mkdir(parents=True)
-    (folder / "anna" / CHAPTER).symlink_to(tmp_path / "secret" / CHAPTER)
-    (folder / "anna" / "all").symlink_to(tmp_path / "secret")
-    write(folder / "anna" / "ch01_tokenizer.py", "mine")
-    (folder / "ben").mkdir()
-    os.mkfifo(folder / "ben" / CHAPTER)
-    (folder / "cleo").symlink_to(tmp_path / "secret")
-    os.mkfifo(folder / "dora.zip")
-    (folder / "eve").mkdir()
-    (folder / "eve" / "round").symlink_to(folder / "eve")
+    (folder / "alpha").mkdir(parents=True)
+    (folder / "alpha" / CHAPTER).symlink_to(tmp_path / "secret" / CHAPTER)
+    (folder / "alpha" / "all").symlink_to(tmp_path / "secret")
+    write(folder / "alpha" / "ch01_tokenizer.py", "mine")
+    (folder / "beta").mkdir()
+    os.mkfifo(folder / "beta" / CHAPTER)
+    (folder / "chi").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "delta.zip")
+    (folder / "epsilon").mkdir()
+    (folder / "epsilon" / "round").symlink_to(folder / "epsilon")
     found = by_name(folder)
-    assert found["anna"].sources == {"ch01_tokenizer": "mine"}
-    assert "ch03_attention.py is a link, and links are not followed" in found["anna"].notes
-    assert found["ben"].problem == "there is no chapter to read: ch03_attention.py is not a regular file, and was not opened"
-    assert found["cleo"].problem == "what was handed in is a link, and links are not followed"
-    assert found["dora"].problem == "what was handed in is not a regular file, and was not opened"
-    assert found["eve"].problem and not any("secret" in str(s) for s in found.values())
+    assert found["alpha"].sources == {"ch01_tokenizer": "mine"}
+    assert "ch03_attention.py is a link, and links are not followed" in found["alpha"].notes
+    assert found["beta"].problem == "there is no chapter to read: ch03_attention.py is not a regular file, and was not opened"
+    assert found["chi"].problem == "what was handed in is a link, and links are not followed"
+    assert found["delta"].problem == "what was handed in is not a regular file, and was not opened"
+    assert found["epsilon"].problem and not any("secret" in str(s) for s in found.values())
 
 
 def test_files_are_decoded_as_python_does_and_one_that_cannot_be_spoils_itself_alone(tmp_path):
-    write(tmp_path / "anna" / CHAPTER, "# -*- coding: latin-1 -*-\nx = 'é'\r\n".encode("latin-1"))
-    write(tmp_path / "anna" / "ch01_tokenizer.py", b"\xef\xbb\xbfx = 1\r\n")
-    write(tmp_path / "anna" / "ch02_embeddings.py", b"x = 1\n# \xff\xfe\n")
-    write(tmp_path / "ben" / CHAPTER, b"\xff")
+    write(tmp_path / "alpha" / CHAPTER, "# -*- coding: latin-1 -*-\nx = 'é'\r\n".encode("latin-1"))
+    write(tmp_path / "alpha" / "ch01_tokenizer.py", b"\xef\xbb\xbfx = 1\r\n")
+    write(tmp_path / "alpha" / "ch02_embeddings.py", b"x = 1\n# \xff\xfe\n")
+    write(tmp_path / "beta" / CHAPTER, b"\xff")
     found = by_name(tmp_path)
-    assert found["anna"].sources == {"ch01_tokenizer": "x = 1\r\n", "ch03_attention": "# -*- coding: latin-1 -*-\nx = 'é'\r\n"}
-    (sentence,) = found["anna"].notes
-    assert sentence == found["anna"].broken["ch02_embeddings"] and sentence.startswith("ch02_embeddings.py")
-    assert found["anna"].problem == "" and found["ben"].problem.startswith("ch03_attention.py")
+    assert found["alpha"].sources == {"ch01_tokenizer": "x = 1\r\n", "ch03_attention": "# -*- coding: latin-1 -*-\nx = 'é'\r\n"}
+    (sentence,) = found["alpha"].notes
+    assert sentence == found["alpha"].broken["ch02_embeddings"] and sentence.startswith("ch02_embeddings.py")
+    assert found["alpha"].problem == "" and found["beta"].problem.startswith("ch03_attention.py")
 
 
 def test_a_huge_chapter_spoils_itself_alone(tmp_path):
-    write(tmp_path / "anna" / CHAPTER, b"#" * (gathering.MAX_FILE + 1))
-    write(tmp_path / "anna" / "ch01_tokenizer.py", "mine")
-    write(tmp_path / "ben.zip", zipped({CHAPTER: b"#" * (gathering.MAX_FILE + 1)}))
+    write(tmp_path / "alpha" / CHAPTER, b"#" * (gathering.MAX_FILE + 1))
+    write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine")
+    write(tmp_path / "beta.zip", zipped({CHAPTER: b"#" * (gathering.MAX_FILE + 1)}))
     found = by_name(tmp_path)
-    assert found["anna"].sources == {"ch01_tokenizer": "mine"} and found["anna"].broken == {"ch03_attention": "ch03_attention.py is larger than 1 MB, and no chapter is"}
-    assert found["ben"].problem == "ch03_attention.py is larger than 1 MB, and no chapter is"
+    sentence = "ch03_attention.py is larger than 1 MB, and no chapter is"
+    assert found["alpha"].sources == {"ch01_tokenizer": "mine"} and found["alpha"].broken == {"ch03_attention": sentence}
+    assert found["beta"].problem == sentence
 
 
 # Names
@@ -333,7 +334,7 @@ def test_safe_names_are_safe_and_all_different(names):
 
 
 def test_names_stay_what_they_are_and_their_file_names_are_safe(tmp_path):
-    names = ["<script>alert(1)<", "=1+1", "\x1b[31mred", "\u202eevil", "x" * 250, "Anna", "anna", "COM¹", "é", "e\u0301", "a\udcffb"]
+    names = ["<script>alert(1)<", "=1+1", "\x1b[31mred", "\u202eevil", "x" * 250, "Alpha", "alpha", "COM¹", "é", "e\u0301", "a\udcffb"]
     for name in names:
         write(tmp_path / name / CHAPTER)
     found = read_submissions(tmp_path)
@@ -345,7 +346,7 @@ def test_names_stay_what_they_are_and_their_file_names_are_safe(tmp_path):
 
 
 def test_a_class_of_reference_solutions_is_read_in_full(tmp_path):
-    for person in ("anna", "ben"):
+    for person in ("alpha", "beta"):
         for path in SOLUTIONS.glob("ch*.py"):
             write(tmp_path / person / path.name, path.read_bytes())
     for submission in read_submissions(tmp_path):

@@ -14,22 +14,22 @@ from handed_in import CHAPTER, by_name, clone, git, one, tarred, write, zipped
 
 
 def test_when_it_was_handed_in_comes_from_files_and_archives(tmp_path):
-    write(tmp_path / "anna" / CHAPTER, time=1_790_000_000)
-    write(tmp_path / "anna" / "ch01_tokenizer.py", time=1_790_000_100)
-    write(tmp_path / "anna" / "notes.txt", time=1_799_000_000)
-    write(tmp_path / "ben.tgz", tarred({CHAPTER: "x"}))
-    write(tmp_path / "cleo.zip", zipped({CHAPTER: "x"}))
-    write(tmp_path / "dora.tgz", tarred({CHAPTER: "x"}, time=0))
+    write(tmp_path / "alpha" / CHAPTER, time=1_790_000_000)
+    write(tmp_path / "alpha" / "ch01_tokenizer.py", time=1_790_000_100)
+    write(tmp_path / "alpha" / "notes.txt", time=1_799_000_000)
+    write(tmp_path / "beta.tgz", tarred({CHAPTER: "x"}))
+    write(tmp_path / "chi.zip", zipped({CHAPTER: "x"}))
+    write(tmp_path / "delta.tgz", tarred({CHAPTER: "x"}, time=0))
     found = by_name(tmp_path)
-    assert found["anna"].submitted == datetime.fromtimestamp(1_790_000_100, UTC)
-    assert found["ben"].submitted == datetime.fromtimestamp(1_795_000_000, UTC) and found["ben"].zone_known
-    assert found["cleo"].submitted == datetime(2026, 11, 20, 12, 30, tzinfo=UTC) and not found["cleo"].zone_known
-    assert found["dora"].submitted is None and found["dora"].time_from == ""
+    assert found["alpha"].submitted == datetime.fromtimestamp(1_790_000_100, UTC)
+    assert found["beta"].submitted == datetime.fromtimestamp(1_795_000_000, UTC) and found["beta"].zone_known
+    assert found["chi"].submitted == datetime(2026, 11, 20, 12, 30, tzinfo=UTC) and not found["chi"].zone_known
+    assert found["delta"].submitted is None and found["delta"].time_from == ""
 
 
 @pytest.mark.parametrize("form", ["loose", "packed", "cloned", "detached"])
 def test_a_git_clone_was_handed_in_when_its_last_commit_was_made(tmp_path, form):
-    folder = clone(tmp_path / "class" / "anna", "first", time="2026-11-01T10:00:00+01:00")
+    folder = clone(tmp_path / "class" / "alpha", "first", time="2026-11-01T10:00:00+01:00")
     write(folder / CHAPTER, "second")
     git(folder, "commit", "-q", "-a", "-m", "again", time="2026-11-20T10:00:00+01:00")
     if form == "packed":
@@ -47,7 +47,7 @@ def test_a_git_clone_was_handed_in_when_its_last_commit_was_made(tmp_path, form)
 
 
 def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
-    folder = clone(tmp_path / "class" / "anna")
+    folder = clone(tmp_path / "class" / "alpha")
     touched = tmp_path / "touched"
     for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
         write(folder / ".git" / "hooks" / hook, f"#!/bin/sh\ntouch {touched}\n").chmod(0o755)
@@ -68,13 +68,13 @@ def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
     ["", "ref: refs/../../../../etc/passwd", "ref: /etc/passwd", "ref: refs/heads/none", "0" * 40, "ref: " + "a/" * 5000, "\0\xff", "ref: refs/heads/main\n" * 10_000],
 )
 def test_a_clone_with_a_nonsensical_head_has_no_time_of_its_own(tmp_path, head):
-    folder = clone(tmp_path / "anna")
+    folder = clone(tmp_path / "alpha")
     write(folder / ".git" / "HEAD", head.encode("latin-1"))
     assert commits.head_time(folder) is None
 
 
 def test_a_clone_with_damaged_objects_or_pipes_for_files_has_no_time_of_its_own(tmp_path):
-    folder = clone(tmp_path / "anna")
+    folder = clone(tmp_path / "alpha")
     git(folder, "gc", "-q")
     for path in (folder / ".git" / "objects" / "pack").iterdir():
         path.chmod(0o644)
@@ -96,18 +96,18 @@ def test_a_table_maps_people_to_paths(tmp_path):
     write(tmp_path / "x" / CHAPTER, "a", time=1_790_000_000)
     write(tmp_path / "b.zip", zipped({CHAPTER: "b"}))
     write(tmp_path / f"c_{CHAPTER}", "c")
-    rows = ['name,path,submitted', '"Bell, Anna",x,2026-11-20T10:00:00+01:00', "Ben,b.zip,", f"Cleo,c_{CHAPTER}", "", "Dora,nowhere,", "Eve,,", "Ben,x,"]
+    rows = ['name,path,submitted', '"Alpha, One",x,2026-11-20T10:00:00+01:00', "Beta,b.zip,", f"Chi,c_{CHAPTER}", "", "Delta,nowhere,", "Epsilon,,", "Beta,x,"]
     write(tmp_path / "class.csv", "\ufeff" + "\r\n".join(rows))
     found = read_submissions(tmp_path / "class.csv")
-    assert {(s.name, s.sources["ch03_attention"]) for s in found if not s.problem} == {("Bell, Anna", "a"), ("Ben", "a"), ("Ben", "b"), ("Cleo", "c")}
-    assert [s.name for s in found] == ["Bell, Anna", "Ben", "Ben", "Cleo", "Dora", "Eve"]
+    assert {(s.name, s.sources["ch03_attention"]) for s in found if not s.problem} == {("Alpha, One", "a"), ("Beta", "a"), ("Beta", "b"), ("Chi", "c")}
+    assert [s.name for s in found] == ["Alpha, One", "Beta", "Beta", "Chi", "Delta", "Epsilon"]
     assert found[0].submitted == datetime(2026, 11, 20, 9, tzinfo=UTC) and found[0].time_from == "roster"
     assert {s.name: s.problem for s in found if s.problem} == {
-        "Dora": "line 6 of the table gives a path that does not lead anywhere",
-        "Eve": "line 7 of the table gives no path: nothing was handed in",
+        "Delta": "line 6 of the table gives a path that does not lead anywhere",
+        "Epsilon": "line 7 of the table gives no path: nothing was handed in",
     }
     assert len({s.slug for s in found}) == 6
-    write(tmp_path / "semicolons.csv", "name;path\nAnna;x\n")
+    write(tmp_path / "semicolons.csv", "name;path\nAlpha;x\n")
     assert one(tmp_path / "semicolons.csv").sources == {"ch03_attention": "a"}
 
 
@@ -115,24 +115,24 @@ def test_a_table_maps_people_to_paths(tmp_path):
     "text, sentence",
     [
         (b"", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
-        (b"Anna,x\n", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
-        (b"name,path,grade\nAnna,x,1\n", "class.csv, line 1: there is no use for a column 'grade'; the first line names the columns: name,path or name,path,submitted"),
+        (b"Alpha,x\n", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
+        (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: there is no use for a column 'grade'; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,path\n", "class.csv, line 1: the column path is there twice; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path\n", "class.csv has a header and no rows; each row gives a person's name and the path to what they handed in"),
-        (b"name,path\nBell, Anna,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put a cell with a comma in it in quotes"),
+        (b"name,path\nAlpha, One,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put a cell with a comma in it in quotes"),
         (b"name,path\n,x\n", "class.csv, line 2: the name is missing"),
-        (b"name,path\n\nAnna,x\nB\xe9n,x\n", 'class.csv, line 4: this is not UTF-8; save the table as "CSV UTF-8"'),
-        (b"name,path\nAnna,a\0b\n", "class.csv, line 2: there is a null byte in the path"),
-        (b'name,path\n"Anna"x,x\n', "class.csv, line 2: this is not CSV (',' expected after '\"')"),
+        (b"name,path\n\nAlpha,x\nB\xe9n,x\n", 'class.csv, line 4: this is not UTF-8; save the table as "CSV UTF-8"'),
+        (b"name,path\nAlpha,a\0b\n", "class.csv, line 2: there is a null byte in the path"),
+        (b'name,path\n"Alpha"x,x\n', "class.csv, line 2: this is not CSV (',' expected after '\"')"),
         (
-            b"name,path,submitted\nAnna,x,2026-11-20 10:00\n",
+            b"name,path,submitted\nAlpha,x,2026-11-20 10:00\n",
             "class.csv, line 2: '2026-11-20 10:00' does not say which time zone; write it like 2026-11-20T10:00:00+01:00",
         ),
         (
-            b"name,path,submitted\nAnna,x,0001-01-01T00:00:00+14:00\n",
+            b"name,path,submitted\nAlpha,x,0001-01-01T00:00:00+14:00\n",
             "class.csv, line 2: '0001-01-01T00:00:00+14:00' is in the year 1, when nobody handed anything in",
         ),
-        (b"name,path,submitted\nAnna,x,soon\n", "class.csv, line 2: 'soon' is not a time; write it like 2026-12-01T23:59:00+01:00"),
+        (b"name,path,submitted\nAlpha,x,soon\n", "class.csv, line 2: 'soon' is not a time; write it like 2026-12-01T23:59:00+01:00"),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path, text, sentence):

@@ -123,9 +123,9 @@ def test_what_needs_the_whole_kit_says_so(handout):
 
 def test_a_copy_of_a_handout_is_a_submission_of_what_is_in_its_exercises(handout, tmp_path):
     handout.edit(MODULE, "raise NotImplementedError", "return x")
-    shutil.copytree(handout.root, tmp_path / "class" / "anna")
-    [anna] = read_submissions(tmp_path / "class")
-    assert list(anna.sources) == [MODULE] and "return x" in anna.sources[MODULE] and anna.notes == ()
+    shutil.copytree(handout.root, tmp_path / "class" / "alpha")
+    [alpha] = read_submissions(tmp_path / "class")
+    assert list(alpha.sources) == [MODULE] and "return x" in alpha.sources[MODULE] and alpha.notes == ()
 
 
 # ---- nothing given away

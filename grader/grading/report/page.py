@@ -14,14 +14,16 @@ from typing import Any
 
 from ...files import write_whole
 from ...syllabus import UnknownName, load_syllabus
+from .. import harmless
 from ..record import GradedClass
 from . import tally
+from .numbers import count, number
 from .people import lines, shown_person, title_of
-from .text import count, number, shown
 
 HERE = Path(__file__).parent
 NAME = "report.html"
 PRODUCTS = {"kit": "Headway", "torch": "torch", "python": "Python"}
+LONGEST = 4000  # characters of one piece of text
 SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are folded away under them
 
 
@@ -89,7 +91,7 @@ def _environment():
 
 def _finalize(value: Any) -> Any:
     """Everything that is printed on the page goes through here before it is escaped; what is markup already is the page's own."""
-    return value if hasattr(value, "__html__") or not isinstance(value, str) else shown(value)
+    return value if hasattr(value, "__html__") or not isinstance(value, str) else harmless.text(value, LONGEST)
 
 
 def _chapter(name: str) -> str:
@@ -105,7 +107,7 @@ def _breakable(name: str) -> Any:
     """A name in code that may go on in the next line after each underscore."""
     from markupsafe import Markup, escape
 
-    return Markup(escape(shown(name)).replace("_", Markup("_<wbr>")))
+    return Markup(escape(harmless.line(name)).replace("_", Markup("_<wbr>")))
 
 
 def _percent(part: Any, whole: Any = 1) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ...layout import ALSO
 from ...results import Diagnosis, ExerciseResult, Failure, TestResult
 from ..record import Person
+from .numbers import count, number
 from .tally import KINDS, kind_of, plain_name
-from .text import count, number
 
 PRINTED = 6  # lines of what the code printed: the last ones
 
