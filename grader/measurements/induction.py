@@ -64,8 +64,21 @@ class Found:
         return max(((layer, head) for layer, row in enumerate(self.scores) for head in range(len(row))), key=lambda at: self.scores[at[0]][at[1]])
 
 
-def measure(models: ModuleType, looking: ModuleType, seed: int = 0, steps: int = STEPS, each_step: Callable[[], None] = lambda: None) -> Found:
-    """Train a GPT of `models`, chapter 7, and look into it with the functions of `looking`, chapter 12."""
+def measure(
+    models: ModuleType,
+    looking: ModuleType,
+    seed: int = 0,
+    steps: int = STEPS,
+    each_step: Callable[[], None] = lambda: None,
+    *,
+    every: int = EVERY,
+    longer: int | None = None,
+    looked: Callable[[torch.nn.Module], None] = lambda model: None,
+) -> Found:
+    """Train a GPT of `models`, chapter 7, and look into it with the functions of `looking`, chapter 12, after every so many steps.
+
+    With `longer` training ends so many steps after a head was found, if `steps` do not end it before. `looked` gets the model at each look.
+    """
     chance = torch.Generator().manual_seed(seed)
     exam = repeated(64, torch.full((64, 1), EXAM), chance)  # (64, LENGTH + 1)
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -73,15 +86,21 @@ def measure(models: ModuleType, looking: ModuleType, seed: int = 0, steps: int =
         model = models.GPT(models.GPTConfig(VOCABULARY, LENGTH, d_model=64, n_heads=4, n_layers=2, d_ff=16, positions="rope"))
         optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
         moments = [look(model, looking, 0, exam)]
-        for step in range(1, steps + 1):
+        looked(model)
+        last, step = steps, 0
+        while step < last:
+            step += 1
             texts = repeated(BATCH, torch.randint(PERIODS[0], PERIODS[1] + 1, (BATCH, 1), generator=chance), chance)
             optimizer.param_groups[0]["lr"] = 3e-3 * min(1, step / 20)
             optimizer.zero_grad()
             model(texts[:, :-1], texts[:, 1:])[1].backward()
             optimizer.step()
             each_step()
-            if step % EVERY == 0 or step == steps:
+            if step % every == 0 or step == last:
                 moments.append(look(model, looking, step, exam))
+                looked(model)
+                if longer is not None and max(moments[-1].best) > FOUND:
+                    last = min(last, step + longer)
     scores = looking.find_induction_heads(model, EXAM, 32, drawn())
     layer, head = divmod(int(scores.argmax()), scores.size(1))
     elsewhere = {period: looking.find_induction_heads(model, period, 32, drawn())[layer, head].item() for period in NEW}
