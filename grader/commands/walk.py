@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from grader.commands.page import command_line, complain, page, say
+from grader.syllabus import is_handout
 from grader.walkthroughs import known
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -59,14 +60,31 @@ def _has_torch() -> bool:
 
 
 def _list() -> int:
-    console = page()
-    if not known():
-        say(console, "There is no walk in this handout: what there is to see needs chapters that are not in it.")
+    console, walks = page(), _possible() if is_handout() else known()
+    if not walks:
+        say(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
         return DONE
-    for name, title in known().items():
+    for name, title in walks.items():
         say(console, name, style="bold")
         say(console, title)
         console.print()
     console.print("To take one:")
     console.print(command_line("headway walk NAME"))
     return DONE
+
+
+def _possible() -> dict[str, str]:
+    """The walks whose exercises are all in this handout."""
+    if not _has_torch():
+        return known()
+    from grader.walkthroughs.guide import fetched
+    from grader.walkthroughs.parts import NotHere
+
+    def is_here(name: str) -> bool:
+        try:
+            fetched(name)
+        except NotHere:
+            return False
+        return True
+
+    return {name: title for name, title in known().items() if is_here(name)}

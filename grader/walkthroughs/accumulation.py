@@ -179,9 +179,10 @@ def tell(tour: Tour, n: Numbers) -> None:
         tour.curve(name.ljust(wide), losses, width=36, span=span)
     tour.blank()
     rows = [[name, *(f"{losses[step - 1]:.3f}" for step in SHOWN), n.worse[name]] for name, losses in n.losses.items()]
-    tour.table(rows, ["after step", *map(str, SHOWN), "steps that made it worse"])
+    tour.table(rows, ["after step", *map(str, SHOWN), "worse"])
     apart = max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]]))
     tour.say(
+        "The last column counts the steps that made it worse. "
         f"Accumulated and all at once are one run: never further apart than {apart:.0e}. Two sentences a step go back and forth, for each "
         "batch pulls toward its own sentences; but they read a tenth as much, and with a smaller learning rate that is often the better bargain."
     )
@@ -192,7 +193,7 @@ def draw(n: Numbers) -> str:
     runs = {name: list(enumerate(losses, start=1)) for name, losses in n.losses.items()}
     noise = {
         "measured": [(size, off) for size, (_, off) in n.noise.items()],
-        "root of the size": [(size, n.noise[1][1] * size**-0.5) for size in n.noise],
+        "of one / root of size": [(size, n.noise[1][1] * size**-0.5) for size in n.noise],
     }
     pictures = [
         curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),

@@ -19,7 +19,7 @@ import torch  # noqa: E402
 from ..commands.page import page  # noqa: E402
 from ..course import shown  # noqa: E402
 from ..files import problem, write_whole  # noqa: E402
-from ..syllabus import EXERCISES, UnknownName  # noqa: E402
+from ..syllabus import EXERCISES, is_handout, load_syllabus  # noqa: E402
 from . import load, module_name  # noqa: E402
 from .parts import NotHere, Parts  # noqa: E402
 from .standing import Standing, standing  # noqa: E402
@@ -45,13 +45,13 @@ class Measured:
 
 
 def go(name: str, seed: int, pace: bool, out: Path | None) -> None:
-    """The whole walk. NotHere where the kit lacks a part of it; CannotSave, after everything was told, where there is no picture."""
-    walk, console = load(name), page()
+    """The whole walk. NotHere where this handout lacks a part of it; CannotSave, after everything was told, where there is no picture."""
+    walk, console = fetched(name), page()
     tour = Tour(console, (lambda: wait_for_key(console)) if pace else lambda: None)
     tour.title(f"headway walk {name}")
     tour.say((walk.__doc__ or "").partition("\n")[0])
     tour.blank()
-    standing_now = _standing(walk)
+    standing_now = standing(walk.NEEDS, aloud)
     measured = measure(walk, standing_now, seed, aloud)
     _whose(tour, measured, standing_now)
     walk.tell(tour, measured.numbers)
@@ -62,11 +62,19 @@ def go(name: str, seed: int, pace: bool, out: Path | None) -> None:
     _next(tour, walk, measured, standing_now)
 
 
-def _standing(walk: ModuleType) -> Standing:
+def fetched(name: str) -> ModuleType:
+    """The walk; NotHere where it needs what this handout leaves out."""
     try:
-        return standing(walk.NEEDS, aloud)
-    except UnknownName as unknown:
-        raise NotHere(f"this walk needs an exercise that is not part of this handout: {unknown}") from None
+        walk = load(name)
+    except ModuleNotFoundError:
+        if not is_handout():
+            raise
+        raise NotHere(f"the walk {name} needs chapters that are not in this handout") from None
+    here = {exercise.name for exercise in load_syllabus().exercises}
+    if gone := [exercise for exercise in walk.NEEDS if exercise not in here]:
+        others = f" and {len(gone) - 1} more exercises" if len(gone) > 1 else ""
+        raise NotHere(f"the walk {name} needs {gone[0]}{others}, which {'are' if others else 'is'} not in this handout")
+    return walk
 
 
 def measure(walk: ModuleType, stand: Standing, seed: int, working: Working) -> Measured:
@@ -102,7 +110,7 @@ def measure(walk: ModuleType, stand: Standing, seed: int, working: Working) -> M
 
 def _whose(tour: Tour, measured: Measured, stand: Standing) -> None:
     """Which parts are the learner's, in a sentence or two."""
-    yours, ours = [name for name in stand_order(measured) if name in measured.yours], list(measured.ours)
+    yours, ours = [name for name in _in_order(measured) if name in measured.yours], list(measured.ours)
     count = len(yours) + len(ours)
     if not ours:
         tour.say(f"All of it is your code: {count} exercises, and each passes its tests.", style="green")
@@ -123,10 +131,8 @@ def _whose(tour: Tour, measured: Measured, stand: Standing) -> None:
         tour.say(note)
 
 
-def stand_order(measured: Measured) -> list[str]:
+def _in_order(measured: Measured) -> list[str]:
     """All that the walk needs, the learner's and ours, in the order of the course."""
-    from ..syllabus import load_syllabus
-
     wanted = measured.yours | set(measured.ours)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
 
@@ -148,7 +154,7 @@ def _save(svg: str, name: str, out: Path | None) -> Path:
 
 def _next(tour: Tour, walk: ModuleType, measured: Measured, stand: Standing) -> None:
     """What to try: the first exercise of this walk that is not the learner's, and what the walk itself proposes."""
-    undone = [name for name in stand_order(measured) if name in measured.ours]
+    undone = [name for name in _in_order(measured) if name in measured.ours]
     tour.say(walk.THEN)
     if undone:
         tour.say(f"The first part of this walk that is not yours yet is {undone[0]}:")

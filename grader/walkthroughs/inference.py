@@ -47,7 +47,7 @@ class Numbers:
     logits: list[tuple[str, float]]  # the best
     probabilities: list[tuple[str, float]]
     rest: float  # of the probability, on all other words
-    by_temperature: dict[float, list[float]]  # of the same words
+    otherwise: dict[str, list[float]]  # of the same words, at other temperatures and with filters
     drawn: list[str]  # next words drawn by chance, at temperature 1
     greedy: str
     written: str  # the text, as generate goes on with it
@@ -67,7 +67,13 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
         probabilities = parts.softmax(last, dim=-1)
         best = last.topk(BEST).indices
         words = [tokenizer.decode([i]) for i in best.tolist()]
-        by_temperature = {t: parts.softmax(parts.apply_temperature(last, t), dim=-1)[best].tolist() for t in (0.5, 1.0, 2.0)}
+        ways = {
+            "temperature 0.5": parts.apply_temperature(last, 0.5),
+            "temperature 2": parts.apply_temperature(last, 2.0),
+            "top k = 2": parts.top_k_filter(last, 2),
+            "top p = 0.9": parts.top_p_filter(last, 0.9),
+        }
+        otherwise = {name: parts.softmax(scores, dim=-1)[best].tolist() for name, scores in ways.items()}
     generator = torch.Generator().manual_seed(seed)
     drawn = [tokenizer.decode([int(parts.sample_next_token(logits[:, -1], generator=generator))]) for _ in range(8)]
     greedy = tokenizer.decode([int(parts.sample_next_token(logits[:, -1], temperature=0))])
@@ -96,7 +102,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
         logits=list(zip(words, last[best].tolist())),
         probabilities=list(zip(words, probabilities[best].tolist())),
         rest=1 - probabilities[best].sum().item(),
-        by_temperature=by_temperature,
+        otherwise=otherwise,
         drawn=drawn,
         greedy=greedy,
         written=tokenizer.decode(written[0].tolist()),
@@ -178,8 +184,8 @@ def tell(tour: Tour, n: Numbers) -> None:
     tour.step("Scores become a word", shape((1,)))
     tour.say("The softmax makes probabilities of them:")
     tour.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
-    tour.say("The same five at other temperatures:")
-    tour.table([[f"{t:g}", *(f"{p:.2f}" for p in row)] for t, row in n.by_temperature.items()], ["temperature", *(word for word, _ in n.probabilities)])
+    tour.say("The same five at other temperatures, and with filters that let only the best through:")
+    tour.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
     tour.say(f"Drawn eight times at temperature 1: {', '.join(n.drawn)}. The likeliest is {n.greedy!r}, and generate writes:")
     tour.line(f'"{n.written}"', style="bold")
 

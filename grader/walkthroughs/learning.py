@@ -18,7 +18,7 @@ ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_he
 GPT_PARTS = (
     "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock", "GPT",
 )  # fmt: skip
-TRAINING = ("next_token_pairs", "collate", "cross_entropy", "clip_gradients", "train_step", "AdamW")
+TRAINING = ("next_token_pairs", "collate", "cross_entropy", "train_step", "AdamW")
 
 Batch = tuple[Tensor, Tensor]
 

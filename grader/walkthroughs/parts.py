@@ -24,7 +24,7 @@ LEARNER = Target("exercises", EXERCISES)
 
 
 class NotHere(ValueError):
-    """The walk needs what this kit has not; the message is a sentence."""
+    """The walk needs what this handout leaves out; the message is a sentence."""
 
 
 class Parts:
@@ -46,10 +46,6 @@ class Parts:
             warnings.simplefilter("ignore")
             for chapter in chapters:
                 self._add(chapter, chapter.name in theirs)
-        missing = [name for name in needs if not hasattr(self._mixed.get(course.exercise(name).module), name)]
-        if missing:
-            self.close()
-            raise NotHere(f"this walk needs {missing[0]}, which this handout does not have")
 
     def __getattr__(self, name: str) -> Any:
         for module in vars(self).get("_mixed", {}).values():

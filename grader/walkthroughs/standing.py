@@ -41,7 +41,7 @@ class Standing:
 
 
 def standing(needs: Sequence[str], working: Working) -> Standing:
-    """Test those of these exercises that are written; UnknownName where one is not part of the course that is here."""
+    """Test those of these exercises that are written, all of which are in the syllabus."""
     found = Standing()
     exercises = [load_syllabus().exercise(name) for name in needs]
     written = [exercise for exercise in exercises if _written(exercise, found.broken)]

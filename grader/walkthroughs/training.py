@@ -21,8 +21,7 @@ from .sheet import stacked
 from .tour import Tour
 from .working import Working
 
-SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
-NEEDS = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", *SAMPLING)
+NEEDS = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
 THEN = (
     "Next: `headway walk inference` follows one text through such a model, `headway walk heads` asks what its heads look at. "
     "In your own code, `fit` on a text of yours is all it takes to go on."

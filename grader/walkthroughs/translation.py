@@ -20,9 +20,9 @@ from .tour import Tour, shape
 from .working import Working
 
 NEEDS = (
-    *TOKENIZING, "TokenEmbedding", "sinusoidal_positions", "SinusoidalPositions", *ATTENDING, "padding_mask", "MultiHeadAttention", "gelu",
+    *TOKENIZING, "TokenEmbedding", "sinusoidal_positions", "SinusoidalPositions", *ATTENDING, "padding_mask", "MultiHeadAttention",
     "dropout", "LayerNorm", "FeedForward", "EncoderBlock", "DecoderBlock", "Seq2Seq", "count_parameters", "collate", "cross_entropy",
-    "clip_gradients", "train_step", "AdamW", "warmup_cosine", "translate",
+    "train_step", "AdamW", "warmup_cosine", "translate",
 )  # fmt: skip
 THEN = (
     "Next: the Seq2Seq of chapter 7 is all there is to it. Put a few pairs of another language in place of ours, and see how many it "

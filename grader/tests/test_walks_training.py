@@ -1,0 +1,107 @@
+"""The walks on attention and training: what they show is so, in the numbers of a run on the reference."""
+
+import re
+
+import pytest
+import torch
+from grader.walkthroughs import load
+from rich.cells import cell_len
+from walks import taken, told
+
+WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_walk_names_exactly_the_exercises_that_run(name):
+    needs = load(name).NEEDS
+    assert len(needs) == len(set(needs))
+    assert set(needs) == taken(name).ran
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
+    text = taken(name).text
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "\x1b" not in text and not re.search(r"\bnan\b", text)
+    assert told(name, taken(name).numbers) == text
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_picture_holds_no_empty_number(name):
+    assert taken(name).picture.startswith("<svg") and ">nan<" not in taken(name).picture
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
+    first, again, other = taken("qkv"), taken.__wrapped__("qkv"), taken("qkv", seed=1)  # __wrapped__ is without the cache
+    assert first.numbers == again.numbers and first.text == again.text
+    assert first.numbers != other.numbers
+
+
+def test_inference_goes_in_ten_steps_from_text_to_word():
+    n, text = taken("inference").numbers, taken("inference").text
+    assert re.findall(r"^── (\d+) ", text, re.M) == [str(i) for i in range(1, 11)]
+    assert n.shapes["ids"] == (1, 5) and n.shapes["tokens"] == (1, 5, 32) and n.shapes["weights"] == (1, 2, 5, 5) and n.shapes["logits"] == (1, 5, n.vocab_size)
+    assert "(1, 2, 5, 5)" in text and f"(1, 5, {n.vocab_size})" in text
+    assert all(abs(sum(row) - 1) < 1e-5 for head in n.weights for row in head)
+    assert all(w == 0 for head in n.weights for q, row in enumerate(head) for w in row[q + 1 :])
+    assert abs(sum(p for _, p in n.probabilities) + n.rest - 1) < 1e-5
+    assert n.written == " ".join([*n.words, n.greedy]) and n.greedy == n.logits[0][0]
+    assert abs(n.mean_after) < 0.05 and abs(n.std_after - 1) < 0.2 and n.loss_after < 1 < n.loss_before
+
+
+def test_qkv_is_right_by_hand():
+    n = taken("qkv").numbers
+    x, q = torch.tensor(n.x), torch.tensor(n.q)
+    assert torch.allclose((x @ torch.tensor(n.weight["W_q"]))[:, :2], q[0], atol=1e-5)
+    scores = q[0] @ torch.tensor(n.k[0]).T / 2**0.5
+    assert torch.allclose(scores, torch.tensor(n.scores[0]), atol=1e-5)
+    assert torch.allclose(torch.softmax(scores, -1), torch.tensor(n.open_weights[0]), atol=1e-5)
+    assert torch.allclose(torch.softmax(torch.tensor(n.masked_scores), -1), torch.tensor(n.weights[0]), atol=1e-5)
+    assert n.difference < 1e-6
+    assert all(round(value, 1) == pytest.approx(value, abs=1e-6) for row in n.x for value in row)
+
+
+def test_qkv_training_shows_one_step_of_the_optimizer():
+    n = taken("qkv-training").numbers
+    assert n.loss_after < n.loss_before == pytest.approx(torch.log(torch.tensor(float(n.vocab_size))).item(), abs=0.05)
+    assert n.losses[0] == n.loss_after and n.losses[-1] < 2.5
+    before, after, gradient = (torch.tensor(m["W_v"]) for m in (n.before, n.after, n.gradient))
+    assert torch.equal((after - before).sign(), -gradient.sign())
+    assert 0 < n.moved[0] <= n.moved[1] < 0.011 and n.against > 0.99
+    queries, values = (sum(row[i] for row in n.norms) for i in (0, 2))
+    assert queries < values / 100, "before training, queries hardly matter"
+
+
+def test_training_learns_the_sentences_and_which_words_are_alike():
+    n = taken("training").numbers
+    assert n.losses[0] > 4 and n.least <= n.losses[-1] < 0.3
+    assert all(p < 0.1 for best in n.guesses_before.values() for _, p in best)
+    assert n.guesses_after["the cat sat on the"][0][0] == "mat" and n.guesses_after["the cat sat on the"][0][1] > 0.9
+    assert n.written_after["every night the"] == "every night the moon rose over the hill"
+    assert n.judgement == "overfitting" and min(n.unseen) < n.unseen[-1]
+    cat, dog, mat = (load("training").COMPARED.index(word) for word in ("cat", "dog", "mat"))
+    assert n.alike_after[cat][dog] > 0.7 > 0.3 > n.alike_after[cat][mat]
+    assert abs(n.alike_before[cat][dog]) < 0.5 and n.nearest_after["cat"][0][0] == "dog"
+
+
+def test_translation_learns_every_pair_and_looks_where_it_should():
+    n = taken("translation").numbers
+    assert len(n.translated) == 28 and all(right for _, _, right in n.translated)
+    assert n.right[1] <= 2 and n.right[120] == 28 and n.losses[-1] < 0.05
+    boy = n.attended[0]
+    assert boy.source == ["the", "boy", "drinks", "milk"] and boy.written[:3] == ["लड़का", "दूध", "पीता"]
+    mean = torch.tensor(boy.weights).mean(0)
+    assert torch.allclose(mean.sum(-1), torch.ones(len(boy.written)), atol=1e-5)
+    assert mean[0].argmax() == 1, "the boy is written with a look at the boy"
+    assert "लड़का (boy)" in taken("translation").text and "लड़का (boy)" in taken("translation").picture
+
+
+def test_accumulation_is_the_big_batch_and_small_ones_are_noisy():
+    n = taken("accumulation").numbers
+    cosines, noises = zip(*(n.noise[size] for size in sorted(n.noise)))
+    assert list(cosines) == sorted(cosines) and list(noises) == sorted(noises, reverse=True)
+    assert n.noise[1][1] > 1 > n.noise[10][1]
+    assert n.accumulated_off < 1e-5 < 1e-3 < n.averaged_off
+    assert sum(n.counts) == n.targets and len(set(n.counts)) > 1
+    small, accumulated, whole = n.losses.values()
+    assert max(abs(a - b) for a, b in zip(accumulated, whole)) < 0.05 and small[-1] > whole[-1]

@@ -1,0 +1,78 @@
+"""Walks taken here, on the reference: their numbers, what they tell, their picture, and which exercises ran. Each is taken once."""
+
+from __future__ import annotations
+
+import functools
+import io
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.syllabus import load_syllabus
+from grader.walkthroughs import load
+from grader.walkthroughs.parts import Parts
+from grader.walkthroughs.tour import Tour
+from grader.walkthroughs.working import quietly
+from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Taken:
+    numbers: Any
+    text: str
+    picture: str
+    ran: frozenset[str]  # the exercises whose code ran
+
+
+@functools.cache
+def taken(name: str, seed: int = 0) -> Taken:
+    walk = load(name)
+    parts = Parts(walk.NEEDS, ())
+    ran: set[str] = set()
+    _noted(parts, ran)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        random.seed(seed)
+        torch.manual_seed(seed)
+        numbers = walk.measure(parts, seed, quietly)
+    finally:
+        torch.set_num_threads(threads)
+        parts.close()
+    return Taken(numbers, told(name, numbers), walk.draw(numbers), frozenset(ran))
+
+
+def told(name: str, numbers: Any) -> str:
+    """What a pipe would get of it."""
+    out = io.StringIO()
+    load(name).tell(Tour(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
+    return out.getvalue()
+
+
+def _noted(parts: Parts, ran: set[str]) -> None:
+    """Let every exercise of the mixed chapters say when it is called."""
+    for exercise in load_syllabus().exercises:
+        try:
+            chapter = parts.chapter(exercise.chapter)
+        except KeyError:
+            continue
+        found = getattr(chapter, exercise.name)
+        if isinstance(found, type):
+            found.__init__ = _noting(found.__init__, exercise.name, ran)
+            continue
+        for module in (chapter, parts._graft.module(f"{exercise.module}_ours")):
+            setattr(module, exercise.name, _noting(found, exercise.name, ran))
+        for later in vars(parts)["_mixed"].values():  # what they imported is a name of their own
+            ours = parts._graft.module(f"{later.__name__.rpartition('.')[2]}_ours")
+            if vars(ours).get(exercise.name) is found:
+                setattr(ours, exercise.name, _noting(found, exercise.name, ran))
+
+
+def _noting(function, name: str, ran: set[str]):
+    @functools.wraps(function)
+    def noting(*args, **kwargs):
+        ran.add(name)
+        return function(*args, **kwargs)
+
+    return noting
