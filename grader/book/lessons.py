@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
@@ -57,16 +57,20 @@ class Page:
         return [part for part in self.parts if part.level == 2]
 
 
-def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None) -> Page:
-    """The page; `card(name)` gives what stands around the paragraph that begins with **`name`**, None where that is no exercise here."""
+def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None, taken: Collection[str] = ()) -> Page:
+    """The page; `card(name)` gives what stands around the paragraph that begins with **`name`**, None where that is no exercise here.
+
+    No heading has an anchor that is `taken`.
+    """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(markdown)
     title = ""
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
         title, tokens = tokens[1].content, tokens[3:]
+    _give_anchors(tokens, set(taken))
     renderer = reader.renderer
     writer = _Writer(links)
-    for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "image", "link_open"):
+    for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open"):
         renderer.rules[name] = getattr(writer, name)
     out, start, parts = [], 0, _parts(tokens, title)
     for at, token in enumerate(tokens):
@@ -82,6 +86,18 @@ def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = la
 def slug(title: str) -> str:
     """A heading as the name of a place."""
     return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "part"
+
+
+def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            name = anchor = slug(_plain(tokens[at + 1].content))
+            number = 1
+            while anchor in taken:
+                number += 1
+                anchor = f"{name}-{number}"
+            taken.add(anchor)
+            token.meta["anchor"] = anchor
 
 
 def _about(inline: Token) -> str | None:
@@ -108,7 +124,7 @@ def _parts(tokens: list[Token], title: str) -> list[Part]:
         if token.type == "heading_open":
             parts.append(Part(_plain(title), anchor, level, " ".join(text)))
             title, level, text = tokens[at + 1].content, int(token.tag[1]), []
-            anchor = slug(_plain(title))
+            anchor = token.meta["anchor"]
         elif token.type in ("inline", "code_block", "fence") and not (at and tokens[at - 1].type == "heading_open"):
             text.append(_plain(token.content))
     return [*parts, Part(_plain(title), anchor, level, " ".join(text))]
@@ -130,7 +146,7 @@ class _Writer:
         self._words = re.compile(r"\b(" + "|".join(map(re.escape, words)) + r")\b", re.IGNORECASE) if words else None
 
     def heading_open(self, tokens: list[Token], at: int, *_) -> str:
-        anchor = slug(_plain(tokens[at + 1].content))
+        anchor = tokens[at].meta["anchor"]
         tokens[at + 1].children.append(_raw(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
         for child in tokens[at + 1].children:
             child.meta["quiet"] = True
@@ -173,7 +189,10 @@ class _Writer:
 
     def th_open(self, tokens: list[Token], at: int, *_) -> str:
         """A corner without words is no heading for a screen reader to announce."""
-        return '<th scope="col">' if tokens[at + 1].content else "<td>"
+        return f'<th scope="col"{_side(tokens[at])}>' if tokens[at + 1].content else f"<td{_side(tokens[at])}>"
+
+    def td_open(self, tokens: list[Token], at: int, *_) -> str:
+        return f"<td{_side(tokens[at])}>"
 
     def image(self, tokens: list[Token], at: int, *_) -> str:
         token = tokens[at]
@@ -200,6 +219,11 @@ class _Writer:
 def page_address(address: str) -> str:
     """Where a lesson's own link leads in the book: another lesson's page in place of its file."""
     return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
+
+
+def _side(cell: Token) -> str:
+    """A column of numbers, aligned to the right: by a class, for the page allows itself no style of its own."""
+    return ' class="right"' if "right" in str(cell.attrs.get("style", "")) else ""
 
 
 def _in_link(tokens: list[Token], at: int) -> bool:

@@ -128,7 +128,7 @@ class _Book:
             return self._card(exercise)
 
         address = f"{chapter.name}.html"
-        page = page_of(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card)
+        page = page_of(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
         left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
         self._enter(page, f"{chapter.number} {chapter.title}", address)
         self._entries += [Entry(e.name, f"{chapter.number} {chapter.title}, exercise", place_of(e), f"{e.promise} {e.why}") for e in chapter.exercises]

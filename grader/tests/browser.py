@@ -92,9 +92,7 @@ class Browser:
         page.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         page.ask("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.ask("Emulation.setScriptExecutionDisabled", value=not script)
-        page.loaded = False
-        page.ask("Page.navigate", url=(path if isinstance(path, str) else path.resolve().as_uri()) + (f"#{at}" if at else ""))
-        self._until(lambda: page.loaded)
+        page.visit(path, at)
         return page
 
     def ask(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
@@ -143,6 +141,12 @@ class Page:
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.ask(method, self._session, **parameters)
+
+    def visit(self, path: Path | str, at: str = "") -> None:
+        """Another page in the same tab; what went wrong and what was asked for begins anew."""
+        self.errors, self.asked, self.blocked, self.loaded = [], {}, {}, False
+        self.ask("Page.navigate", url=(path if isinstance(path, str) else path.resolve().as_uri()) + (f"#{at}" if at else ""))
+        self._browser._until(lambda: self.loaded)
 
     def hear(self, event: str, about: dict[str, Any]) -> None:
         if event == "Page.loadEventFired":

@@ -7,7 +7,7 @@ const find = (id) => document.getElementById(id);
 // light and dark
 const system = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-const themeButton = find("theme");
+const themeButton = find("book-theme");
 const showTheme = () => themeButton.setAttribute("aria-pressed", isDark());
 themeButton.addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
@@ -18,13 +18,13 @@ system.addEventListener("change", showTheme);
 showTheme();
 
 // the contents, on a small screen
-const menu = find("menu");
+const menu = find("book-menu");
 const showMenu = (open) => {
-  find("chapters").classList.toggle("open", open);
+  find("book-chapters").classList.toggle("open", open);
   menu.setAttribute("aria-expanded", open);
 };
 menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") !== "true"));
-find("chapters").addEventListener("click", (event) => event.target.closest("a") && showMenu(false));
+find("book-chapters").addEventListener("click", (event) => event.target.closest("a") && showMenu(false));
 
 // what is wider than its place can be moved with the arrow keys, too
 const reachable = () => document.querySelectorAll("main pre, main .scroll").forEach((box) => {
@@ -40,8 +40,8 @@ addEventListener("load", reachable);
 addEventListener("resize", reachable);
 
 // the search
-const query = find("query");
-const results = find("results");
+const query = find("book-query");
+const results = find("book-results");
 const SHOWN = 12;
 let loading = null;
 let chosen = -1;
@@ -118,16 +118,16 @@ function move(step) {
 
 query.addEventListener("focus", load);
 query.addEventListener("input", search);
-find("search").addEventListener("submit", (event) => {
+find("book-search").addEventListener("submit", (event) => {
   event.preventDefault();
   results.querySelector("a")?.click();
 });
-find("search").addEventListener("keydown", (event) => {
+find("book-search").addEventListener("keydown", (event) => {
   const keys = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Escape: () => { close(); query.focus(); } };
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
 results.addEventListener("click", (event) => event.target.closest("a") && setTimeout(close));
-document.addEventListener("click", (event) => event.target.closest("#search") || close());
+document.addEventListener("click", (event) => event.target.closest("#book-search") || close());
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, [contenteditable]");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); query.focus(); }

@@ -1,0 +1,211 @@
+"""The book in a real browser, every page of it: served and from its folder, light and dark, on a phone, by keyboard, and without scripts."""
+
+import threading
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+from browser import Browser, needs_chromium
+from grader.book.serving import address_of, server
+from grader.book.site import build
+from grader.syllabus import load_syllabus
+
+pytestmark = needs_chromium
+
+PHONE = 360
+MODES = [pytest.param(False, id="light"), pytest.param(True, id="dark")]
+SEEN = """({
+    links: [...document.querySelectorAll("a[href]")].map(link => link.href),
+    ids: [...document.querySelectorAll("[id]")].map(one => one.id),
+    unseen: [...document.images].filter(image => !image.naturalWidth || !image.alt).map(image => image.src),
+    wide: document.documentElement.scrollWidth,
+    headings: document.querySelectorAll("h1").length,
+    title: document.title,
+    open: document.querySelectorAll("details[open]").length,
+})"""
+CONTRAST = """(() => {
+    const light = colour => {
+        const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    };
+    const behind = node => {
+        for (let at = node; at; at = at.parentElement) {
+            const colour = getComputedStyle(at).backgroundColor;
+            if (!/, 0\\)$|transparent/.test(colour)) return colour;
+        }
+        return getComputedStyle(document.body).backgroundColor;
+    };
+    const worst = {};
+    for (const node of document.querySelectorAll("body *")) {
+        if (![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim()) || node.closest(".here") || !node.offsetParent) continue;
+        const [a, b] = [light(getComputedStyle(node).color), light(behind(node))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < 4.5) worst[node.outerHTML.slice(0, 80)] = ratio;
+    }
+    return worst;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book") / "book"
+    build(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with server(folder) as serving:
+        threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield address_of(serving)
+        serving.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def pages(browser, address, folder):
+    """Every page as it is seen on a phone, by its name: what SEEN says, what went wrong, what was asked for."""
+    found, page = {}, browser.open("about:blank", width=PHONE, height=700)
+    for path in sorted(folder.glob("*.html")):
+        page.visit(address + path.name)
+        found[path.name] = page.js(SEEN) | {"errors": page.errors, "asked": page.requests}
+    return found
+
+
+def test_there_is_a_page_for_each_chapter_and_none_has_an_error(pages):
+    assert {f"{chapter.name}.html" for chapter in load_syllabus().chapters} <= set(pages)
+    assert {name: page["errors"] for name, page in pages.items() if page["errors"]} == {}
+    assert len({page["title"] for page in pages.values()}) == len(pages)
+    assert {page["headings"] for page in pages.values()} == {1}
+
+
+def test_no_request_leaves_the_machine(pages, address):
+    assert [url for page in pages.values() for url in page["asked"] if not url.startswith(address)] == []
+    assert all(len(page["asked"]) >= 4 for page in pages.values())  # the page, its style, its two scripts
+
+
+def test_every_link_leads_to_a_page_and_a_place_that_is_there(pages, address, folder):
+    lost = []
+    for name, page in pages.items():
+        assert len(page["ids"]) == len(set(page["ids"])), name
+        for link in page["links"]:
+            place, part = urldefrag(urljoin(address + name, link))
+            target = unquote(place.removeprefix(address)) or "index.html"
+            if not place.startswith(address) or target not in pages or (part and unquote(part) not in pages[target]["ids"]):
+                lost.append((name, link))
+    assert lost == []
+
+
+def test_no_page_scrolls_sideways_on_a_phone(pages):
+    assert {name: page["wide"] for name, page in pages.items() if page["wide"] > PHONE} == {}
+
+
+def test_every_picture_is_there_and_says_what_it_shows_and_hints_are_folded(pages):
+    assert [image for page in pages.values() for image in page["unseen"]] == []
+    assert sum(page["open"] for page in pages.values()) == 0
+
+
+@pytest.mark.parametrize("dark", MODES)
+def test_all_text_stands_out_from_what_is_behind_it(browser, address, dark):
+    page = browser.open("about:blank", dark=dark)
+    for name in ("ch03_attention.html", "index.html", "shapes.html"):
+        page.visit(address + name)
+        assert page.js(CONTRAST) == {}
+
+
+def test_dark_follows_the_system_until_somebody_chooses_and_the_choice_is_kept(browser, address):
+    def paper(page):
+        return page.js("getComputedStyle(document.body).backgroundColor")
+
+    light, dark = paper(browser.open(address)), paper(browser.open(address, dark=True))
+    assert light != dark
+    page = browser.open(address)
+    page.js("document.getElementById('book-theme').click()")
+    assert paper(page) == dark and page.js("document.getElementById('book-theme').ariaPressed") == "true"
+    other = browser.open(address + "glossary.html")
+    assert paper(other) == dark
+    other.js("document.getElementById('book-theme').click()")
+    assert paper(other) == light
+    other.js("localStorage.clear()")
+
+
+def test_mathematics_is_drawn_by_the_browser_itself(browser, address):
+    page = browser.open(address + "ch03_attention.html")
+    fraction, letter, root = page.js("""(() => {
+        const math = document.querySelector("math"), tall = name => math.querySelector(name).getBoundingClientRect().height;
+        return [tall("mfrac"), tall("mi"), tall("msqrt")];
+    })()""")
+    assert fraction > 1.6 * letter and root > 0
+    assert page.js("document.querySelectorAll('script').length") == 2  # none of them a typesetter
+
+
+def test_the_keyboard_reaches_everything_and_one_sees_where_it_is(browser, address):
+    page = browser.open(address + "ch03_attention.html")
+    focused = """(() => {
+        const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
+        return [at.id || at.getAttribute("href") || at.tagName, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 && box.bottom > 0 && box.width > 0];
+    })()"""
+    met = []
+    for _ in range(150):
+        page.press("Tab")
+        where, visible = page.js(focused)
+        assert visible or where == "BODY", where
+        met.append(where)
+    for wanted in ("#content", "book-query", "book-theme", "ch04_positions_in_attention.html", "glossary.html", "#softmax", "glossary.html#query"):
+        assert wanted in met, wanted
+    page = browser.open(address + "ch03_attention.html")
+    page.press("Tab")
+    page.press("Enter")
+    assert page.js("document.activeElement.id") == "content"
+    page.press("Tab")
+    assert page.js("document.getElementById('content').contains(document.activeElement)")
+    page.js("document.querySelector('#softmax summary').focus()")
+    page.press("Enter")
+    assert page.js("document.querySelector('#softmax details').open")
+
+
+def test_what_is_wider_than_a_phone_can_be_moved_by_keyboard(browser, address):
+    page = browser.open(address + "ch03_attention.html", width=PHONE)
+    page.until(lambda: page.js("[...document.querySelectorAll('main .scroll')].some(box => box.tabIndex === 0)"))
+    assert page.js("[...document.querySelectorAll('main .scroll, main pre')].every(box => (box.scrollWidth > box.clientWidth) === (box.tabIndex === 0))")
+
+
+def test_on_a_phone_the_contents_open_and_close(browser, address):
+    page = browser.open(address + "ch03_attention.html", width=PHONE)
+    shown = "document.getElementById('book-chapters').offsetHeight > 0"
+    assert not page.js(shown)
+    page.js("document.getElementById('book-menu').focus()")
+    page.press("Enter")
+    assert page.js(shown) and page.js("document.getElementById('book-menu').ariaExpanded") == "true"
+    page.press("Enter")
+    assert not page.js(shown)
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["served", "folder"])
+def test_the_search_finds_and_is_used_without_a_mouse(browser, address, folder, served):
+    page = browser.open(address if served else folder / "index.html")
+    page.js("document.getElementById('book-query').focus()")
+    page.type("paddin mask")
+    page.until(lambda: page.js("document.querySelectorAll('#book-results a').length"))
+    assert page.js("document.querySelector('#book-results a strong').textContent") == "padding_mask"
+    page.press("Enter")
+    page.until(lambda: page.js("location.hash + document.readyState") == "#padding_maskcomplete")
+    assert page.js("location.pathname").endswith("/ch03_attention.html")
+    page.js("document.getElementById('book-query').focus()")
+    page.type("xyzzy")
+    page.until(lambda: page.js("document.querySelector('#book-results .count')?.textContent") == "Nothing is found.")
+    page.press("Escape")
+    assert page.js("document.getElementById('book-results').hidden")
+    assert page.errors == []
+
+
+def test_from_its_folder_and_without_scripts_the_book_can_be_read(browser, folder):
+    page = browser.open(folder / "ch03_attention.html", width=PHONE, script=False)
+    assert page.js("document.getElementById('book-chapters').offsetHeight") > 0
+    assert page.js("getComputedStyle(document.getElementById('book-search')).display") == "none"
+    assert page.js("document.documentElement.scrollWidth") == PHONE
+    assert all(url.startswith(folder.as_uri()) for url in page.requests)
