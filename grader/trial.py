@@ -55,7 +55,7 @@ class Trial:
         self._doors: dict[str, Door] = {}
         self._references: dict[str, Door] = {}
         self._broken: dict[str, ChapterBroken] = {}
-        self._timeouts: dict[str, int] = {}
+        self.timeouts: dict[str, int] = {}
         self._exercise: Exercise | None = None
         self._test = ""
         self._began = 0.0
@@ -109,7 +109,7 @@ class Trial:
             raise self._broken[exercise.chapter]
         if time.monotonic() > self.until:
             raise OutOfTime("not run: the time for one submission was over")
-        if self._timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+        if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
         if time.monotonic() - self._began > TEST_SECONDS and not Local.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
@@ -132,7 +132,7 @@ class Trial:
         """Keep what the last example asked, where it came to a verdict; the forbidden names that were called while it ran."""
         exercise = self._exercise
         if outcome == "timeout":
-            self._timeouts[exercise.name] = self._timeouts.get(exercise.name, 0) + 1
+            self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
         door = self._doors.get(exercise.chapter)
         if door is None or exercise.chapter in self._broken:
             return []
@@ -151,6 +151,11 @@ class Trial:
         """The learner's last call in the running example, for the words of a failure."""
         door = self._doors.get(self._exercise.chapter)
         return door.last_call if door else None
+
+    def go_on_here(self) -> None:
+        """This process is a copy, forked to go on with the tests; the code is in it too, behind the door in process."""
+        for door in [*self._doors.values(), *self._references.values()]:
+            door.far.go_on_here()
 
     def close(self) -> None:
         for door in [*self._doors.values(), *self._references.values()]:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from os import getpid
 from types import FrameType
 from typing import Any
 
@@ -75,6 +76,10 @@ class Local:
 
     def abandon(self) -> None:
         pass  # there is no other
+
+    def go_on_here(self) -> None:
+        """After a fork of the kit's own: the copy answers too."""
+        self.servant.pid = getpid()
 
     def close(self) -> None:
         self.servant.close()

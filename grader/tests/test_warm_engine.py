@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from grader.warm.client import NoEngine
 from kit_copy import Kit
-from warm_runs import CHAPTER, WarmKit, timeless, until, write_softmax
+from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
 
@@ -27,15 +27,6 @@ CASES = {
     "a stub": ("", "", "attention_map", {}),
     "a chapter": (WRONG, "", "ch03", {"FORCE_COLOR": "1"}),
 }
-
-
-def checked(kit, name="softmax", **environment):
-    """Everything a check says and does: its words, its exit status, the record of progress."""
-    record = kit.exercises / "progress.txt"
-    record.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "grader.cli", "check", name]
-    done = subprocess.run(command, cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return timeless(done.stdout), done.stderr, done.returncode, record.read_text() if record.exists() else ""
 
 
 def was_asked(warm, kit, name="softmax"):

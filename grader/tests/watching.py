@@ -77,6 +77,7 @@ def watching(kit: Kit, *arguments: str, **options) -> Iterator[Terminal]:
     try:
         yield terminal
     finally:
+        terminal.child.ptyproc.delayafterterminate = 1.0  # seconds for each of three signals: a busy machine takes its time
         with contextlib.suppress(OSError):
             terminal.child.close(force=True)
 

@@ -33,6 +33,7 @@ from ..syllabus import ROOT, TESTS, Chapter, load_syllabus
 from ..target import reference_of
 from ..trial import CALL_SECONDS, Trial
 from .job import Job, encode
+from .shared import Sharing, processors
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
@@ -42,11 +43,12 @@ ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "
 
 
 Wait = Callable[[], tuple[Any, socket.socket] | None]
-Begin = Callable[[pytest.Session, Any, "Report"], None]
+Begin = Callable[[pytest.Session, Any, "Report"], int | None]
 
 
 def hold(wait: Wait, begin: Begin) -> None:
-    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over. `begin` makes the session that run."""
+    """Collect everything, then `wait`: it returns a job in a process that is to run it, or None when all is over. `begin` makes the session that run,
+    and may tell among how many processes its tests are shared."""
     session = _Held(wait, begin)
     silent = open(os.devnull, "w", encoding="utf-8")  # until there is somebody to print for
     sys.stdout = sys.stderr = silent
@@ -143,13 +145,16 @@ class _Held:
         job, sock = asked
         self.report = Report(sock)
         self.report.alive(CALL_SECONDS)
-        self.begin(session, job, self.report)
+        processes = self.begin(session, job, self.report)
+        if processes and processes > 1:
+            session.config.pluginmanager.register(Sharing(session, self.report, processes))
         return session.config.hook.pytest_runtestloop(session=session)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item):
         if self.report:
-            self.report.message(begun=nodeid.rpartition("::")[2].partition("[")[0])
+            self.report.message(begun=item.name.partition("[")[0])
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:
@@ -165,8 +170,8 @@ class _Held:
             self.report.message(verdict=session.config.stash[RUN].verdict().as_data())
 
 
-def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) -> None:
-    """Turn the waiting session into a run of this job. `fork`: may workers be forked from this very process?"""
+def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) -> int:
+    """Turn the waiting session into a run of this job; tells among how many processes. `fork`: may others be forked from this very one?"""
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
     config = session.config
@@ -185,6 +190,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
     reporter.stats["deselected"] = [item for item in suites if item not in session.items]
     reporter.report_collect(final=True)
     report.flush()
+    return processors() if fork and job.door == "local" else 1
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

@@ -1,0 +1,77 @@
+"""The tests of one run are shared among processes, and what comes out is what one process would have found."""
+
+import shutil
+import sys
+
+import pytest
+from grader.warm.shared import processors
+from kit_copy import Kit
+from warm_runs import WarmKit, checked, write_softmax
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only"),
+    pytest.mark.skipif(processors() == 1, reason="there is one processor: nothing is shared"),
+]
+
+SLOW = """import os, time; time.sleep(0.01)
+try: open('seen.txt', 'a').write(f'{os.getpid()}\\n')
+except OSError: pass  # in a worker
+"""
+LATE = "if x.isinf().any():"  # in the fifth to the seventh of eight tests
+
+
+@pytest.fixture(scope="module")
+def warm(template, tmp_path_factory):
+    root = tmp_path_factory.mktemp("shared") / "kit"
+    shutil.copytree(template, root)
+    warm = WarmKit(Kit(root))
+    yield warm
+    warm.close()
+    assert warm.gone()
+
+
+@pytest.fixture
+def processes(warm):
+    """How many have run the learner's code since."""
+    file = warm.kit.root / "seen.txt"
+    file.unlink(missing_ok=True)
+    return lambda: len(set(file.read_text().split()))
+
+
+@pytest.mark.parametrize("fault", ["", f"{LATE} x = x * 2", "print('scores', x.shape)\nx = x + x.abs()", f"{LATE} raise ValueError('minus infinity')"])
+def test_shared_tests_are_told_as_one_process_tells_them(warm, processes, fault):
+    write_softmax(warm.kit, SLOW + fault)
+    shared = checked(warm.kit)
+    assert processes() > 1
+    aside = warm.file.with_suffix(".aside")
+    warm.file.rename(aside)
+    alone = checked(warm.kit)
+    aside.rename(warm.file)
+    assert shared == alone
+
+
+def test_a_crash_in_whichever_process_costs_the_tests_it_happens_in(warm, processes):
+    write_softmax(warm.kit, SLOW + f"{LATE} import ctypes; ctypes.string_at(0)")
+    heard = warm.ask()
+    assert heard.again == ["a crash inside native code (segmentation fault)"]
+    assert processes() > 1
+    assert heard.outcomes["softmax"] == ["passed"] * 4 + ["error"] * 3 + ["passed"]
+    assert warm.quiet()
+
+
+def test_time_runs_out_as_often_as_in_one_process(warm, processes):
+    """Two endless tests are enough, wherever they run: what stands behind them is not run."""
+    write_softmax(warm.kit, SLOW + f"{LATE}\n    while True: pass")
+    heard = warm.ask()
+    assert processes() > 1
+    assert heard.outcomes["softmax"] == ["passed"] * 4 + ["timeout"] * 4
+    assert warm.quiet()
+
+
+def test_code_that_has_started_threads_is_tested_in_one_process(warm, processes):
+    """A copy would be without the threads, and might wait for them for ever."""
+    write_softmax(warm.kit, SLOW, top="torch.set_num_threads(2); torch.ones(600, 600) @ torch.ones(600, 600)")
+    heard = warm.ask()
+    assert heard.outcomes["softmax"] == ["passed"] * 8 and not heard.again
+    assert processes() == 1
