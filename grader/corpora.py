@@ -56,3 +56,19 @@ ENGLISH_HINDI = (
     ("where are you going", "तुम कहाँ जा रहे हो"),
     ("i do not drink tea", "मैं चाय नहीं पीता"),
 )
+
+FACTS = (  # a country, its capital, its language, its continent
+    ("france", "paris", "french", "europe"),
+    ("italy", "rome", "italian", "europe"),
+    ("egypt", "cairo", "arabic", "africa"),
+    ("japan", "tokyo", "japanese", "asia"),
+    ("england", "london", "english", "europe"),
+    ("russia", "moscow", "russian", "europe"),
+    ("greece", "athens", "greek", "europe"),
+    ("korea", "seoul", "korean", "asia"),
+    ("poland", "warsaw", "polish", "europe"),
+    ("norway", "oslo", "norwegian", "europe"),
+    ("hungary", "budapest", "hungarian", "europe"),
+    ("thailand", "bangkok", "thai", "asia"),
+)
+ASKED = ("capital", "language", "continent")
