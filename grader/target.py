@@ -41,6 +41,8 @@ class Target:
             return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
         if self.folder == SOLUTIONS and (ours := reference_of(module)):
             return ours
+        if self.folder is None:
+            raise ChapterBroken(f"there is no {module}.py")
         path = self.folder / f"{module}.py"
         try:
             return ChapterSource(module, read_source(path), str(path))

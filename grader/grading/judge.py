@@ -111,6 +111,7 @@ def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, n
     session.testscollected = len(session.items)
     for item in session.items:
         plugin.give_seed(item, run)
+    config.option.no_summary = True
     held.capture_anew(config)
     held.reporter_on(config, io.StringIO()).pytest_sessionstart(session)
 
