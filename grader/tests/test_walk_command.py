@@ -1,0 +1,166 @@
+"""`headway walk` as a command, in a copy of the kit: whose code runs, what is said of it, and every way in which it can go wrong."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from grader.handout.making import make
+from grader.walkthroughs import ORDER, known
+from kit_copy import Kit, posix
+from walks import taken
+
+SECONDS = 120  # for anything to appear, on a machine with much else to do
+
+
+@pytest.fixture(scope="module")
+def fresh(template, tmp_path_factory):
+    """Nothing written yet."""
+    return _copied(template, tmp_path_factory)
+
+
+def _copied(template, tmp_path_factory) -> Kit:
+    root = tmp_path_factory.mktemp("walked") / "kit"
+    shutil.copytree(template, root)
+    return Kit(root)
+
+
+def _walk(kit: Kit, *arguments: str, status: int = 0) -> tuple[str, str]:
+    """What it prints, and what it says on standard error."""
+    command = [sys.executable, "-m", "grader.cli", "walk", *arguments]
+    done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def _prose(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def half(template, tmp_path_factory):
+    """A learner in the middle, and the walk `inference` taken once.
+
+    Chapter 1 is not Python, chapter 2 does not import, chapter 5 is right. Of chapter 3 split_heads is not written; attention forgets its
+    square root; softmax is right and prints; merge_heads passes its tests, and raises at what the walk asks of it.
+    """
+    kit = _copied(template, tmp_path_factory)
+    for module in ("ch01_tokenizer", "ch02_embeddings", "ch03_attention", "ch05_layers"):
+        kit.solve(module)
+    kit.edit("ch01_tokenizer", "words = set()", "words = = set()")
+    kit.edit("ch02_embeddings", "import math", "import math\nimport a_module_that_is_not_there")
+    kit.edit("ch03_attention", "heads = x.reshape(B, T, n_heads, D // n_heads)", "raise NotImplementedError")
+    kit.edit("ch03_attention", "scores = scores / math.sqrt(q.size(-1))", "scores = scores / q.size(-1)")
+    kit.edit("ch03_attention", "largest = x.amax", 'print("HERE I AM")\n    largest = x.amax')
+    kit.edit("ch03_attention", "return x.transpose(1, 2)", 'if len(x) == 20:\n        raise RuntimeError("not twenty")\n    return x.transpose(1, 2)')
+    return kit, *_walk(kit, "inference")
+
+
+def test_each_part_is_the_learners_where_it_passes_and_ours_where_not(half):
+    _, out, _ = half
+    said = _prose(out)
+    assert "Yours: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. The other 20 parts are ours." in said
+    assert "scaled_dot_product_attention is written and does not pass its tests yet." in said
+    assert "split_heads" not in said.partition("── 1")[0], "what is not written is no failure"
+
+
+def test_a_chapter_that_cannot_be_used_counts_as_not_written_and_is_said(half):
+    said = _prose(half[1])
+    assert "ch01_tokenizer.py counts as not written yet: ch01_tokenizer.py, line" in said and "this is not Python" in said
+    assert "ch02_embeddings.py counts as not written yet:" in said and "a_module_that_is_not_there" in said
+
+
+def test_passing_code_that_raises_in_the_walk_is_named_and_replaced(half):
+    assert "Your merge_heads passes its tests, and yet raised RuntimeError: not twenty here; ours takes its place." in _prose(half[1])
+
+
+def test_the_tour_is_the_same_whoever_wrote_the_parts(half):
+    _, out, errors = half
+    assert taken("inference").text in out, "the same sums on the same seed"
+    assert "HERE I AM" not in out + errors, "a print left in an exercise is no part of the tour"
+    assert "\x1b" not in out + errors and max(map(len, out.splitlines())) <= 80
+
+
+def test_it_ends_with_the_picture_and_what_to_try_next(half):
+    kit, out, _ = half
+    assert "The picture of this run is in exercises/.headway/pictures/inference.svg" in _prose(out)
+    assert (kit.exercises / ".headway" / "pictures" / "inference.svg").read_text(encoding="utf-8") == taken("inference").picture
+    assert out.rstrip().endswith("headway check build_vocab")
+
+
+def test_the_second_walk_tests_only_what_may_have_changed(half):
+    """And its picture has nowhere to go, which is said after all the rest."""
+    kit, first, errors = half
+    assert "testing 10 exercises of yours ..." in errors
+    blocked = kit.root / "a file"
+    blocked.write_text("")
+    again, errors = _walk(kit, "inference", "--out", str(blocked / "picture.svg"), status=1)
+    assert "testing 2 exercises" in errors, "only those of the chapter that does not import: what it lacks may have come"
+    assert "the picture is not saved: could not write a file/picture.svg" in errors.splitlines()[-1]
+    assert again.partition("── A picture")[0] == first.partition("── A picture")[0]
+    kit.edit("ch05_layers", "return 0.5 * x * (1 + torch.erf", "return 0.6 * x * (1 + torch.erf")
+    changed, errors = _walk(kit, "inference", "--out", str(kit.root / "other.svg"))
+    assert "gelu and FeedForward are written and do not pass their tests yet." in _prose(changed)
+    assert (kit.root / "other.svg").exists()
+
+
+def test_without_a_name_it_lists_every_walk(fresh):
+    out, _ = _walk(fresh)
+    assert [line for line in out.splitlines() if line in ORDER] == [name for name in ORDER if name in known()]
+    assert all(_prose(title) in _prose(out) for title in known().values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["qvk"], "there is no walk 'qvk'; did you mean qkv?"),
+        (["zzz"], "there is no walk 'zzz'; `headway walk` names them all"),
+        (["qkv", "--out", "picture.png"], "--out: the picture is an SVG, so give a file that ends in .svg, as picture.svg"),
+    ],
+)
+def test_wrong_use_gets_one_sentence(fresh, arguments, sentence):
+    out, errors = _walk(fresh, *arguments, status=2)
+    assert (out, errors) == ("", f"headway: {sentence}\n")
+
+
+@posix
+def test_control_c_stops_it_in_a_sentence(fresh):
+    command = [sys.executable, "-m", "grader.cli", "walk", "accumulation"]
+    with subprocess.Popen(command, cwd=fresh.root, env=fresh.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not process.stderr.readline().startswith("drawing small batches"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130 and "Traceback" not in errors and errors.splitlines()[-1] == "headway: stopped"
+
+
+@posix
+def test_pace_waits_for_a_key_and_q_ends_it(fresh):
+    import pexpect
+
+    arguments = ["-m", "grader.cli", "walk", "qkv", "--pace"]
+    child = pexpect.spawn(sys.executable, arguments, cwd=str(fresh.root), env=fresh.environment(), dimensions=(50, 80), encoding="utf-8", timeout=SECONDS)
+    child.expect("None of the 7 exercises")
+    child.expect("1  What comes in")
+    child.expect("any key goes on, q ends the walk")
+    assert "2  Three maps" not in child.before and re.search(r"\x1b\[[0-9;]*48;", child.before), "numbers are coloured in a terminal"
+    child.send(" ")
+    child.expect("2  Three maps")
+    child.expect("any key goes on")
+    child.send("q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0 and "3  x times" not in child.before
+
+
+def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
+    given = Kit(make(tmp_path / "given", ["ch02", "ch03"], []).folder)
+    out, _ = _walk(given)
+    assert [line for line in out.splitlines() if line in ORDER] == ["qkv"]
+    out, errors = _walk(given, "training", status=2)
+    assert out == "" and re.fullmatch(r"headway: the walk training needs \w+ and \d+ more exercises, which are not in this handout\n", errors)
+    out, _ = _walk(given, "qkv")
+    assert taken("qkv").text in out, "the sealed reference does the same sums"
