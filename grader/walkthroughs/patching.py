@@ -12,7 +12,6 @@ from ..corpora import ASKED, FACTS
 from ..drawing import heatmap
 from .learning import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
 from .parts import Parts
-from .sheet import stacked
 from .tour import Tour, shape
 from .working import Working
 
@@ -174,9 +173,7 @@ def _way(table: Table) -> list[str]:
 
 def draw(n: Numbers) -> str:
     """Mean recovery by block and place, for both kinds of pairs."""
-    blocks = [f"after block {i}" for i in range(len(n.one))]
-    tables = {"The country was another one": n.other_country, "Something else was asked": n.other_question}
-    return stacked(
-        [heatmap(table, blocks, PLACES, title, column_name="patched place") for title, table in tables.items()],
-        "How much of the answer one state brings back",
-    )
+    kinds = {"another country": n.other_country, "another question": n.other_question}
+    rows = [f"{kind}, after block {i}" for kind, table in kinds.items() for i in range(len(table))]
+    values = [row for table in kinds.values() for row in table]
+    return heatmap(values, rows, PLACES, "How much of the answer one state brings back", column_name="patched place", row_name="the other run had")
