@@ -1,6 +1,6 @@
 """Ten steps from a text to its next word, with the shape at each.
 
-The model is a small GPT that has just learned the twenty sentences of grader/corpora.py; hooks on its parts note what passes through.
+The model is a small GPT that has just learned the twenty sentences of grader/corpora.py.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     losses = train(parts, model, batch, STEPS, working, lr=5e-3, what="training a small GPT")
     ids = torch.tensor([tokenizer.encode(TEXT)])
     with torch.no_grad():
-        seen, logits = _watched(model, ids)
-        block = model.blocks[0]
-        _, weights = block.attn(seen["ln1"], return_weights=True)
+        seen, logits = _followed(model, ids), model(ids)[0]
         last = logits[0, -1]
         probabilities = parts.softmax(last, dim=-1)
         best = last.topk(BEST).indices
@@ -81,7 +79,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     before, after = seen["placed"][0, -1], seen["ln1"][0, -1]
     d_head = model.config.d_model // model.config.n_heads
     shapes = {name: tuple(value.shape) for name, value in seen.items() if isinstance(value, Tensor)}
-    shapes |= {"ids": tuple(ids.shape), "q": (1, model.config.n_heads, ids.size(1), d_head), "weights": tuple(weights.shape), "logits": tuple(logits.shape)}
+    shapes |= {"ids": tuple(ids.shape), "q": (1, model.config.n_heads, ids.size(1), d_head), "logits": tuple(logits.shape)}
     return Numbers(
         words=TEXT.split(),
         vocab_size=tokenizer.vocab_size,
@@ -95,7 +93,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
         std_before=before.std(correction=0).item(),
         mean_after=after.mean().item(),
         std_after=after.std(correction=0).item(),
-        weights=weights[0].tolist(),
+        weights=seen["weights"][0].tolist(),
         added_by_attention=seen["attn"][0, -1].norm().item(),
         added_by_thought=seen["ffn"][0, -1].norm().item(),
         lengths=[seen["placed"][0, -1].norm().item(), *(state[0, -1].norm().item() for state in seen["blocks"])],
@@ -109,21 +107,20 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     )
 
 
-def _watched(model: nn.Module, ids: Tensor) -> tuple[dict[str, Any], Tensor]:
-    """What comes out of each part while the model reads, and the logits."""
-    seen: dict[str, Any] = {"blocks": []}
+def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
+    """What comes out of each part, as the parts are called one after the other."""
     first = model.blocks[0]
-    named = {
-        "tokens": model.token_emb, "placed": model.pos_emb, "ln1": first.ln1, "attn": first.attn, "ln2": first.ln2,
-        "up": first.ffn.up, "ffn": first.ffn, "ln_f": model.ln_f,
-    }  # fmt: skip
-    hooks = [module.register_forward_hook(lambda _, __, output, name=name: seen.__setitem__(name, output)) for name, module in named.items()]
-    hooks += [block.register_forward_hook(lambda _, __, output: seen["blocks"].append(output)) for block in model.blocks]
-    try:
-        return seen, model(ids)[0]
-    finally:
-        for hook in hooks:
-            hook.remove()
+    seen: dict[str, Any] = {"tokens": model.token_emb(ids)}
+    seen["placed"] = model.pos_emb(seen["tokens"])
+    seen["ln1"] = first.ln1(seen["placed"])
+    seen["attn"], seen["weights"] = first.attn(seen["ln1"], return_weights=True)
+    normed = first.ln2(seen["placed"] + seen["attn"])
+    seen["up"], seen["ffn"] = first.ffn.up(normed), first.ffn(normed)
+    seen["blocks"] = [model.blocks[0](seen["placed"])]
+    for block in model.blocks[1:]:
+        seen["blocks"].append(block(seen["blocks"][-1]))
+    seen["ln_f"] = model.ln_f(seen["blocks"][-1])
+    return seen
 
 
 def tell(tour: Tour, n: Numbers) -> None:

@@ -126,15 +126,14 @@ def _attended(parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence
     """Translate, then read the whole once more and ask the last block's cross-attention for its weights."""
     src = torch.tensor([english.encode(sentence)])
     written = parts.translate(model, src, *ends, LONGEST)
-    cross, asked = model.decoder_blocks[-1].cross_attn, []
-    hook = cross.register_forward_pre_hook(lambda _, args, kwargs: asked.append((args, kwargs)), with_kwargs=True)
-    try:
-        model.eval()
-        model.decode(written[:, :-1], model.encode(src), src)
-    finally:
-        hook.remove()
-    args, kwargs = asked[0]
-    _, weights = cross(*args, **{**kwargs, "return_weights": True})  # (1, H, T, S)
+    model.eval()
+    memory, x = model.encode(src), model.positions(model.tgt_emb(written[:, :-1]))
+    past = parts.causal_mask(x.size(1))
+    for block in model.decoder_blocks[:-1]:
+        x = block(x, memory, past)  # one sentence has no padding
+    last = model.decoder_blocks[-1]
+    x = last.ln1(x + last.self_attn(x, mask=past))
+    _, weights = last.cross_attn(x, context=memory, return_weights=True)  # (1, H, T, S)
     return Attended(sentence.split(), [hindi.decode([i]) for i in written[0, 1:].tolist()], weights[0].tolist())
 
 
