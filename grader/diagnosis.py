@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +30,8 @@ from .source import SourceProblem, definition, replace_definition
 from .syllabus import TESTS, Exercise, load_syllabus
 from .target import reference_of
 from .trial import Record
+
+Map = Callable[[Callable[["Misconception"], int], list["Misconception"]], Iterable[int]]
 
 
 class StaleEdit(ValueError):
@@ -75,43 +77,47 @@ def _mistaken_source(module: str, mistake: Misconception) -> ChapterSource:
     return ChapterSource(module, mistaken(module, mistake), filename)
 
 
-def diagnose(exercise: Exercise, records: list[Record]) -> Diagnosis | None:
-    """The known mistake that gives the learner's answers, in every test or in nearly every one, or None."""
+def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diagnosis | None:
+    """The known mistake that gives the learner's answers, in every test or in nearly every one, or None.
+
+    `each` is how a question is put to all known mistakes; asking them one after another is most of the work.
+    """
     failing = sorted((record for record in records if not record.passed and record.log), key=lambda record: len(record.log))
     passing = [record for record in records if record.passed]
     if not failing:
         return None
     known = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name]
-    fitting = [mistake for mistake in known if _fits(mistake, exercise, failing)]
+    fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _fits(mistake, exercise, failing), known)) if fits]
     reference = replayer(exercise, reference_of(exercise.module))
     try:
         telling = [record for record in passing if _alike(reference, record, exercise, strict=False)]
     finally:
         reference.close()
-    found = [mistake for mistake in fitting if _fits(mistake, exercise, telling, strict=False)] or _nearly(known, exercise, failing, telling)
+    found = [mistake for mistake in fitting if _fits(mistake, exercise, telling, strict=False)] or _nearly(known, exercise, failing, telling, each)
     return Diagnosis(found[0].id, found[0].says, found[0].hint) if len(found) == 1 else None
 
 
-def _nearly(known: list[Misconception], exercise: Exercise, failing: list[Record], telling: list[Record]) -> list[Misconception]:
+def _nearly(known: list[Misconception], exercise: Exercise, failing: list[Record], telling: list[Record], each: Map) -> list[Misconception]:
     """The mistakes that explain most of the wrong answers better than any other does.
 
     Code that makes a mistake in a way of its own may differ from ours in a corner, or have a second fault beside it. But the same
     wrong numbers in test after test are no coincidence. Tests in which something was raised say too little to be counted.
     """
     wrong = [record for record in failing if not any("error" in asked.reply for asked in record.log)]
-    points: dict[Misconception, int] = {}
-    for mistake in known:
-        with _mistaken_far(mistake, exercise) as far:
-            fits = 0
-            for tried, record in enumerate(wrong, start=1):
-                fits += _alike(far, record, exercise)
-                if 3 * (tried - fits) > len(wrong) or (tried == 2 and not fits):
-                    fits = 0
-                    break
-            clashes = sum(not _alike(far, record, exercise, strict=False) for record in telling) if fits else 0
-        if fits and (fits >= 3 and clashes <= 1 or fits == len(wrong) and not clashes):
-            points[mistake] = fits - clashes
-    return [mistake for mistake, many in points.items() if many == max(points.values())]
+    points = list(each(lambda mistake: _points(mistake, exercise, wrong, telling), known))
+    return [mistake for mistake, many in zip(known, points) if many and many == max(points)]
+
+
+def _points(mistake: Misconception, exercise: Exercise, wrong: list[Record], telling: list[Record]) -> int:
+    """How much better this mistake explains the answers than none would; 0 where it explains too few."""
+    with _mistaken_far(mistake, exercise) as far:
+        fits = 0
+        for tried, record in enumerate(wrong, start=1):
+            fits += _alike(far, record, exercise)
+            if 3 * (tried - fits) > len(wrong) or (tried == 2 and not fits):
+                return 0
+        clashes = sum(not _alike(far, record, exercise, strict=False) for record in telling) if fits else 0
+    return fits - clashes if fits >= 3 and clashes <= 1 or fits == len(wrong) and not clashes else 0
 
 
 def _fits(mistake: Misconception, exercise: Exercise, records: list[Record], strict: bool = True) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from _pytest.outcomes import Failed
 
 from . import comparing, progress
-from .diagnosis import diagnose
+from .diagnosis import Map, diagnose
 from .door.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
 from .explaining import failure
 from .forbids import forbidden_calls, reference_imports
@@ -45,6 +45,7 @@ class GradedRun:
     trial: Trial
     chapters: set[str]  # asked for; empty means all
     names: set[str]
+    each: Map = map  # how all known mistakes are asked
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class GradedRun:
                     result.missing_weight += weight
             self._look_for_shortcuts(result)
             if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing(result):
-                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []))
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.each)
         self._keep_progress()
 
     def earlier_failing(self, result: ExerciseResult) -> Exercise | None:

@@ -1,10 +1,11 @@
 """The tests of one run are shared among processes, and what comes out is what one process would have found."""
 
+import os
 import shutil
 import sys
 
 import pytest
-from grader.warm.shared import processors
+from grader.warm.shared import mapped, processors
 from kit_copy import Kit
 from warm_runs import WarmKit, checked, write_softmax
 
@@ -75,3 +76,17 @@ def test_code_that_has_started_threads_is_tested_in_one_process(warm, processes)
     heard = warm.ask()
     assert heard.outcomes["softmax"] == ["passed"] * 8 and not heard.again
     assert processes() == 1
+
+
+def test_a_question_to_many_is_shared_too():
+    def asked(number):
+        return number, os.getpid()
+
+    found = mapped(asked, range(7))
+    assert [number for number, _ in found] == list(range(7))
+    assert len({pid for _, pid in found}) == (2 if len(os.listdir("/proc/self/task")) == 1 else 1)
+
+
+def test_what_a_lost_copy_was_asked_is_answered_here():
+    here = os.getpid()
+    assert mapped(lambda number: number if os.getpid() == here else os._exit(1), range(5)) == list(range(5))

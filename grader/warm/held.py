@@ -33,7 +33,7 @@ from ..syllabus import ROOT, TESTS, Chapter, load_syllabus
 from ..target import reference_of
 from ..trial import CALL_SECONDS, Trial
 from .job import Job, encode
-from .shared import Sharing, processors
+from .shared import Sharing, mapped, processors
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
@@ -179,6 +179,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
     run.trial = Trial(run.trial.target, job.door, nursery=Nursery(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, heard=report.alive)
+    run.each = mapped if fork and processors() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)

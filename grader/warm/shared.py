@@ -12,9 +12,10 @@ import selectors
 import signal
 import socket
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may put others in their places
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -29,6 +30,8 @@ from . import family
 
 if TYPE_CHECKING:
     from .held import Report
+
+T = TypeVar("T")
 
 MOST = 4  # processes
 ALONE_SECONDS = 0.02  # a run that takes no longer is not worth sharing
@@ -228,6 +231,29 @@ class Sharing:
                 for name in known.tests:
                     self.run.trial.timeouts[name] = 1
             self._tell_next()
+
+
+def mapped(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
+    """`map`, every other thing in a copy of this process."""
+    if len(things) < 2 or _threads() != 1:
+        return [function(thing) for thing in things]
+    ours, theirs = socket.socketpair()
+    parent, pid = getpid(), fork()
+    if not pid:
+        try:
+            family.end_with(parent)
+            theirs.sendall(pickle.dumps([function(thing) for thing in things[1::2]]))
+        finally:
+            _exit(0)
+    theirs.close()
+    mine = [function(thing) for thing in things[::2]]
+    said = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+    ours.close()
+    waitpid(pid, 0)
+    others = pickle.loads(said) if said else [function(thing) for thing in things[1::2]]
+    both = [None] * len(things)
+    both[::2], both[1::2] = mine, others
+    return both
 
 
 def _threads() -> int:
