@@ -1,6 +1,7 @@
 # make learn   install Headway in .venv and show where you are
 # make test    install the developer's extras too, and check everything the kit promises
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
+# make readme  make the README's pictures anew, from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
 
 BIN := .venv/bin
@@ -11,7 +12,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test book bench
+.PHONY: learn test book readme bench
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -27,6 +28,9 @@ test: .venv/.dev
 
 book: .venv/.book
 	@$(BIN)/python -m grader.book
+
+readme: .venv/.dev
+	@$(BIN)/python -m grader.pictures.readme
 
 bench: .venv/.learn
 	@$(BIN)/python -m grader.benchmarks $(ONLY)

@@ -1,0 +1,76 @@
+"""The README's pictures show what happens today, and ask nothing of the network; its links lead somewhere."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from grader.corpora import ENGLISH_HINDI
+from grader.pictures import terminal
+from grader.pictures.readme import FOLDER, begun
+from grader.source import read_source
+from grader.syllabus import ROOT
+from rich.text import Text
+
+SVG = "{http://www.w3.org/2000/svg}"
+README = read_source(ROOT / "README.md")
+
+
+def texts(svg):
+    return [mark.text for mark in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_the_recorded_session_is_what_a_learner_sees_today(kit):
+    """The same mistake, tested now: every line of its verdict is in the picture, and so is what is said when it is mended."""
+    shown = " ".join(" ".join(texts(read_source(FOLDER / "session.svg"))).split())
+    file = kit.file("ch03_attention")
+    file.write_text(begun(read_source(file)), encoding="utf-8")
+    said = kit.run("check", "softmax", status=1)
+    verdict = said[said.index("The whole tensor") : said.index("For a hint")]
+    for line in filter(None, (" ".join(line.split()) for line in verdict.splitlines())):
+        assert line in shown
+    kit.edit("ch03_attention", "exps.sum()", "exps.sum(dim, keepdim=True)")
+    assert "softmax works." in kit.run("check", "softmax")
+    for sentence in ("softmax works: all 8 tests pass.", "1.25/10 points", "10/10 points", "verdict after", "total = exps.sum(dim, keepdim=True)"):
+        assert sentence in shown
+
+
+def test_the_attention_of_the_picture_is_attention():
+    """One of the course's sentences, with a word beside each row and column, and weights that sum to 1 along each row."""
+    words = texts(read_source(FOLDER / "attention.svg"))
+    english, hindi = ENGLISH_HINDI[[source for source, _ in ENGLISH_HINDI].index("the boy drinks milk")]
+    columns = english.split()
+    assert [word for word in words if word in columns] == columns
+    assert [word.partition(" ")[0] for word in words if "(" in word] == hindi.split()
+    weights = [float(word) for word in words if re.fullmatch(r"[01]\.\d+", word)]
+    rows = [weights[at : at + len(columns)] for at in range(0, len(weights), len(columns))]
+    assert len(rows) == len(hindi.split()) + 1
+    assert all(sum(row) == pytest.approx(1, abs=0.003) for row in rows)
+
+
+@pytest.mark.parametrize("name", ["session", "attention"])
+def test_a_picture_is_small_and_asks_nothing_of_anyone(name):
+    svg = read_source(FOLDER / f"{name}.svg")
+    assert len(svg.encode()) < 40_000
+    assert not re.search(r"https?:|url\(|@import|@font-face|<script|<image|href", svg.replace("http://www.w3.org/2000/svg", ""))
+    assert ElementTree.fromstring(svg).find(f"{SVG}title").text
+
+
+def test_the_readme_opens_with_both_pictures_and_its_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert links[:2] == [".github/pictures/session.svg", ".github/pictures/attention.svg"]
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+    headings = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    assert headings == ["For learners", "For instructors", "For maintainers"]
+    parts = re.split(r"^## .*$", README, flags=re.MULTILINE)
+    assert max(part.count("\n") for part in parts) <= 50  # each under a page
+
+
+def test_a_line_of_a_terminal_is_drawn_where_it_stood_in_its_colours():
+    line = Text.from_ansi("\x1b[31mFAILED\x1b[0m   a < b   \x1b[1mend\x1b[0m")
+    marks = ElementTree.fromstring(terminal.window([("$ x", [line])], "title")).findall(f"{SVG}text")[1:]
+    assert [mark.text for mark in marks] == ["FAILED", "a < b", "end"]
+    places = [(float(mark.get("x")) - terminal.EDGE) / terminal.WIDE for mark in marks]
+    assert places == pytest.approx([0, 9, 17])
+    assert [mark.get("fill") for mark in marks] == [terminal.COLOURS[1], terminal.PALE, terminal.PALE]
+    assert [mark.get("font-weight") for mark in marks] == [None, None, "700"]
+    assert [float(mark.get("textLength")) for mark in marks] == pytest.approx([6 * terminal.WIDE, 5 * terminal.WIDE, 3 * terminal.WIDE])
