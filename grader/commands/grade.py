@@ -33,13 +33,14 @@ def grade(
     """0 when everybody was graded, 1 when somebody could not be, 2 for wrong use."""
     try:
         chosen = _chosen(chapters, exercises)
-        handed_in = read_submissions(submissions)
+        notes: list[str] = []
+        handed_in = read_submissions(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(judge), Gradebook.open(out) as book:
             before = book.contents()
             _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
-            status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once)
+            status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once, notes)
             if changed:
                 _tell_changed(before, book.contents())
             return status
@@ -126,7 +127,7 @@ def _cluster(address: str, names: list[str], seed: int, require_isolation: bool)
     return cluster, cluster.threads or os.cpu_count() or 1
 
 
-def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, judge, at_once: int) -> int:
+def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, judge, at_once: int, notes: list[str]) -> int:
     from grader.grading.grade import grade as grade_class
     from grader.grading.judging import NotJudged
 
@@ -146,11 +147,11 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     except NotJudged as trouble:
         complain(str(trouble))
         return WRONG_USE
-    _summary(console, graded, out)
+    _summary(console, graded, out, notes)
     return SOME_NOT if graded.without else ALL_GRADED
 
 
-def _summary(console, graded, out: Path) -> None:
+def _summary(console, graded, out: Path, notes: list[str]) -> None:
     people, points = graded.people.people, graded.people.points
     totals = [float(person.total.earned) for person in people if not person.problem]
     console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {number(float(points))} points to be had.")
@@ -158,12 +159,20 @@ def _summary(console, graded, out: Path) -> None:
         console.print(f"lowest {number(min(totals))}, median {number(median(totals))}, highest {number(max(totals))}")
     for person in people:
         if person.problem:
-            say(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
-    for note in graded.notes:
-        say(console, f"Note: {note}", style="yellow")
-    say(console, f"In {out}: grades.csv, report.html (open it before the lecture), feedback/, gradescope/, junit.xml and the gradebook itself.")
+            _sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
+    for note in [*notes, *graded.notes]:
+        _sentence(console, f"Note: {note}", style="yellow")
+    _sentence(console, f"In {out}: grades.csv, report.html (open it before the lecture), feedback/, gradescope/, junit.xml and the gradebook itself.")
+
+
+def _sentence(console, sentence: str, style: str = "") -> None:
+    """In one line where no terminal is there to need it shorter: whoever searches a log finds all of it."""
+    if console.is_terminal:
+        say(console, sentence, style=style)
+    else:
+        console.print(sentence, soft_wrap=True)
 
 
 def _tell_changed(before: dict[str, str], after: dict[str, str]) -> None:
     names = sorted(name for name, digest in after.items() if before.get(name) != digest)
-    say(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")
+    _sentence(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")

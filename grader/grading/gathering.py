@@ -181,11 +181,12 @@ def finished(pile: Pile) -> Gathered:
         except SourceProblem as trouble:
             broken[module] = str(trouble)
         _tell_of_copies(pile, module, copy)
-    for sentence in broken.values():
-        pile.note(sentence)
     times = [copy for copy in pile.best.values() if copy.time]
     latest = max(times, key=lambda copy: copy.time, default=None)
     problem = "" if sources else next(iter(broken.values()))
+    for sentence in broken.values():
+        if sentence != problem:
+            pile.note(sentence)
     return Gathered(sources, broken, problem, tuple(pile.notes), latest and latest.time, latest.zone_known if latest else True)
 
 

@@ -171,12 +171,12 @@ class Gradebook:
             slug=person.slug,
             digest=person.digest,
             problem=harmless.line(problem),
-            notes=tuple(harmless.line(note) for note in (*person.notes, *verdict.notes)),
+            notes=tuple(harmless.line(note) for note in (*person.notes, *verdict.notes, *([] if late.days else filter(None, [late.sentence])))),
             submitted=_when(person.submitted),
             results=tuple(verdict.results),
             broken=dict(verdict.broken),
             marks=marks,
-            late=harmless.line(late.sentence),
+            late=harmless.line(late.sentence) if late.days else "",
             total=marking.total(marks.values(), late.factor),
         )
 

@@ -49,6 +49,7 @@ class Layout:
     rests: dict[str, tuple[str, ...]] = field(default_factory=dict)  # top entry that is a file → its name without the person's
     wrapper: int = 0  # folders around everything
     single: Place | None = None
+    nobodys: list[str] = field(default_factory=list)  # files at the top that are nobody's submission
 
     def place_of(self, path: tuple[str, ...]) -> tuple[Place | None, tuple[str, ...]]:
         """The submission that a file belongs to, and its path in there."""
@@ -114,6 +115,8 @@ def layout_of(handed_in: Class) -> Layout:
         top = found.path[-1]
         owner = owner_of(top, found.kind == "folder" or found.path in names.packed or (found.kind != "file" and "." not in top))
         if owner is None or not owner.name:
+            if found.kind == "file" and top not in METADATA:
+                layout.nobodys.append(top)
             continue
         if found.kind == "file":
             layout.rests[top] = (owner.rest or top,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from .archives import HEAD, kind_of
 from .commits import head_time
 from .found import described, files_below
 from .gathering import Gathered, Pile, finished
+from .harmless import shown
 from .layout import Class, Place, class_in_archive, class_in_folder, layout_of
 from .naming import chapter_file, printable, safe_name
 from .problems import GradingProblem, Unreadable
@@ -31,29 +32,32 @@ class Submission:
     zone_known: bool = True  # False where an archive noted the packer's clock and not its time zone
 
 
-def read_submissions(path: Path) -> list[Submission]:
+Tell = Callable[[str], None]  # a sentence for the instructor, about the class and nobody in particular
+
+
+def read_submissions(path: Path, tell: Tell = lambda sentence: None) -> list[Submission]:
     """Everybody's submission, sorted by name. GradingProblem, one sentence, where the whole input makes no sense."""
     path = Path(path).expanduser()
     if path.is_dir():
-        found = _of_class(class_in_folder(path))
+        found = _of_class(class_in_folder(path), tell)
     elif not path.exists():
         raise GradingProblem(f"there is no file or folder {path}")
     elif not path.is_file():
         raise GradingProblem(f"{path} is neither a file nor a folder")
     else:
-        found = _of_file(path)
+        found = _of_file(path, tell)
     taken: set[str] = set()
     return [replace(s, slug=safe_name(s.name, taken)) for s in sorted(found, key=lambda s: (s.name, s.digest, s.notes))]
 
 
-def _of_file(path: Path) -> list[Submission]:
+def _of_file(path: Path, tell: Tell) -> list[Submission]:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
     except OSError as error:
         raise GradingProblem(f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     if kind_of(head):
-        return _of_class(class_in_archive(path))
+        return _of_class(class_in_archive(path), tell)
     if path.suffix.lower() == ".csv":
         return [_of_row(row) for row in read_roster(path)]
     chapter = chapter_file(path.name)
@@ -84,7 +88,7 @@ def _at_path(path: Path) -> tuple[Gathered, str]:
     return _with_commit(pile, None)
 
 
-def _of_class(handed_in: Class) -> list[Submission]:
+def _of_class(handed_in: Class, tell: Tell) -> list[Submission]:
     try:
         layout = layout_of(handed_in)
         piles = {place: Pile(problem=place.problem) for place in ([layout.single] if layout.single else layout.places.values())}
@@ -96,6 +100,10 @@ def _of_class(handed_in: Class) -> list[Submission]:
         raise GradingProblem(f"{handed_in.name}: {trouble}") from None
     if not piles:
         raise GradingProblem(f"{handed_in.name} holds no submissions: there is no folder, no archive and no file called like NAME_ch03_attention.py in it")
+    if layout.nobodys:
+        more = f" and {len(layout.nobodys) - 3} more" if len(layout.nobodys) > 3 else ""
+        names = ", ".join(shown(name) for name in layout.nobodys[:3])
+        tell(f"passed over as nobody's: {names}{more}; if one is a submission, put it into a folder with the person's name")
     return [submission for place, pile in piles.items() for submission in _of_place(handed_in, place, pile)]
 
 

@@ -478,6 +478,15 @@ def test_lateness_is_taken_off_the_total():
     assert marking.total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
+def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
+    people = [submission("Alpha", submitted=None)]
+    graded(tmp_path, people)
+    book, _, _ = begun(tmp_path, people)
+    with book:
+        [alpha] = book.graded(RULES).people
+    assert alpha.late == "" and alpha.notes == ("nobody knows when it was handed in, so it counts as in time",)
+
+
 def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
     people = a_class(2)
     graded(tmp_path, people)

@@ -253,6 +253,16 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
     assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it points outside of it (../../alpha/ch03_attention.py)"
 
 
+def test_files_that_are_nobodys_are_told(tmp_path):
+    write(tmp_path / "class" / "alpha" / CHAPTER)
+    for name in ("README.md", "beta.docx", "c.txt", "d.txt"):
+        write(tmp_path / "class" / name, "words")
+    told = []
+    assert [s.name for s in read_submissions(tmp_path / "class", told.append)] == ["alpha"]
+    remedy = "if one is a submission, put it into a folder with the person's name"
+    assert told == [f"passed over as nobody's: README.md, beta.docx, c.txt and 1 more; {remedy}"]
+
+
 def test_two_submissions_of_one_name_are_that_persons_problem(tmp_path):
     write(tmp_path / "alpha" / CHAPTER)
     write(tmp_path / "alpha.zip", zipped({CHAPTER: "x"}))
@@ -316,7 +326,7 @@ def test_a_huge_chapter_spoils_itself_alone(tmp_path):
     found = by_name(tmp_path)
     sentence = "ch03_attention.py is larger than 1 MB, and no chapter is"
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"} and found["alpha"].broken == {"ch03_attention": sentence}
-    assert found["beta"].problem == sentence
+    assert found["beta"].problem == sentence and found["beta"].notes == () and found["alpha"].notes == (sentence,)
 
 
 # Names
