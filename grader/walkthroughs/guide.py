@@ -7,6 +7,7 @@ import io
 import os
 import random
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -88,7 +89,8 @@ def measure(walk: ModuleType, stand: Standing, seed: int, working: Working) -> M
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # a print left in an exercise is no part of the tour
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # a print left in an exercise is no part of the tour
+                warnings.simplefilter("ignore")
                 numbers = walk.measure(parts, seed, working)
             return Measured(numbers, set(parts.yours), parts.ours, notes)
         except KeyboardInterrupt:
