@@ -51,8 +51,8 @@ def standing(needs: Sequence[str], working: Working) -> Standing:
     if open_ones:
         results, broken = _tested(open_ones, working)
         outcomes |= results
-        found.broken |= broken
-        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in open_ones if results.get(e.name) in CERTAIN and e.module not in broken}
+        found.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
+        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in open_ones if results.get(e.name) in CERTAIN}
         _keep({line: outcome for line, outcome in kept.items() if not _stale(line, written, keys)} | certain)
     for exercise in written:
         outcome = outcomes.get(exercise.name)
