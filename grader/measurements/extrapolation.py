@@ -36,17 +36,24 @@ STEPS = 1000
 
 @dataclass(frozen=True)
 class Row:
-    """`at[n]` is the mean loss over texts of n tokens; `beyond` that over the positions after the trained length alone."""
+    """`at[n]` is the mean loss over texts of n tokens; `beyond` that over the positions after the trained length alone; `places` that of each, from ECHO - 1 on."""
 
     name: str
     at: dict[int, float]
     beyond: float
+    places: tuple[float, ...] = ()
 
 
 def measure(
-    chapter: ModuleType, seed: int = 0, length: int = LENGTH, steps: int = STEPS, texts: int = 200, each_step: Callable[[], None] = lambda: None
+    chapter: ModuleType,
+    seed: int = 0,
+    length: int = LENGTH,
+    steps: int = STEPS,
+    texts: int = 200,
+    each_step: Callable[[], None] = lambda: None,
+    trained: Callable[[str, torch.nn.Module, Tensor], None] = lambda scheme, model, texts: None,
 ) -> list[Row]:
-    """Train the four on texts of `length` tokens, all on the same ones, and score them on longer ones.
+    """Train the four on texts of `length` tokens, all on the same ones, and score them on longer ones; `trained` gets each, and these.
 
     Two rows stand before theirs: the language's own chances, and those of each token after the last one, counted in the training texts.
     """
@@ -59,6 +66,7 @@ def measure(
     rows = [_row("best possible", best, length), _row("last token alone", last_alone, length)]
     for scheme in SCHEMES:
         model = train(chapter, scheme, lessons, seed, each_step)
+        trained(scheme, model.eval(), exam[:, :-1])
         with torch.no_grad():
             logits, _ = model.eval()(exam[:, :-1])  # (B, T, V)
         losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 1:], reduction="none").mean(0)  # (T,)
@@ -113,7 +121,7 @@ def _counted(lessons: Tensor) -> Tensor:
 def _row(name: str, losses: Tensor, length: int) -> Row:
     """`losses` are those of positions ECHO - 1 and later."""
     ends = {times * length: times * length - (ECHO - 1) for times in TIMES}
-    return Row(name, {n: losses[:end].mean().item() for n, end in ends.items()}, losses[ends[length] :].mean().item())
+    return Row(name, {n: losses[:end].mean().item() for n, end in ends.items()}, losses[ends[length] :].mean().item(), tuple(losses.tolist()))
 
 
 def table(rows: list[Row]) -> Table:

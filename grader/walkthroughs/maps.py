@@ -21,21 +21,21 @@ class Map:
     columns: Sequence[str]
 
 
-def maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "", column_name: str = "", causal: bool = True) -> str:
-    """The tables in rows of `columns`; with `causal` what lies above the diagonal is left empty."""
+def maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "", column_name: str = "", causal: bool = True, cell: int = CELL) -> str:
+    """The tables in rows of `columns`; with `causal` what lies above the diagonal is left empty. `cell` is the side of a cell."""
     high = max(value for panel in panels for row in panel.values for value in row)
-    wide = max(len(panel.columns) for panel in panels) * CELL + GAP
-    tall = max(len(panel.rows) for panel in panels) * CELL + GAP + 22
+    wide = max(len(panel.columns) for panel in panels) * cell + GAP
+    tall = max(len(panel.rows) for panel in panels) * cell + GAP + 22
     marks: list[str] = []
     for number, panel in enumerate(panels):
         x, y = LEFT + 20 + number % columns * wide, TOP + 44 + number // columns * tall
         marks.append(write(x, y - 22, panel.name, colour=INK, bold=True))
         for r, row in enumerate(panel.values):
-            marks.append(write(x - 6, y + r * CELL + 11, str(panel.rows[r]), anchor="end", colour=FAINT, size=10))
+            marks.append(write(x - 6, y + (r + 0.5) * cell + 4, str(panel.rows[r]), anchor="end", colour=FAINT, size=10))
             shown = row[: r + 1] if causal else row
-            marks += [_cell(x + c * CELL, y + r * CELL, colour(round(value, 3), 0.0, high)) for c, value in enumerate(shown)]
-        marks += [write(x + c * CELL + CELL / 2, y - 6, str(label), anchor="middle", colour=FAINT, size=10) for c, label in enumerate(panel.columns)]
-        marks.append(box(x, y, len(panel.columns) * CELL, len(panel.rows) * CELL, "none"))
+            marks += [_cell(x + c * cell, y + r * cell, colour(round(value, 3), 0.0, high), cell) for c, value in enumerate(shown)]
+        marks += [write(x + c * cell + cell / 2, y - 6, str(label), anchor="middle", colour=FAINT, size=10) for c, label in enumerate(panel.columns)]
+        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, "none"))
     count = -(-len(panels) // columns)
     bottom = TOP + 44 + count * tall - GAP
     if row_name:
@@ -46,5 +46,5 @@ def maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "",
     return card(marks, max(LEFT + 20 + min(columns, len(panels)) * wide, 44 + round(9 * len(title))), bottom + 32, title, None)
 
 
-def _cell(x: float, y: float, fill: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{CELL}" height="{CELL}" fill="{fill}"/>'
+def _cell(x: float, y: float, fill: str, side: int) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{side}" height="{side}" fill="{fill}"/>'
