@@ -39,6 +39,12 @@ def _chapters(incomplete: str) -> list[str]:
     return [chapter.id for chapter in chapters if chapter.name.lower().startswith(incomplete.lower())]
 
 
+def _drawable(incomplete: str) -> list[str]:
+    from grader.showing.table import has_picture
+
+    return [name for name in _exercises(incomplete) if has_picture(name)]
+
+
 def _measurements(incomplete: str) -> list[str]:
     from grader.commands.measure import known
 
@@ -114,6 +120,17 @@ def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="
     from grader.commands.diff import diff
 
     raise typer.Exit(diff(name, peek))
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_drawable, show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Draw into a file.", show_default=False)] = None,
+) -> None:
+    """Draw what an exercise computes: yours beside the reference's."""
+    from grader.commands.show import show
+
+    raise typer.Exit(show(name, out))
 
 
 @app.command()

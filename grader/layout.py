@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable
 
 from .results import ExerciseResult, Failure
+from .showing.table import has_picture
 
 WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are named
@@ -30,10 +31,19 @@ def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | 
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > ALSO + 2:
         page.line(f"  and {len(failures) - ALSO - 1} more")
-    last = f"For a hint: headway hint {result.exercise.name}" if last is None else last
+    if last is None:
+        last = f"For a hint: headway hint {result.exercise.name}"
+        if concerns_a_picture(result):
+            last += f"\nSee it: headway show {result.exercise.name}"
     if last:
         page.blank()
-        page.line(last)
+        for line in last.splitlines():
+            page.line(line)
+
+
+def concerns_a_picture(result: ExerciseResult) -> bool:
+    """Does a test fail whose exercise can be looked at?"""
+    return has_picture(result.exercise.name) and any(test.outcome == "failed" for test in result.tests)
 
 
 class Page:

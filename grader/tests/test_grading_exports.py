@@ -274,7 +274,7 @@ def test_feedback_is_what_they_would_have_seen_themselves():
     text = feedback.page(*_person(one(failed, notes=("two files",), late="1 day late.")))
     assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
-    assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\n```\n" in text
+    assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nSee it: headway show softmax\n```\n" in text
 
 
 def test_feedback_lists_what_passed_and_what_is_to_do():
@@ -347,5 +347,5 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     told = [line.rstrip() for line in run.out.splitlines()]
     told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
     assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
-    assert fence.endswith("\nFor a hint: headway hint softmax\n")
+    assert fence.endswith("\nFor a hint: headway hint softmax\nSee it: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == marking.mark(softmax, 8).earned

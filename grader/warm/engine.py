@@ -71,7 +71,7 @@ def with_forks(
     start: Callable | None = None, begin: Callable | None = None, public: bool = True,
 ) -> None:  # fmt: skip
     """Runs are forked from this very process. Other kinds of runs have their own questions, and their own way to start and to begin."""
-    from . import forks, held
+    from . import forks, held, pictures
 
     server: Server | None = None
 
@@ -83,7 +83,7 @@ def with_forks(
         except forks.InRun as run:  # in the new process
             return run.job, run.sock
 
-    held.hold(wait, begin or held.begin)
+    held.hold(wait, begin or pictures.begin)
     if server is None:
         raise NeverReady(COLD)
 

@@ -19,6 +19,7 @@ class Job:
     columns: int = 80
     colour: bool = False
     door: str = "local"
+    picture: bool = False  # not the tests, but what the exercise computes, drawn
 
 
 # What comes back, one key a line. First of all, one of these two:
@@ -28,6 +29,7 @@ class Job:
 #   text      what pytest prints, a piece at a time
 #   begun     the test that is running now
 #   verdict   grader.verdict.Verdict as data
+#   picture   grader.showing.panels.Picture as data, where that was asked for
 #   again     why the run is begun anew, in a process more; everything before is void
 #   done      the run is over; pytest's exit status
 #   trouble   a sentence: there will be no verdict
@@ -94,7 +96,7 @@ def asked(line: bytes, token: str) -> Job | None:
     words = asked_words(line, token)
     if words is None:
         return None
-    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "door": str}
+    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "door": str, "picture": bool}
     if words.keys() != kinds.keys() or any(type(words[name]) is not kind for name, kind in kinds.items()):
         return None
     return Job(**words)

@@ -136,9 +136,9 @@ class Stock:
 
 
 def main() -> None:
-    from . import held
+    from . import pictures
 
-    be_spare(Job, partial(held.begin, fork=False))
+    be_spare(Job, partial(pictures.begin, fork=False))
 
 
 def be_spare(kind: type, begin: Callable, limited: bool = True) -> None:

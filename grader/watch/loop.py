@@ -6,8 +6,6 @@ import contextlib
 import os
 import queue
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +14,11 @@ from rich.text import Text
 from ..commands.diff import difference
 from ..commands.editor import editor_for
 from ..commands.page import wrapped
-from ..course import passed, place_of, shown, undone_after
+from ..course import passed, place_of, undone_after
 from ..hints import take_hint
 from ..progress import load
+from ..showing.panels import Picture
+from ..showing.table import has_picture
 from ..source import SourceProblem, parse, read_source
 from ..syllabus import EXERCISES, Exercise
 from ..verdict import Verdict
@@ -31,8 +31,7 @@ from .runs import Runs
 from .saves import Saves
 from .screen import Screen
 from .state import State
-
-PICTURES = EXERCISES / "pictures"
+from .viewer import show_chapter
 
 
 class Watch:
@@ -45,7 +44,7 @@ class Watch:
         self.peeking = False
         self.open = True
         self.run = 0
-        self.runs = Runs(lambda number, message: self.events.put(("said", number, message)))
+        self.runs = Runs(lambda number, message: self.events.put(("said", number, message)), lambda name, message: self.events.put(("drawn", name, message)))
         self.saves = Saves(EXERCISES, lambda names: self.events.put(("saved", names)), lambda word: self.events.put(("word", word)))
         self.keyboard = Keyboard(lambda key: self.events.put(("key", key))) if isinstance(screen, Screen) else None
 
@@ -135,6 +134,15 @@ class Watch:
                 if isinstance(self.screen, Plain):
                     self.screen.say(sentence)
 
+    def on_drawn(self, name: str, message: dict[str, Any]) -> None:
+        if name != self.state.exercise.name:
+            return
+        if "picture" in message:
+            self.state.picture, self.state.over, self.screen.top = Picture.from_data(message["picture"]), None, 0
+            self.state.note = f"esc: back to the verdict. In a file: headway show {name} --out {name}.png"
+        else:
+            self.state.note = f"There is no picture: {message['trouble']}."
+
     def on_word(self, word: str) -> None:
         self.state.word = word
         if isinstance(self.screen, Plain):
@@ -182,7 +190,7 @@ class Watch:
         if found is None:
             self.state.note = f"{self.state.exercise.name} has no hints."
             return
-        self.state.over = None
+        self.state.over = self.state.picture = None
         more = "That is the last one." if found.is_last else "h again says more."
         prose = wrapped(found.text, min(self.screen.size[0], 80))
         self.state.below = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
@@ -214,7 +222,7 @@ class Watch:
         self.test()
 
     def back(self) -> None:
-        self.state.over, self.state.below = None, []
+        self.state.over, self.state.picture, self.state.below = None, None, []
 
     def diff(self, peeking: bool) -> None:
         exercise = self.state.exercise
@@ -226,7 +234,7 @@ class Watch:
         except SourceProblem as problem:
             self.state.note = str(problem)
             return
-        self.screen.top = 0
+        self.screen.top, self.state.picture = 0, None
         self.state.over = lines or [Text(f"Your {exercise.name} and the reference are the same, line for line.")]
         self.state.note = "Yours (-) and the reference (+). esc: back to the verdict."
 
@@ -243,13 +251,13 @@ class Watch:
             self.state.note = problem or ""
 
     def picture(self) -> None:
-        path = PICTURES / f"{self.state.exercise.module}.svg"
-        if not path.exists():
-            self.state.note = "There is no picture for this chapter."
-        elif _show(path):
-            self.state.note = f"The picture of this chapter: {shown(path)}"
+        """What this exercise computes; the chapter's picture, in a window, where the exercise has none."""
+        name = self.state.exercise.name
+        if has_picture(name):
+            self.state.note = f"Drawing what {name} computes."
+            self.runs.draw(name)
         else:
-            self.state.note = f"The picture of this chapter is {shown(path)}; a browser shows it."
+            self.state.note = show_chapter(self.state.exercise)
 
 
 def watch(exercise: Exercise, interactive: bool) -> int:
@@ -272,24 +280,6 @@ def _unreadable(name: str) -> str:
     except SourceProblem as problem:
         return str(problem)
     return ""
-
-
-def _show(path: Any) -> bool:
-    """Open a file with whatever shows it on this system, if there is a screen to show it on."""
-    if sys.platform == "darwin":
-        command = ["open", str(path)]
-    elif os.name == "nt":
-        os.startfile(path)
-        return True
-    elif os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        command = ["xdg-open", str(path)]
-    else:
-        return False
-    try:
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    except OSError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

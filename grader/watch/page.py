@@ -8,9 +8,11 @@ from rich.text import Text
 
 from ..commands.page import wrapped
 from ..course import place_of, shown, undone_after
-from ..layout import Page, tell
+from ..layout import Page, concerns_a_picture, tell
 from ..progress import load, number
 from ..results import ExerciseResult
+from ..showing.half_blocks import colours
+from ..showing.on_page import lines as drawn
 from ..syllabus import EXERCISES, load_syllabus
 from .state import State
 
@@ -38,6 +40,8 @@ def body(state: State, width: int) -> list[Text]:
     """The last verdict, whole; or what was asked for in its place."""
     if state.over is not None:
         return state.over
+    if state.picture is not None:
+        return drawn(state.picture, width, colours() is not None)
     page = _Lines(width)
     if state.verdict is None:
         if not state.running and not state.waiting and not state.trouble:
@@ -105,6 +109,9 @@ def _verdict(page: _Lines, state: State) -> None:
         _unwritten(page, result)
     else:
         tell(page, result, last="")
+        if concerns_a_picture(result):
+            page.blank()
+            page.line(f"See it: {'the key s' if state.keys else f'headway show {exercise.name}'}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
         page.line(f"So far: {number(result.earned)} of {number(exercise.points)} points.")

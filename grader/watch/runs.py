@@ -1,4 +1,4 @@
-"""One run at a time, by an engine of our own that is started when it is needed and replaced when it is gone or out of date."""
+"""One run at a time (and pictures beside it), by an engine of our own that is started when it is needed and replaced when it is gone or out of date."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Tell = Callable[[int, dict[str, Any]], None]
 class Runs:
     """Tells what the engine says (warm/job.py lists it), each time with the number of the run; `waking` while an engine starts."""
 
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
+    def __init__(self, tell: Tell, drawn: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
+        self.tell, self.drawn = tell, drawn
         self.number = 0
         self.engine: Engine | None = None
         self.address = None
@@ -77,20 +77,47 @@ class Runs:
         with self.lock:
             if number != self.number:
                 return None
-            if self.engine is None or not self.engine.alive:
-                self.tell(number, {"waking": True})
-                self.engine = Engine()
-                self.address = None
-            try:
-                self.address = self.address or self.engine.address()
-                self.sock = self.address.ask(job)
-            except NoEngine:
-                self._drop()
-                raise
+            self.sock = self._asked(number, job)
             if number != self.number:
                 self.sock.close()
                 return None
             return self.sock
+
+    def _asked(self, number: int, job: Job) -> socket.socket:
+        """Ask the engine, once it is there."""
+        if self.engine is None or not self.engine.alive:
+            self.tell(number, {"waking": True})
+            self.engine = Engine()
+            self.address = None
+        try:
+            self.address = self.address or self.engine.address()
+            return self.address.ask(job)
+        except NoEngine:
+            self._drop()
+            raise
+
+    def draw(self, name: str) -> None:
+        """Beside whatever run is going on; `drawn` hears the picture, or a sentence where there is none."""
+        threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
+
+    def _draw(self, name: str) -> None:
+        job, problem = Job(name, os.getcwd(), picture=True), "the engine that draws it ended; s tries again"
+        for _ in range(2):  # the engine of before may be out of date
+            try:
+                with self.lock:
+                    sock = self._asked(self.number, job)
+            except NoEngine as refusal:
+                if str(refusal):
+                    problem = str(refusal)
+                    break
+                continue
+            with sock:
+                for message in read(sock):
+                    if "picture" in message or "trouble" in message:
+                        self.drawn(name, message)
+                        return
+            break
+        self.drawn(name, {"trouble": problem})
 
     def _drop(self) -> None:
         if self.engine is not None:

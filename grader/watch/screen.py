@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from ..showing.half_blocks import colours
 from .page import KEYS, body, heading, status
 from .state import State
 
@@ -103,7 +104,8 @@ def _drawn(line: Text, columns: int) -> str:
     line = line.copy()
     line.truncate(columns, overflow="ellipsis")
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=columns + 1, color_system=None if os.environ.get("NO_COLOR") else "standard", legacy_windows=False)
+    system = None if os.environ.get("NO_COLOR") else colours() or "standard"
+    console = Console(file=out, force_terminal=True, width=columns + 1, color_system=system, legacy_windows=False)
     console.print(line, end="", no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)
     return out.getvalue()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from ..showing.panels import Picture
 from ..syllabus import Exercise
 from ..verdict import Verdict
 
@@ -29,11 +30,12 @@ class State:
     note: str = ""  # the answer to a key, until the next one
     below: list[Text] = field(default_factory=list)  # a hint, under the verdict
     over: list[Text] | None = None  # a diff, in the verdict's place
+    picture: Picture | None = None  # what the exercise computes, in the verdict's place
 
     def begin(self) -> None:
         self.running, self.waking, self.test, self.began = True, False, "", time.monotonic()
         self.waiting = self.trouble = self.again = self.note = ""
-        self.over = None
+        self.over = self.picture = None
 
     def end(self, verdict: Verdict | None) -> None:
         if verdict is not None:
@@ -46,4 +48,4 @@ class State:
         self.exercise, self.verdict = exercise, verdict
         self.took, self.at = 0.0, ""
         self.waiting = self.trouble = self.again = self.note = ""
-        self.below, self.over = [], None
+        self.below, self.over, self.picture = [], None, None

@@ -1,0 +1,109 @@
+"""A picture as plain data: tables, charts and bars of numbers with their labels. Told by a process that has torch, shown by one that has not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+NEAR = 1e-4  # two numbers this close, beside the greatest of the reference's, are the same
+DIFFERENCE = "yours - reference"  # the heading of a panel that shows where they differ
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of numbers, as colours."""
+
+    title: str
+    values: list[list[float]]
+    rows: list[str]
+    columns: list[str]
+    row_name: str = ""
+    column_name: str = ""
+    words: tuple[str, str] | None = None  # what 0 and 1 mean, where there is nothing else in it
+    near: float = NEAR
+    given: bool = False  # what both sides start from
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines through (x, y) points over two axes."""
+
+    title: str
+    lines: dict[str, list[tuple[float, float]]]
+    x_name: str
+    y_name: str
+    square: bool = False  # is a step to the right as long as a step up?
+    near: float = NEAR
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A number for each label."""
+
+    title: str
+    labels: list[str]
+    values: list[float]
+    name: str = ""  # of the numbers
+    near: float = NEAR
+    given: bool = False
+
+
+Panel = Grid | Chart | Bars
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One panel of the reference's; the learner's beside it, and where they differ, when there is something to lay beside it."""
+
+    reference: Panel
+    yours: Panel | None = None
+    differs: Panel | None = None
+    note: str = ""  # a sentence, where the two cannot be laid over each other
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """What is shown, by its heading."""
+        if self.reference.given:
+            return {"given": self.reference}
+        shown = {"yours": self.yours, "reference": self.reference, DIFFERENCE: self.differs}
+        return {heading: panel for heading, panel in shown.items() if panel is not None}
+
+
+@dataclass(frozen=True)
+class Picture:
+    exercise: str
+    about: str  # one line: what is drawn
+    look: str  # a sentence: what to look for
+    verdict: str  # a sentence: the learner's side, and how far it agrees
+    pairs: Sequence[Pair]
+    agrees: bool = False
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON, which writes NaN and infinity as Python does."""
+        pairs = [{name: _packed(getattr(pair, name)) for name in ("reference", "yours", "differs")} | {"note": pair.note} for pair in self.pairs]
+        return asdict(self) | {"pairs": pairs}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Picture:
+        pairs = [Pair(*(_unpacked(pair[name]) for name in ("reference", "yours", "differs")), pair["note"]) for pair in data["pairs"]]
+        return cls(**data | {"pairs": pairs})
+
+
+_KINDS = {kind.__name__: kind for kind in (Grid, Chart, Bars)}
+
+
+def _packed(panel: Panel | None) -> list | None:
+    return None if panel is None else [type(panel).__name__, asdict(panel)]
+
+
+def _unpacked(data: list | None) -> Panel | None:
+    if data is None:
+        return None
+    kind, fields = data
+    if kind == "Chart":
+        fields = fields | {"lines": {name: [(x, y) for x, y in points] for name, points in fields["lines"].items()}}
+    if kind == "Grid" and fields["words"]:
+        fields = fields | {"words": tuple(fields["words"])}
+    return _KINDS[kind](**fields)

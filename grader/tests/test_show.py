@@ -1,0 +1,318 @@
+"""The pictures of `headway show`: the numbers that are drawn, on both sides, and what becomes of a learner's mistakes in them."""
+
+import json
+import math
+
+import pytest
+import torch
+from grader.showing import on_page, plain
+from grader.showing.differing import beside
+from grader.showing.half_blocks import NO_NUMBER, cells, plot, rasterised, text_of
+from grader.showing.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture
+from grader.showing.sides import picture_of
+from grader.showing.spans import Span, of_values, span_of_grids
+from grader.showing.table import SUBJECTS, drawable, subject
+from grader.syllabus import Exercise, UnknownName, load_syllabus
+from grader.target import Target, reference_of, resolve
+
+EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
+
+
+def exercise(name: str) -> Exercise:
+    return EXERCISES[name]
+
+
+def drawn(name: str, *edits: tuple[str, str], door: str = "local") -> Picture:
+    """With the reference in the learner's place, changed by these edits."""
+    module = exercise(name).module
+    text = reference_of(module).text
+    for old, new in edits:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new, 1)
+    return picture_of(exercise(name), Target("exercises", texts={module: text}), door)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """Of every exercise that has one, the reference's on both sides."""
+    solutions = resolve("solutions")
+    return {name: picture_of(exercise(name), solutions) for name in SUBJECTS}
+
+
+def panel(picture: Picture, number: int = 0):
+    return picture.pairs[number].reference
+
+
+def table(picture: Picture, number: int = 0) -> torch.Tensor:
+    return torch.tensor(panel(picture, number).values, dtype=torch.float64)
+
+
+# ---- what is drawn of the reference
+
+
+def test_twenty_exercises_and_more_have_a_picture_each_its_own():
+    assert set(SUBJECTS) <= set(EXERCISES) and len(SUBJECTS) >= 50
+    assert [found.name for found in drawable()] == list(SUBJECTS), "in the order of the course"
+    assert len({found.where for found in SUBJECTS.values()}) == len(SUBJECTS)
+    for found in SUBJECTS.values():
+        assert callable(found.draw) and not found.about.endswith(".") and found.look.endswith(".")
+    with pytest.raises(UnknownName, match="has no picture"):
+        subject("is_validation")
+
+
+def test_both_sides_are_asked_the_same(pictures):
+    for name, picture in pictures.items():
+        assert picture.agrees and picture.verdict == "Yours and the reference's agree.", name
+        assert all(pair.differs is None and (pair.yours == pair.reference or pair.reference.given or pair.reference.near > 0.01) for pair in picture.pairs), name
+        assert all(math.isfinite(value) for pair in picture.pairs for value in [of_values([pair.reference]).low]), name
+
+
+def test_a_picture_passes_through_json(pictures):
+    for name, picture in pictures.items():
+        assert Picture.from_data(json.loads(json.dumps(picture.as_data()))) == picture, name
+
+
+def test_masks(pictures):
+    whole, last = table(pictures["causal_mask"]), table(pictures["causal_mask"], 1)
+    assert whole.tolist() == torch.ones(7, 7).tril().tolist() and last.tolist() == torch.ones(7, 7).tril()[4:].tolist()
+    assert panel(pictures["causal_mask"]).columns == ["the", "cat", "that", "saw", "the", "dog", "ran"]
+    assert table(pictures["padding_mask"], 1).sum(1).tolist() == [5, 2, 3]
+
+
+def test_attention_maps(pictures):
+    for name in ("softmax", "scaled_dot_product_attention", "MultiHeadAttention", "CausalSelfAttention"):
+        for pair in pictures[name].pairs:
+            assert torch.allclose(torch.tensor(pair.reference.values, dtype=torch.float64).sum(1), torch.ones(()).double(), atol=1e-5), name
+    for name, number in (("scaled_dot_product_attention", 1), ("MultiHeadAttention", 0), ("CausalSelfAttention", 2)):
+        assert not table(pictures[name], number).triu(1).any(), name
+    even = table(pictures["CausalSelfAttention"])
+    assert torch.allclose(even[7], torch.full((8,), 1 / 8).double())
+    assert table(pictures["softmax"])[4, 3] == 0
+    previous, induction = (table(pictures["attention_patterns"], number) for number in range(2))
+    assert (previous.diagonal(-1) > 0.99).all() and (induction[4:].diagonal(1) > 0.99).all()
+    assert table(pictures["GroupedQueryAttention"]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
+
+
+def test_who_reaches_whom(pictures):
+    for name in ("FusedSelfAttention", "GPT"):
+        reach = table(pictures[name])
+        assert (reach.triu(1).abs() < 1e-4).all() and (reach.tril() > 1e-3).sum() == 28, name
+    assert (table(pictures["SelfAttentionHead"]) > 0).all()
+    encoder = table(pictures["EncoderBlock"])
+    assert (encoder[:, :5] > 1e-3).all() and (encoder[:5, 5:] < 1e-4).all() and encoder[5, 5] > 0.1
+    own, memory = table(pictures["DecoderBlock"]), table(pictures["DecoderBlock"], 1)
+    assert (own.triu(1).abs() < 1e-4).all() and (memory[:, :5] > 1e-3).all() and (memory[:, 5:] < 1e-4).all()
+    source, target = table(pictures["Seq2Seq"]), table(pictures["Seq2Seq"], 1)
+    assert (source > 1e-3).all() and (target.triu(1).abs() < 1e-4).all()
+    assert (table(pictures["CachedSelfAttention"], 1) < 1e-4).all()
+
+
+def test_positions(pictures):
+    waves = table(pictures["sinusoidal_positions"])
+    assert torch.allclose(waves[:, 0], torch.arange(24).double().sin(), atol=1e-5) and torch.allclose(waves[:, 1], torch.arange(24).double().cos(), atol=1e-5)
+    later = table(pictures["SinusoidalPositions"], 1)
+    assert torch.allclose(later[:7], table(pictures["SinusoidalPositions"])[5:], atol=1e-5)
+    whole, from_four = table(pictures["LearnedPositions"]), table(pictures["LearnedPositions"], 2)
+    assert torch.allclose(from_four, whole[4:11], atol=1e-6)
+    for pair, points in panel(pictures["apply_rope"]).lines.items():
+        turn = 1.0 if pair == "pair 0" else 0.1
+        for position, (x, y) in enumerate(points):
+            assert (x, y) == pytest.approx((math.cos(turn * position), math.sin(turn * position)), abs=1e-5)
+    scores = [y for _, y in panel(pictures["apply_rope"], 1).lines["score"]]
+    assert scores[0] == pytest.approx(8 / math.sqrt(8)) and max(scores) == scores[0]
+    assert panel(pictures["rope_angles"]).lines["pair 0"][24] == (24, 24)
+    assert panel(pictures["alibi_slopes"]).values == [2.0**-i for i in range(1, 9)]
+    assert table(pictures["alibi_bias"])[4].tolist() == pytest.approx([-0.25 * (7 - key) for key in range(8)])
+    assert panel(pictures["alibi_bias"], 1).lines["head 2"][0] == pytest.approx((0, -7 / 64))
+
+
+def test_layers_and_depth(pictures):
+    exact = dict(panel(pictures["gelu"]).lines["exact"])
+    assert exact[0.0] == 0 and exact[4.0] == pytest.approx(4, abs=1e-3) and min(exact.values()) == pytest.approx(-0.17, abs=0.01)
+    kept, zeros = panel(pictures["dropout"]).lines["training"], panel(pictures["dropout"], 1).lines["training"]
+    assert dict(kept)[0.5] == pytest.approx(2) and dict(zeros)[0.3] == pytest.approx(0.3, abs=0.05)
+    normed = table(pictures["LayerNorm"], 1)
+    assert torch.allclose(normed.mean(1), torch.zeros(7).double(), atol=1e-5) and torch.allclose(normed.std(1, unbiased=False), torch.ones(()).double(), atol=1e-3)
+    assert torch.allclose(table(pictures["RMSNorm"], 1).square().mean(1), torch.ones(()).double(), atol=1e-3)
+    bends = dict(panel(pictures["FeedForward"]).lines["relu"])
+    assert bends[-4.0] == pytest.approx(0.25 + 0.8 * 2.5) and bends[4.0] == pytest.approx(0.25 + 0.5 * 6 - 1.2 * 3)
+    pre, post = ([y for _, y in panel(pictures[name]).lines["size"]] for name in ("PreNormBlock", "PostNormBlock"))
+    assert pre[-1] > 1.5 * pre[0] and post[1:] == pytest.approx([1] * 8, abs=1e-3)
+    lengths = table(pictures["residual_stream"])
+    assert lengths.shape == (5, 7) and (lengths[4] > lengths[0]).all()
+
+
+def test_training_and_sampling(pictures):
+    assert dict(panel(pictures["cross_entropy"]).lines["loss"])[0.5] == pytest.approx(math.log(2), abs=1e-5)
+    rate = dict(panel(pictures["warmup_cosine"]).lines["floor 0.2"])
+    assert (rate[0], rate[10], rate[55], rate[110]) == pytest.approx((0, 1, 0.6, 0.2))
+    start, first = panel(pictures["AdamW"]).lines["no decay"][:2]
+    assert start == (-4, 2) and first == pytest.approx((-3.8, 1.8), abs=1e-4)
+    assert table(pictures["collate"], 1).tolist() == [[2, 7, 5, 9], [3, 8, -2, -2], [5, 2, 6, -2]]
+    before = panel(pictures["top_k_filter"]).values
+    assert sum(before) == pytest.approx(1) and panel(pictures["top_k_filter"]).labels[:2] == ["mat", "sofa"]
+    assert [value > 0 for value in panel(pictures["top_k_filter"], 1).values] == [True] * 3 + [False] * 5
+    assert [value > 0 for value in panel(pictures["top_p_filter"], 1).values] == [False, True, True] + [False] * 5
+    cold, hot = (max(panel(pictures["apply_temperature"], number).values) for number in (1, 2))
+    assert hot < max(before) < cold
+    shares = panel(pictures["sample_next_token"], 1).values
+    assert shares == pytest.approx(before, abs=0.04) and sum(panel(pictures["sample_next_token"], 2).values[4:]) == 0
+
+
+def test_cache_experts_and_circuits(pictures):
+    assert table(pictures["KVCache"]).tolist() == [[1, 2, 3, 0, 0, 0, 0], [1, 2, 3, 4, 0, 0, 0], [1, 2, 3, 4, 5, 0, 0], [1, 2, 3, 4, 5, 6, 7]]
+    assert panel(pictures["KVCache"]).rows[-1] == "2 more: length 7"
+    memory = panel(pictures["kv_cache_bytes"]).lines
+    assert memory["32 kv heads"][2] == (2048, 1.0) and memory["8 kv heads"][2] == (2048, 0.25)
+    for number, count in ((1, 1), (2, 2)):
+        weights = table(pictures["route"], number)
+        assert ((weights > 0).sum(1) == count).all() and torch.allclose(weights.sum(1), torch.ones(()).double(), atol=1e-5)
+    seen = table(pictures["MoELayer"])
+    assert torch.allclose(seen.sum(1), torch.ones(()).double(), atol=1e-4) and sum(panel(pictures["MoELayer"], 1).values) == 14
+    loss = panel(pictures["load_balancing_loss"]).lines["top 1"]
+    assert loss[0][1] == pytest.approx(1, abs=0.1) and loss[-1][1] > 4.5
+    assert table(pictures["find_induction_heads"])[1, 1] > 0.9
+    lens = table(pictures["logit_lens"])
+    assert (lens[2, 4:] > 0.8).all() and (lens[1] < 0.5).all()
+    patched = table(pictures["patch_residual"])
+    assert patched[0, 3] == pytest.approx(1, abs=0.01) and patched[1, 6] == pytest.approx(1, abs=0.01) and patched.abs().sum() == pytest.approx(2, abs=0.02)
+
+
+def test_words(pictures):
+    counts, letters = panel(pictures["count_pairs"]), panel(pictures["count_pairs"]).rows
+    assert counts.values[letters.index("a")][letters.index("t")] == 3 and sum(map(sum, counts.values)) == len("the cat sat on the mat") - 1
+    plain_vectors, scaled = table(pictures["TokenEmbedding"]), table(pictures["TokenEmbedding"], 1)
+    assert torch.allclose(plain_vectors[0], plain_vectors[4]) and torch.allclose(scaled, 3 * plain_vectors)
+    features = table(pictures["split_heads"], 1)
+    assert features[:3].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
+    assert table(pictures["merge_heads"], 1).flatten().tolist() == list(range(24))
+    bands = table(pictures["fuse_qkv"])
+    assert [round(float(part.mean())) for part in bands.chunk(3)] == [0, 3, 6]
+
+
+# ---- the learner's side
+
+
+def test_where_the_two_differ_is_marked():
+    picture = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    square, wide = picture.pairs
+    assert not picture.agrees and picture.verdict == "Yours differs from the reference's in 12 of 70 numbers."
+    assert square.differs is None and list(square.panels) == ["yours", "reference"] and list(wide.panels) == ["yours", "reference", DIFFERENCE]
+    assert wide.differs.values == [[0, -1, -1, -1, -1, 0, 0], [0, 0, -1, -1, -1, -1, 0], [0, 0, 0, -1, -1, -1, -1]]
+    assert wide.differs.rows == ["the", "dog", "ran"] and wide.differs.words is None
+    scale = span_of_grids(wide, DIFFERENCE)
+    assert (scale.low, scale.high) == (-1, 1), "both signs, whichever there are"
+
+
+def test_wrong_curves_bars_and_ways_are_marked():
+    curve = drawn("gelu", ("torch.erf(x / math.sqrt(2))", "torch.erf(x)")).pairs[0]
+    apart = dict(curve.differs.lines["exact"])
+    assert apart[1.0] == pytest.approx(0.5 * (math.erf(1) - math.erf(1 / math.sqrt(2))), abs=1e-4) and not any(y for _, y in curve.differs.lines["approximate"])
+    bar = drawn("top_p_filter", ("probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)")).pairs[1]
+    assert [name for name, value in zip(bar.differs.labels, bar.differs.values) if value < 0] == ["floor"], "the word that crosses is lost"
+    way = drawn("apply_rope", ("even * cos - odd * sin, even * sin + odd * cos", "even * cos + odd * sin, odd * cos - even * sin")).pairs[0]
+    for (_, y), (step, far) in zip(way.reference.lines["pair 0"], way.differs.lines["pair 0"]):
+        assert far == pytest.approx(2 * abs(y), abs=1e-4), step
+
+
+def test_another_size_is_drawn_and_not_laid_over():
+    picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
+    pair = picture.pairs[0]
+    assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
+    assert pair.note == "Yours is 8 x 7, and the reference's is 7 x 7: they cannot be laid over each other." and not picture.agrees
+    assert picture.verdict == "Yours and the reference's have not the same size."
+
+
+def test_no_numbers_are_told_apart_from_numbers():
+    pair = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")).pairs[0]
+    assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
+    assert cells(pair.yours, of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
+    assert plain.cells(pair.yours, of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
+
+
+@pytest.mark.parametrize(
+    "body, sentence",
+    [
+        ("raise NotImplementedError", "Yours is not written yet: this is the reference's."),
+        ("return None", "The result should be a tensor of shape (7, 7); it is None."),
+        ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
+        ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
+        ("exit(3)", "causal_mask raised SystemExit: it ended the program (3)"),
+        ("return (", "ch03_attention.py does not import. SyntaxError: '(' was never closed."),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_beside_the_reference(body, sentence):
+    picture = drawn("causal_mask", ("k_len = q_len if k_len is None else k_len", body))
+    assert sentence in picture.verdict and not picture.agrees
+    assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
+    if "not written" not in picture.verdict:
+        assert picture.verdict.startswith("Yours cannot be drawn: this is the reference's. ")
+
+
+def test_what_waits_for_another_exercise_says_for_which():
+    text = reference_of("ch03_attention").text
+    begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
+    target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
+    picture = picture_of(exercise("scaled_dot_product_attention"), target)
+    assert picture.verdict == "Yours cannot be drawn yet, because softmax in ch03_attention.py is not written yet: this is the reference's."
+
+
+def test_code_that_prints_or_plays_tricks_leaves_the_picture_alone(capfd):
+    noisy = drawn("gelu", ("if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:"))
+    assert noisy.agrees and "noise" not in capfd.readouterr().out, "neither print nor a result without gradient keeps it from being drawn"
+
+
+# ---- in the terminal
+
+
+def picture_with(*pairs: Pair) -> Picture:
+    return Picture("softmax", "about", "Look.", "Yours differs.", pairs)
+
+
+def test_half_blocks_hold_two_rows_of_pixels():
+    line, last = text_of([["#000000", "#000000", "#ffffff"], ["#ffffff", "#ffffff", "#000000"], ["#ff0000"] * 3])
+    assert line.plain == "▀▀▀" and [str(part.style) for part in line.spans] == ["#000000 on #ffffff", "#ffffff on #000000"]
+    assert [(part.start, part.end) for part in line.spans] == [(0, 2), (2, 3)] and str(last.spans[0].style) == "#ff0000"
+
+
+def test_lines_go_through_their_points_and_break_where_there_is_none():
+    x, y = Span(0, 4), Span(0, 2)
+    assert rasterised([(0, 0), (4, 2)], x, y, 5, 3) >= {(0, 2), (2, 1), (4, 0)}
+    assert rasterised([(0, 0), (1, math.nan), (2, 0)], x, y, 5, 3) == {(0, 2), (2, 2)}
+    chart = Chart("", {"a": [(0, 0), (4, 0)], "b": [(0, 2), (4, 2)]}, "x", "y")
+    assert [len(set(row)) for row in plot(chart, x, y, 5, 3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("width, colour", [(20, True), (80, True), (40, False), (130, False)])
+def test_every_picture_fits_every_width(pictures, width, colour):
+    for name, picture in pictures.items():
+        shown = on_page.lines(picture, width, colour)
+        assert all(line.cell_len <= width for line in shown) and len(shown) > 5, name
+        text = "\n".join(line.plain for line in shown)
+        assert ("▀" in text or "█" in text) == colour, name
+
+
+def test_plain_characters_are_the_numbers():
+    wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
+    text = [line.plain for line in on_page.lines(wrong, 80, False)]
+    row = next(line for line in text if line.startswith("dog") and line.count("dog") == 3)
+    assert row.split("dog")[1].split() == list("##.....")
+    assert row.split("dog")[2].split() == list("######.") and row.split("dog")[3].split() == ["."] * 2 + ["-1"] * 4 + ["."]
+    assert "# may attend   . hidden" in text
+    table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
+    slopes = [line.plain for line in on_page.lines(picture_with(beside(table, table)), 80, False)]
+    assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
+
+
+def test_too_wide_a_table_is_thinned_and_says_so():
+    wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
+    text = [line.plain for line in on_page.lines(picture_with(Pair(wide)), 40, True)]
+    assert "one column of 2 is shown" in text
+
+
+def test_bars_have_a_common_scale_and_their_numbers():
+    pair = beside(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
+    text = "\n".join(line.plain for line in on_page.lines(picture_with(pair), 80, True))
+    row = next(line for line in text.splitlines() if line.startswith("a "))
+    yours, reference, difference = row.split("a ")[1:]
+    assert yours.count("█") > 3 * reference.count("█") > 0 and yours.split()[-1] == "4" and difference.split()[-1] == "3"
