@@ -31,10 +31,10 @@ class Left(Exception):
 class _Block:
     """One matrix as cells of one width."""
 
-    def __init__(self, name: str, values: Any, columns: Sequence[str], decimals: int, width: int) -> None:
+    def __init__(self, name: str, values: Any, columns: Sequence[str], decimals: int, width: int, empty: str) -> None:
         self.name, self.columns = name, columns
         self.numbers = [[float(value) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
-        self.texts = [["·" if math.isnan(value) else _number(value, decimals) for value in row] for row in self.numbers]
+        self.texts = [[empty if math.isnan(value) else _number(value, decimals) for value in row] for row in self.numbers]
         self.wide = max([width, *(len(text) for row in self.texts for text in row), *(cell_len(column) for column in columns)])
         self.total = max(len(self.texts[0]) * (self.wide + 1), cell_len(name) + 1)
         self.seen = [value for row in self.numbers for value in row if math.isfinite(value)]
@@ -58,6 +58,7 @@ class Tour:
         self.width = console.width
         self.steps = 0
         self.fancy = speaks_unicode()
+        self.dot = "·" if self.fancy else "."
 
     # ---- words
 
@@ -114,11 +115,11 @@ class Tour:
         `width` is the least width of a cell. What stands in `after` ends each row: the place for words in a script whose width terminals
         do not agree on.
         """
-        self._grids([_Block("", values, columns, decimals, width)], rows, after)
+        self._grids([_Block("", values, columns, decimals, width, self.dot)], rows, after)
 
     def grids(self, named: Sequence[tuple[str, Any]], rows: Sequence[str], *, decimals: int = 2) -> None:
         """Matrices of as many rows side by side, each under its name and coloured by itself."""
-        self._grids([_Block(name, values, (), decimals, 0) for name, values in named], rows)
+        self._grids([_Block(name, values, (), decimals, 0, self.dot) for name, values in named], rows)
 
     def _grids(self, blocks: Sequence[_Block], rows: Sequence[str], after: Sequence[str] = ()) -> None:
         label = max(cell_len(row) for row in rows)
