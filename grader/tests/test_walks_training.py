@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from grader.corpora import ENGLISH_HINDI
 from grader.walkthroughs import load
 from rich.cells import cell_len
 from walks import taken, told
@@ -93,6 +94,8 @@ def test_translation_learns_every_pair_and_looks_where_it_should():
     mean = torch.tensor(boy.weights).mean(0)
     assert torch.allclose(mean.sum(-1), torch.ones(len(boy.written)), atol=1e-5)
     assert mean[0].argmax() == 1, "the boy is written with a look at the boy"
+    hindi = {word for _, sentence in ENGLISH_HINDI for word in sentence.split()}
+    assert set(load("translation").MEANS) == hindi and {word for meant in load("translation").MEANT for word in meant.split()} <= hindi
     assert "लड़का (boy)" in taken("translation").text and "लड़का (boy)" in taken("translation").picture
 
 

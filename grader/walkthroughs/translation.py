@@ -35,7 +35,13 @@ LONGEST = 12  # words of a translation
 LOOKED_AT = ("the boy drinks milk", "she drinks tea", "i am a boy")  # step by step, with the attention
 NEW = ("the girl drinks water", "we eat bread", "he drinks tea", "the house is cold", "this is my school")
 MEANT = ("लड़की पानी पीती है", "हम रोटी खाते हैं", "वह चाय पीता है", "घर ठंडा है", "यह मेरा स्कूल है")
-MEANS = {"लड़का": "boy", "दूध": "milk", "पीता": "drinks", "पीती": "drinks", "है": "is", "वह": "she", "चाय": "tea", "मैं": "i", "एक": "a", "हूँ": "am"}
+MEANS = {  # word for word: -m said of a man, -f of a woman, -pl of several or of you
+    "आम": "mango", "एक": "a", "कहाँ": "where", "किताब": "book", "क्या": "what", "खाता": "eat-m", "खाती": "eat-f", "खाते": "eat-pl", "गर्म": "hot", "घर": "house",
+    "चाय": "tea", "जा": "go", "जाता": "go-m", "जाती": "go-f", "जाते": "go-pl", "ठंडा": "cold", "तुम": "you", "तुम्हारा": "your", "दूध": "milk", "नहीं": "not",
+    "नाम": "name", "पढ़ता": "read-m", "पढ़ती": "read-f", "पानी": "water", "पीता": "drink-m", "पीती": "drink-f", "पीते": "drink-pl", "पेड़": "tree", "बड़ा": "big",
+    "मेरा": "my", "मेरी": "my-f", "मैं": "i", "यह": "this", "रहे": "-ing", "राम": "ram", "रोटी": "bread", "लड़का": "boy", "लड़की": "girl", "वह": "he/she",
+    "स्कूल": "school", "हम": "we", "हूँ": "am", "है": "is", "हैं": "are", "हो": "are-pl",
+}  # fmt: skip
 CHECKED = (1, 10, 15, 20, 30, 60, 120)  # steps in the table
 
 
@@ -178,9 +184,9 @@ def tell(tour: Tour, n: Numbers) -> None:
         tour.say("Not every row looks where a person would: a word's vector has heard of its neighbours already when the decoder looks at it.")
 
     tour.step("Sentences it has never seen")
-    tour.say("Made of words it knows. What it wrote, and what it should have:")
-    rows = [[english, "right" if written == meant else "wrong", written if written == meant else f"{written}  ({meant})"] for english, written, meant in n.new]
-    tour.table(rows, left=3)
+    tour.say("Made of words it knows. What it wrote, and what that is word for word (-m said of a man, -f of a woman, -pl of several or of you):")
+    rows = [[english, "right" if written == meant else "wrong", " ".join(MEANS.get(w, w) for w in written.split()), written] for english, written, meant in n.new]
+    tour.table(rows, left=4)
     count = sum(written == meant for _, written, meant in n.new)
     tour.say(
         f"{count} of {len(n.new)}. {pairs} pairs are enough to learn by heart, and far too few to learn a language: what it writes "
