@@ -30,15 +30,15 @@ DRAWN_WITH = ("drawing.py", "charts.py", "svg.py", "circuits.py", "corpora.py", 
 
 def build(folder: Path = FOLDER) -> int:
     """Make the whole book in `folder`; how many pages it has. OSError where the folder cannot be written."""
-    made_from = fingerprint()
-    pages = _Book().pages()
-    folder = folder.absolute()
+    made_from, folder = fingerprint(), folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
         new = Path(beside) / "new"
         shutil.copytree(HERE / "static", new)
         (new / "pictures").mkdir()
-        for name, text in (pages | _pictures()).items():
+        book = _Book()
+        pages = book.pages()
+        for name, text in (pages | _pictures() | book.pictures()).items():
             (new / name).write_text(text, encoding="utf-8", newline="\n")
         (new / MARK).write_text(made_from, encoding="utf-8")
         if folder.exists():
@@ -65,7 +65,7 @@ def fingerprint() -> str:
 
 def _sources() -> Iterable[Path]:
     kit = ROOT / "grader"
-    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py"), *(kit / "pictures").glob("*.py")])
+    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py"), *(kit / "pictures").glob("*.py"), *(kit / "showing").rglob("*.py")])
     yield from (kit / name for name in DRAWN_WITH)
     yield from sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
@@ -87,6 +87,9 @@ class _Book:
         self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
         self._code = {name: place_of(exercise) for name, exercise in self._exercises.items()}
         self._entries: list[Entry] = []
+        from .drawn import drawn  # takes torch, which a book that is there already can do without
+
+        self._drawn = drawn(self._exercises.values())
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": number}
         guides = GUIDES[:-1] if is_handout() else GUIDES
@@ -105,6 +108,10 @@ class _Book:
         made["index.html"] = self._framed("index.html", Page("Headway", front, []))
         made[finding.NAME] = finding.script(self._entries)
         return made
+
+    def pictures(self) -> dict[str, str]:
+        """What the exercises compute, drawn from the reference."""
+        return {f"pictures/{name}": svg for one in self._drawn.values() for name, svg in one.files.items()}
 
     def _framed(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
         order = ["index.html", *(f"{chapter.name}.html" for chapter in self._chapters), *(f"{name}.html" for name in self._others)]
@@ -151,7 +158,7 @@ class _Book:
 
     def _card(self, exercise: Exercise) -> Card:
         card = self._html.get_template("card.html")
-        made = card.render(exercise=exercise, code=Markup(coloured(stub_of(exercise))), levels=LEVELS)
+        made = card.render(exercise=exercise, code=Markup(coloured(stub_of(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
         before, _, after = made.partition("<!-- what the lesson says -->")
         return Card(before, after)
 

@@ -194,6 +194,8 @@ def test_the_stub_is_shown_whatever_a_learner_has_written(kit, site):
 def test_the_pictures_are_those_that_the_reference_draws(site):
     for path in sorted((EXERCISES / "pictures").glob("*.svg")):
         assert read_source(site / "pictures" / path.name) == read_source(path)
+    assert 'src="pictures/softmax-1.svg" alt="scores as weights: ' in read_source(site / "ch03_attention.html")
+    assert (site / "pictures" / "softmax-1.svg").is_file()
 
 
 def test_code_is_coloured_and_stays_what_it_is():
