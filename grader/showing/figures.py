@@ -94,8 +94,7 @@ def _grid(drawn: Any, spot: Any, grid: Grid, span: Span) -> None:
 
     low, high = span.ends
     palette = DIVERGING if low < 0 < high else SEQUENTIAL[::-1] if high < low else SEQUENTIAL
-    colours = LinearSegmentedColormap.from_list("headway", palette)
-    colours.set_bad(NO_NUMBER)
+    colours = LinearSegmentedColormap.from_list("headway", palette).with_extremes(bad=NO_NUMBER)
     least, most = (low, high) if low < high else (high, low) if high < low else (0.0, 1.0)
     values = [[value if math.isfinite(value) else math.nan for value in line] for line in grid.values]
     shown = spot.imshow(values, cmap=colours, vmin=least, vmax=most, aspect="equal", interpolation="nearest")

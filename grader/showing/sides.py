@@ -70,9 +70,9 @@ def _agreement(pairs: list[Pair]) -> str:
     apart = [differing(pair) for pair in pairs]
     different, every = sum(some for some, _ in apart), sum(count for _, count in apart)
     if any(pair.note for pair in pairs):
-        return "Yours and the reference's have not the same size."
+        return "Yours has not the size of the reference's."
     if not different:
-        return "Yours and the reference's agree."
+        return "In this picture, yours and the reference's agree."
     return f"Yours differs from the reference's in {different} of {every} numbers."
 
 

@@ -1,0 +1,141 @@
+"""`headway show` as a person runs it: in a terminal, without one, into a file, and at the watch's key s."""
+
+import os
+import shutil
+import sys
+
+import pexpect
+import pytest
+from grader.layout import Page, tell
+from grader.results import ExerciseResult, Failure, TestResult
+from grader.showing import figures
+from grader.showing.sides import picture_of
+from grader.syllabus import load_syllabus
+from grader.target import resolve
+from kit_copy import Kit, posix
+from watching import ESCAPE, SECONDS, watching
+
+STUB = "    raise NotImplementedError"
+WRONG = "    return torch.ones(q_len, k_len or q_len, dtype=torch.bool).tril()"
+
+
+@pytest.fixture(scope="module")
+def wrong(template, tmp_path_factory):
+    """A kit whose learner takes the queries for the first positions."""
+    root = tmp_path_factory.mktemp("show") / "kit"
+    shutil.copytree(template, root)
+    found = Kit(root)
+    text = found.file("ch03_attention").read_text()
+    begin = text.index("def causal_mask")
+    found.file("ch03_attention").write_text(text[:begin] + text[begin:].replace(STUB, WRONG, 1))
+    return found
+
+
+def test_without_a_terminal_it_is_plain_text(wrong):
+    shown = wrong.run("show", "causal_mask", COLORTERM="truecolor")
+    assert shown.startswith("causal_mask: which keys each query may see\n") and "Yours differs from the reference's in 12 of 70 numbers.\n" in shown
+    assert "\x1b" not in shown and "▀" not in shown and "yours - reference" in shown and "# may attend   . hidden" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@posix
+@pytest.mark.parametrize(
+    "environment, code, columns",
+    [({"COLORTERM": "truecolor"}, "38;2;8;48;107", 100), ({"COLORTERM": ""}, "38;5;", 60), ({"NO_COLOR": "1"}, "", 60)],
+)
+def test_in_a_terminal_it_has_the_colours_of_the_terminal(wrong, environment, code, columns):
+    child = pexpect.spawn(
+        sys.executable, ["-m", "grader.cli", "show", "causal_mask"], cwd=str(wrong.root), env=wrong.environment(**environment),
+        dimensions=(40, columns), encoding="utf-8", timeout=SECONDS,
+    )  # fmt: skip
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0 and (code in child.before if code else "\x1b[38" not in child.before)
+    assert ("38;2;" in child.before) == (environment.get("COLORTERM") == "truecolor")
+    lines = ESCAPE.sub("", child.before).replace("\r", "").splitlines()
+    assert max(map(len, lines)) <= columns and ("▀" in child.before) == bool(code)
+    side_by_side = next(line for line in lines if "yours" in line)
+    assert "reference" in side_by_side
+
+
+def test_into_a_file(wrong, tmp_path):
+    target = tmp_path / "a folder" / "mask.PNG"
+    said = wrong.run("show", "causal_mask", "--out", str(target))
+    assert "in 12 of 70 numbers. The picture is" in " ".join(said.split()) and "mask.PNG" in said
+    assert target.read_bytes().startswith(b"\x89PNG\r\n\x1a\n") and len(target.read_bytes()) > 5000
+
+
+@pytest.mark.parametrize("name", ["causal_mask", "apply_rope", "top_p_filter"])
+def test_a_file_is_the_same_each_time(name):
+    picture = picture_of(load_syllabus().exercise(name), resolve("solutions"))
+    svg = figures.figure(picture, "svg")
+    assert svg == figures.figure(picture, "svg") and svg.startswith(b"<?xml") and b"<dc:date>" not in svg
+    assert figures.figure(picture, "png").startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
+    assert wrong.run("show", "causal_musk", status=2) == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
+    assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out takes a file that ends in .png or .svg, and 'mask.jpg' does not\n"
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('broken')\n")
+    path = f"{tmp_path}{os.pathsep}{wrong.root}"
+    assert wrong.run("show", "causal_mask", "--out", "mask.png", status=1, PYTHONPATH=path) == f"headway: {figures.NEEDS}\n"
+    (tmp_path / "file").write_text("")
+    assert wrong.run("show", "gelu", "--out", str(tmp_path / "file" / "mask.svg"), status=1).count("\n") == 1
+
+
+def test_without_a_name_it_offers_what_there_is(wrong):
+    listed = wrong.run("show")
+    assert listed.startswith("The next exercise, softmax,") or listed.startswith("softmax: scores as weights"), listed
+    other = wrong.run("show", "is_validation", status=1)
+    assert other.startswith("is_validation has no picture. These have one:\n 8 Training: collate, cross_entropy, warmup_cosine, AdamW\n")
+    chapter = wrong.run("show", "ch10")
+    assert "KVCache, CachedSelfAttention, kv_cache_bytes" in chapter and "softmax" not in chapter and "headway show NAME" in chapter
+
+
+def told(name: str, outcome: str) -> list[str]:
+    lines: list[str] = []
+    test = TestResult("test_law", outcome, 0.1, 1.0, details=Failure("A law holds."))
+    tell(Page(lambda text, **_: lines.append(text), 80), ExerciseResult(load_syllabus().exercise(name), [test]))
+    return lines
+
+
+def test_a_failing_test_offers_it():
+    assert told("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "See it: headway show causal_mask"]
+    assert told("causal_mask", "timeout")[-1] == told("causal_mask", "error")[-1] == "For a hint: headway hint causal_mask"
+    assert told("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
+
+
+@posix
+@pytest.mark.alone
+def test_in_the_watch_it_is_the_key_s(kit):
+    kit.edit("ch03_attention", STUB, STUB + "  # softmax")
+    text = kit.file("ch03_attention").read_text()
+    begin = text.index("def causal_mask")
+    kit.file("ch03_attention").write_text(text[:begin] + text[begin:].replace(STUB, WRONG, 1))
+    with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor", DISPLAY="", WAYLAND_DISPLAY="") as terminal:
+        terminal.wait("See it: the key s")
+        terminal.press("s")
+        shown = terminal.wait("Yours differs from the reference's in 12 of 70 numbers.")
+        assert "yours - reference" in shown and "FAILED" not in shown and "\x1b[38;2;8;48;107" in terminal.raw
+        terminal.child.setwinsize(40, 50)
+        narrow = terminal.wait(lambda frame: max(map(len, frame.splitlines())) <= 50 and "causal_mask(7)" in frame)
+        assert "more below: the arrow keys scroll" in narrow
+        shown_by_the_engine = kit.run("show", "causal_mask")
+        assert "Yours differs from the reference's in 12 of 70 numbers." in shown_by_the_engine
+        terminal.press("\x1b")
+        terminal.wait("FAILED")
+        terminal.press("s")
+        terminal.wait("causal_mask(7)")
+        terminal.save("ch03_attention", WRONG, "    import ctypes; ctypes.string_at(0)")
+        terminal.verdict()
+        terminal.press("s")
+        terminal.wait("Yours cannot be drawn: this is the reference's. Your code ended the process it ran in:")
+        terminal.press("l")
+        terminal.wait("Which one?")
+        terminal.press(*"is_valid", "\r")
+        terminal.wait("is_validation 8 Training")
+        terminal.verdict()
+        terminal.press("s")
+        terminal.wait("is_validation has no picture of its own; its chapter's is exercises/pictures/ch08_training.svg")
+        terminal.press("q")
+        assert terminal.ended == 0
