@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import shutil
@@ -13,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..progress import number
-from ..source import read_source
+from ..source import parse, read_source
 from ..syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
 from . import finding, glossary, shapes
 from .code import coloured, stub_of
@@ -138,7 +139,8 @@ class _Book:
         page = page_of(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
         left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
         self._enter(page, f"{chapter.number} {chapter.title}", address)
-        self._entries += [Entry(e.name, f"{chapter.number} {chapter.title}, exercise", place_of(e), f"{e.promise} {e.why}") for e in chapter.exercises]
+        where = f"{chapter.number} {chapter.title}, exercise"
+        self._entries += [Entry(e.name, where, place_of(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
         return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts)
 
     def _written(self, path: Path) -> Page:
@@ -178,6 +180,11 @@ class _Book:
         body = self._html.get_template("glossary.html").render(words=glossary.words(), chapters=chapters, slug=slug)
         self._entries += [Entry(word.name, "Glossary", word.address, " ".join((*word.also, word.says))) for word in glossary.words()]
         return Page("Glossary", body, [])
+
+
+def _docstring(exercise: Exercise) -> str:
+    """All on one line, for the search."""
+    return " ".join((ast.get_docstring(parse(stub_of(exercise)).body[-1]) or "").split())
 
 
 def place_of(exercise: Exercise) -> str:

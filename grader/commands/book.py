@@ -28,7 +28,7 @@ def make() -> int:
 
 
 def book(name: str | None, port: int, browser: bool) -> int:
-    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done."""
+    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done, 130 where it was stopped before."""
     where = _page_of(name)
     if _cannot():
         return 1
@@ -38,21 +38,28 @@ def book(name: str | None, port: int, browser: bool) -> int:
     try:
         if not is_current() and not _build():
             return 1
-        try:
-            serving = server(FOLDER, port)
-        except (OSError, OverflowError):
-            complain(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
-            return 1
-        with serving:
-            address, console = address_of(serving, where), page()
-            opened = browser and open_browser(address)
-            say(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
-            console.print(command_line(address), soft_wrap=True)
-            say(console, "Control-C ends it.", style="dim")
-            serving.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
-        page().print("\nThe book is closed.")
+        complain("stopped before the book was built")
+        return 130
+    try:
+        serving = server(FOLDER, port)
+    except (OSError, OverflowError):
+        complain(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
+        return 1
+    with serving:
+        try:
+            _say_where(address_of(serving, where), browser and open_browser(address_of(serving, where)))
+            serving.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            page().print("\nThe book is closed.")
     return 0
+
+
+def _say_where(address: str, opened: bool) -> None:
+    console = page()
+    say(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
+    console.print(command_line(address), soft_wrap=True)
+    say(console, "Control-C ends it.", style="dim")
 
 
 def _page_of(name: str | None) -> str:
