@@ -246,6 +246,34 @@ def test_junit_is_well_formed_and_counts_what_it_holds(graded, tmp_path):
     assert set(root.attrib) == {"name", "tests", "failures", "errors", "time"}
 
 
+# What junit-10.xsd, by which Jenkins validates, lets stand: an element's attributes (with how each is written), those it must have, its children.
+WORDS, COUNT, SECONDS = r"(?s).*", r"\d+", r"\d+(\.\d+)?"
+SUMS = dict.fromkeys(("tests", "failures", "errors", "disabled"), COUNT) | {"name": WORDS, "time": SECONDS}
+SAID = {"message": WORDS, "type": WORDS}
+PRINTED = {"system-out", "system-err"}
+USUAL: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
+    "testsuites": (SUMS, set(), {"testsuite"}),
+    "testsuite": (SUMS | {"skipped": COUNT, "timestamp": WORDS, "hostname": WORDS, "id": COUNT}, {"name", "tests"}, {"properties", "testcase"} | PRINTED),
+    "testcase": ({"name": WORDS, "classname": WORDS, "time": SECONDS, "assertions": COUNT, "status": WORDS}, {"name"}, {"skipped", "error", "failure"} | PRINTED),
+    "skipped": (SAID, set(), set()), "error": (SAID, set(), set()), "failure": (SAID, set(), set()),
+}  # fmt: skip
+
+
+def test_junit_is_valid_by_the_usual_schema(graded):
+    everything = one(result("passed", "failed", "error", "timeout", "todo", forbidden=["it calls `torch.softmax`"], missing_weight=1.0))
+    nothing = one(problem="the archive is damaged")
+    for root in (ElementTree.fromstring(junit.document(whole).encode("utf-8")) for whole in (graded, everything, nothing)):
+        assert root.tag == "testsuites"
+        for element in root.iter():
+            attributes, needed, children = USUAL[element.tag]
+            assert needed <= set(element.attrib) <= set(attributes) and {child.tag for child in element} <= children, ElementTree.tostring(element)
+            assert all(re.fullmatch(attributes[name], value) for name, value in element.attrib.items()), element.attrib
+            assert element.tag in ("skipped", "error", "failure") or not (element.text or "").strip()
+        for suite in root:
+            names = [(case.get("classname"), case.get("name")) for case in suite]
+            assert len(set(names)) == len(names)  # of two alike, what shows them keeps one
+
+
 def test_each_outcome_is_what_a_ci_system_shows():
     outcomes = ("passed", "failed", "error", "timeout", "todo")
     cases = ElementTree.fromstring(junit.document(one(result(*outcomes)))).findall("testsuite/testcase")
