@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..graft import ChapterSource, Graft
-from ..source import SourceProblem, bound_names, parse
+from ..source import bound_names, parse
 from ..syllabus import EXERCISES, Chapter, load_syllabus
 from ..target import Target, reference_of, uses
 
@@ -30,17 +30,18 @@ class NotHere(ValueError):
 class Parts:
     """The mixed chapters. Any name of theirs is an attribute: `parts.GPT`, `parts.GPTConfig`."""
 
-    def __init__(self, needs: Sequence[str], passed: Collection[str]) -> None:
+    def __init__(self, needs: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:
         course = load_syllabus()
         last = max(course.exercise(name).module for name in needs)
         chapters = [chapter for chapter in course.chapters if chapter.name <= last]
         self.needs = tuple(needs)
+        self._learner = learner
         self.yours = {name for name in needs if name in passed}
         self.broken: dict[str, str] = {}  # chapters of the learner's that do not import after all
         self._mixed: dict[str, ModuleType] = {}
         theirs = {chapter.name for chapter in chapters if any(exercise.name in self.yours for exercise in chapter.exercises)}
         sources = [_named(reference_of(chapter.name), "ours") for chapter in chapters if reference_of(chapter.name)]
-        sources += [_named(LEARNER.source(module), "yours") for module in theirs]
+        sources += [_named(learner.source(module), "yours") for module in theirs]
         self._graft = Graft(sources, "walk")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -64,9 +65,9 @@ class Parts:
     def blamed(self, problem: BaseException) -> str | None:
         """The learner's exercise in whose code this was raised, None where there is none."""
         for frame in reversed(traceback.extract_tb(problem.__traceback__)):
-            for chapter in load_syllabus().chapters:
-                if frame.filename == str(EXERCISES / f"{chapter.name}.py"):
-                    for name, first, last in _spans(chapter.name):
+            for source in self._graft.sources.values():
+                if source.name.endswith("_yours") and frame.filename == source.filename:
+                    for name, first, last in _spans(source.text):
                         if name in self.yours and first <= (frame.lineno or 0) <= last:
                             return name
         return None
@@ -90,7 +91,7 @@ class Parts:
             if not hasattr(author, exercise.name):
                 continue
             if author is yours:
-                vars(mixed).update({name: vars(yours)[name] for name in _helpers(chapter, exercise.name) if name in vars(yours)})
+                vars(mixed).update({name: vars(yours)[name] for name in self._helpers(chapter, exercise.name) if name in vars(yours)})
             for module in filter(None, (ours, yours, mixed)):
                 setattr(module, exercise.name, getattr(author, exercise.name))
         self._mixed[chapter.name] = sys.modules[mixed.__name__] = mixed
@@ -108,20 +109,16 @@ class Parts:
             return None
 
 
+    def _helpers(self, chapter: Chapter, exercise: str) -> set[str]:
+        """What stands in an exercise of the learner's, of the same chapter, and is no exercise itself: a config, a function of their own."""
+        exercises = {other.name for other in chapter.exercises}
+        return {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name and name not in exercises}
+
+
 def _named(source: ChapterSource, author: str) -> ChapterSource:
     return ChapterSource(f"{source.name}_{author}", source.text, source.filename, source.sealed)
 
 
-def _helpers(chapter: Chapter, exercise: str) -> set[str]:
-    """What stands in an exercise of the learner's, of the same chapter, and is no exercise itself: a config, a function of their own."""
-    exercises = {other.name for other in chapter.exercises}
-    return {name for module, name in uses(LEARNER, chapter.name, exercise) if module == chapter.name and name not in exercises}
-
-
-def _spans(module: str) -> list[tuple[str, int, int]]:
-    """Every definition at the top level of a chapter of the learner's, with its first and last line."""
-    try:
-        tree = parse(LEARNER.source(module).text)
-    except (SourceProblem, ValueError):
-        return []
-    return [(name, node.lineno, node.end_lineno or node.lineno) for node in tree.body for name in bound_names(node)]
+def _spans(text: str) -> list[tuple[str, int, int]]:
+    """Every definition at the top level of a chapter, with its first and last line."""
+    return [(name, node.lineno, node.end_lineno or node.lineno) for node in parse(text).body for name in bound_names(node)]

@@ -1,0 +1,91 @@
+"""Whose code runs in a walk: the learner's and ours mixed name by name, in both directions, within a chapter and across chapters."""
+
+import pytest
+import torch
+from grader.source import read_source
+from grader.syllabus import SOLUTIONS
+from grader.target import Target
+from grader.walkthroughs.learning import GPT_PARTS
+from grader.walkthroughs.parts import Parts
+
+
+@pytest.fixture
+def mixed():
+    """Makes parts, and puts them away again."""
+    made = []
+
+    def make(passed, **chapters) -> Parts:
+        made.append(Parts(GPT_PARTS, passed, Target("theirs", texts=chapters)))
+        return made[-1]
+
+    yield make
+    for parts in made:
+        parts.close()
+
+
+def solved(module: str, *edits: tuple[str, str]) -> str:
+    text = read_source(SOLUTIONS / f"{module}.py")
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+LAYERS = "ch05_layers"
+MARKED_GELU = ("    if approximate:\n", '    x = x + 100  # so that it is known again\n    if approximate:\n')
+
+
+def test_what_passes_is_the_learners_in_our_module_too(mixed):
+    """Our FeedForward calls their gelu."""
+    parts = mixed({"gelu"}, ch05_layers=solved(LAYERS, MARKED_GELU))
+    assert parts.gelu(torch.zeros(1)) > 99 and parts.yours == {"gelu"} and "gelu" not in parts.ours
+    feed = parts.FeedForward(2)
+    assert feed.forward.__globals__["gelu"] is parts.gelu and type(feed).__module__.endswith("_ours")
+
+
+def test_what_does_not_pass_is_ours_in_the_learners_module_too(mixed):
+    """Their FeedForward calls our gelu, and their LayerNorm stands in our block."""
+    parts = mixed({"FeedForward", "LayerNorm"}, ch05_layers=solved(LAYERS, MARKED_GELU))
+    assert parts.gelu(torch.zeros(1)) == 0
+    feed = parts.FeedForward(2)
+    assert type(feed).__module__.endswith("_yours") and feed.forward.__globals__["gelu"] is parts.gelu
+    block = parts.PreNormBlock(4, 2)
+    assert type(block).__module__.endswith("_ours") and type(block.ln1) is parts.LayerNorm and type(block.ffn) is parts.FeedForward
+    assert type(block.ln1).__module__.endswith("ch05_layers_yours")
+
+
+def test_without_anything_of_the_learners_all_of_it_is_ours(mixed):
+    parts = mixed(set())
+    assert parts.yours == set() and parts.ours == GPT_PARTS
+    model = parts.GPT(parts.GPTConfig(vocab_size=7, max_len=5, d_model=8, n_heads=2, n_layers=1))
+    assert model(torch.tensor([[1, 2, 3]]))[0].shape == (1, 3, 7)
+
+
+def test_a_config_is_the_learners_where_the_model_is(mixed):
+    """They may have given it a field more, which only their model knows."""
+    theirs = solved("ch07_models", ("    positions: str = \"learned\"\n    tie_weights", "    extra: int = 5\n    positions: str = \"learned\"\n    tie_weights"))
+    assert mixed({"GPT"}, ch07_models=theirs).GPTConfig(vocab_size=7, max_len=5).extra == 5
+    assert not hasattr(mixed(set(), ch07_models=theirs).GPTConfig(vocab_size=7, max_len=5), "extra")
+
+
+def test_the_exercise_that_raised_is_found_behind_helpers_of_theirs(mixed):
+    text = solved(LAYERS, ("    if approximate:\n", "    helped(x)\n    if approximate:\n"))
+    text += "\n\ndef helped(x):\n    raise RuntimeError('deep inside')\n"
+    parts = mixed({"gelu", "FeedForward"}, ch05_layers=text)
+    with pytest.raises(RuntimeError) as raised:
+        parts.FeedForward(2)(torch.zeros(1, 2))
+    assert parts.blamed(raised.value) == "gelu", "the innermost exercise, though a helper of it raised"
+    with pytest.raises(AttributeError) as raised:
+        mixed(set()).GPT(None)
+    assert parts.blamed(raised.value) is None
+
+
+def test_a_chapter_that_does_not_import_here_is_ours_and_is_said(mixed, capsys):
+    parts = mixed({"gelu", "softmax"}, ch05_layers="print('hello')\nraise SystemExit('not today')\n", ch03_attention=solved("ch03_attention"))
+    assert parts.yours == {"softmax"} and parts.broken == {LAYERS: "ch05_layers.py does not import: SystemExit: not today"}
+    assert parts.gelu(torch.zeros(1)) == 0 and capsys.readouterr().out == ""
+
+
+def test_a_name_that_no_chapter_has_is_an_attribute_error(mixed):
+    with pytest.raises(AttributeError, match="no chapter that this walk needs defines softmaxx"):
+        mixed(set()).__getattr__("softmaxx")
