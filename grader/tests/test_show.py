@@ -82,7 +82,8 @@ def test_masks(pictures):
 def test_attention_maps(pictures):
     for name in ("softmax", "scaled_dot_product_attention", "MultiHeadAttention", "CausalSelfAttention"):
         for pair in pictures[name].pairs:
-            assert torch.allclose(torch.tensor(pair.reference.values, dtype=torch.float64).sum(1), torch.ones(()).double(), atol=1e-5), name
+            rows = torch.tensor(pair.reference.values, dtype=torch.float64).sum(1)
+            assert torch.allclose(rows, torch.ones(()).double(), atol=1e-5) or pair.reference.title == "reading a context", name
     for name, number in (("scaled_dot_product_attention", 1), ("MultiHeadAttention", 0), ("CausalSelfAttention", 2)):
         assert not table(pictures[name], number).triu(1).any(), name
     even = table(pictures["CausalSelfAttention"])
@@ -103,6 +104,7 @@ def test_who_reaches_whom(pictures):
     own, memory = table(pictures["DecoderBlock"]), table(pictures["DecoderBlock"], 1)
     assert (own.triu(1).abs() < 1e-4).all() and (memory[:, :5] > 1e-3).all() and (memory[:, 5:] < 1e-4).all()
     source, target = table(pictures["Seq2Seq"]), table(pictures["Seq2Seq"], 1)
+    assert (table(pictures["MultiHeadAttention"], 2) > 1e-4).all()
     assert (source > 1e-3).all() and (target.triu(1).abs() < 1e-4).all()
     assert (table(pictures["CachedSelfAttention"], 1) < 1e-4).all()
 
@@ -134,6 +136,8 @@ def test_layers_and_depth(pictures):
     normed = table(pictures["LayerNorm"], 1)
     assert torch.allclose(normed.mean(1), torch.zeros(7).double(), atol=1e-5) and torch.allclose(normed.std(1, unbiased=False), torch.ones(()).double(), atol=1e-3)
     assert torch.allclose(table(pictures["RMSNorm"], 1).square().mean(1), torch.ones(()).double(), atol=1e-3)
+    weighted = table(pictures["LayerNorm"], 2)
+    assert torch.allclose(weighted, normed * torch.linspace(0, 2, 10).double(), atol=1e-5)
     bends = dict(panel(pictures["FeedForward"]).lines["relu"])
     assert bends[-4.0] == pytest.approx(0.25 + 0.8 * 2.5) and bends[4.0] == pytest.approx(0.25 + 0.5 * 6 - 1.2 * 3)
     pre, post = ([y for _, y in panel(pictures[name]).lines["size"]] for name in ("PreNormBlock", "PostNormBlock"))
@@ -149,9 +153,12 @@ def test_training_and_sampling(pictures):
     start, first = panel(pictures["AdamW"]).lines["no decay"][:2]
     assert start == (-4, 2) and first == pytest.approx((-3.8, 1.8), abs=1e-4)
     assert table(pictures["collate"], 1).tolist() == [[2, 7, 5, 9], [3, 8, -2, -2], [5, 2, 6, -2]]
-    before = panel(pictures["top_k_filter"]).values
-    assert sum(before) == pytest.approx(1) and panel(pictures["top_k_filter"]).labels[:2] == ["mat", "sofa"]
+    all_count, _, none_counts = panel(pictures["cross_entropy"], 1).values
+    assert all_count > 1 and none_counts == 0
+    before = panel(pictures["top_p_filter"]).values
+    assert sum(before) == pytest.approx(1) and panel(pictures["top_p_filter"]).labels[:2] == ["mat", "sofa"]
     assert [value > 0 for value in panel(pictures["top_k_filter"], 1).values] == [True] * 3 + [False] * 5
+    assert [value > 0 for value in panel(pictures["top_k_filter"], 2).values] == [True] * 5 + [False] * 3
     assert [value > 0 for value in panel(pictures["top_p_filter"], 1).values] == [False, True, True] + [False] * 5
     cold, hot = (max(panel(pictures["apply_temperature"], number).values) for number in (1, 2))
     assert hot < max(before) < cold

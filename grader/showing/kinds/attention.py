@@ -7,10 +7,11 @@ from torch import Tensor
 
 from ...comparing import Mismatch, shaped
 from ...door.near import Implementation, load
-from ..drawn import WORDS, grid, noise, numbers, settled
+from ..drawn import WORDS, grid, noise, numbers, reach, settled
 from ..panels import Panel
 
 SCALES = (0.5, 1, 2, 4)
+OTHERS = ("le", "chat", "court")
 MAP = dict(row_name="query", column_name="key")
 
 
@@ -35,11 +36,13 @@ def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
 
 
 def multi_head_attention(side: Implementation) -> list[Panel]:
-    """Two heads of one layer, causal."""
+    """Two heads of one layer, causal; then the same layer reading another sentence: who hears whom of it."""
     attention = settled(side.MultiHeadAttention(16, 2), 3, scale=1.8)
     _, weights = _pair(attention(noise(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
     shaped(weights, (1, 2, 7, 7), "the second result")
-    return [grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)]
+    heard = reach(lambda rows: attention(noise(6, 1, 3, 16).repeat(8, 1, 1), context=rows), noise(5, 7, 16), OTHERS)
+    across = grid("reading a context", heard, OTHERS, WORDS, row_name="output at", column_name="context changed at")
+    return [*(grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)), across]
 
 
 def causal_self_attention(side: Implementation) -> list[Panel]:
@@ -70,7 +73,11 @@ def grouped_query_attention(side: Implementation) -> list[Panel]:
 
     before = last(None)
     reads = torch.stack([(last(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
-    return [grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], [f"kv {g}" for g in range(groups)])]
+    turned = settled(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
+    return [
+        grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], [f"kv {g}" for g in range(groups)]),
+        grid('positions="rope"', reach(turned, noise(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
+    ]
 
 
 def _pair(answer: object) -> tuple:

@@ -46,8 +46,11 @@ def _normed(norm, title: str, shift: float) -> list[Panel]:
     """Words whose vectors differ in size and in where they lie; after the norm the size says nothing any more."""
     x = noise(4, 1, 7, 10) * torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4])[:, None] + shift * torch.tensor([0, 1, 0, -1, 2, 0, 1])[:, None]
     axes = dict(row_name="word", column_name="feature")
-    y = shaped(norm(x), (1, 7, 10), "the result")
-    return [grid("x", x[0], WORDS, numbers(10), given=True, **axes), grid(title, y[0], WORDS, numbers(10), **axes)]
+    panels: list[Panel] = [grid("x", x[0], WORDS, numbers(10), given=True, **axes)]
+    for how, start in ((title, 1.0), ("with weights from 0 to 2", 0.0)):
+        load(norm, {"weight": torch.linspace(start, 2 - start, 10)})
+        panels.append(grid(how, shaped(norm(x), (1, 7, 10), "the result")[0], WORDS, numbers(10), **axes))
+    return panels
 
 
 def feed_forward(side: Implementation) -> list[Panel]:

@@ -12,6 +12,7 @@ from ..panels import Bars, Panel
 
 NEXT = ("mat", "sofa", "floor", "chair", "roof", "moon", "dog", "of")
 LOGITS = torch.tensor([2.2, 3.1, 2.6, 1.8, 1.2, 0.4, -0.5, -1.6])
+TIED = torch.tensor([2.2, 3.1, 2.6, 1.8, 1.8, 0.4, -0.5, -1.6])
 DRAWS = 4000
 
 
@@ -20,7 +21,8 @@ def apply_temperature(side: Implementation) -> list[Panel]:
 
 
 def top_k_filter(side: Implementation) -> list[Panel]:
-    return [_before(), *(_after(f"k = {k}", side.top_k_filter(LOGITS, k)) for k in (3, 5))]
+    """With k = 4 there are two for the fourth place."""
+    return [_before(TIED), *(_after(f"k = {k}", side.top_k_filter(TIED, k)) for k in (3, 4))]
 
 
 def top_p_filter(side: Implementation) -> list[Panel]:
@@ -37,8 +39,8 @@ def sample_next_token(side: Implementation) -> list[Panel]:
     return panels
 
 
-def _before() -> Bars:
-    return bars('after "the cat sat on the"', NEXT, torch.softmax(LOGITS, dim=-1), "probability", given=True)
+def _before(logits: Tensor = LOGITS) -> Bars:
+    return bars('after "the cat sat on the"', NEXT, torch.softmax(logits, dim=-1), "probability", given=True)
 
 
 def _after(title: str, logits: object) -> Bars:

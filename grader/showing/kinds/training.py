@@ -7,15 +7,21 @@ import math
 import torch
 
 from ...door.near import Implementation
-from ..drawn import chart
+from ..drawn import bars, chart, noise
 from ..panels import Chart, Panel
 
 
 def cross_entropy(side: Implementation) -> list[Panel]:
-    """One prediction between two words, by the probability that the right one has."""
+    """One prediction between two words, by the probability that the right one has; then a batch of six, some of which do not count."""
     chances = [0.01, 0.02, *(i / 20 for i in range(1, 20)), 0.98, 0.99]
     losses = [float(side.cross_entropy(torch.tensor([[math.log(p), math.log(1 - p)]]), torch.tensor([0]))) for p in chances]
-    return [chart("the loss of one prediction", chances, {"loss": losses}, "probability of the right word", "loss")]
+    logits, targets = 1.5 * noise(2, 2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
+    some = torch.tensor([[0, 4, -100], [1, -100, -100]])
+    batch = [float(side.cross_entropy(logits, ids)) for ids in (targets, some, torch.full_like(targets, -100))]
+    return [
+        chart("the loss of one prediction", chances, {"loss": losses}, "probability of the right word", "loss"),
+        bars("the loss of a batch of six", ["all count", "three count", "none counts"], batch, "loss"),
+    ]
 
 
 def warmup_cosine(side: Implementation) -> list[Panel]:
