@@ -84,7 +84,8 @@ def _pair(drawn: Any, pair: Pair, row: list) -> None:
             _grid(drawn, spot, panel, span_of_grids(pair, heading))
         else:
             (_chart if isinstance(panel, Chart) else _bars)(spot, panel, others)
-        spot.set_title(f"{_words(panel.title)}\n{heading}" if heading == next(iter(pair.panels)) else heading, fontsize=9)
+        title = textwrap.fill(_words(panel.title), 38) + "\n" if heading == next(iter(pair.panels)) else ""
+        spot.set_title(title + heading, fontsize=9)
     for spot in row[len(pair.panels) :]:
         spot.set_axis_off()
 
@@ -111,7 +112,7 @@ def _grid(drawn: Any, spot: Any, grid: Grid, span: Span) -> None:
                 dark = abs(value) > 0.6 * max(abs(least), abs(most)) if value == value else False
                 spot.text(c, r, _number(value), ha="center", va="center", fontsize=6, color="white" if dark else INK)
     elif not grid.words:
-        drawn.colorbar(shown, ax=spot, shrink=0.8)
+        drawn.colorbar(shown, cax=spot.inset_axes([1.03, 0, 0.04, 1]))  # as tall as the table
     else:
         spot.set_xlabel(f"{grid.column_name}  (dark: {grid.words[1]})".strip())
 

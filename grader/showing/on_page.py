@@ -198,8 +198,8 @@ def _charts(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Tex
         inside = half_blocks.text_of(half_blocks.plot(panel, x, y, across, 2 * rows)) if colour else plain.plot(panel, x, y, across, rows)
         names = {0: f"{y.high:.3g}", rows - 1: f"{y.low:.3g}"}
         body = [Text.assemble((f"{names.get(number, ''):>{label}} ", "dim"), line) for number, line in enumerate(inside)]
-        last = f"{x.high:.4g}"
-        foot = Text(" " * (label + 1) + f"{x.low:.4g}".ljust(across - len(last)) + last, "dim")
+        last = f"{x.high:.6g}"
+        foot = Text(" " * (label + 1) + f"{x.low:.6g}".ljust(across - len(last)) + last, "dim")
         blocks.append([_heading(heading, label + 1, panel is pair.differs), *body, foot])
     key = Text()
     for number, name in enumerate(pair.reference.lines):

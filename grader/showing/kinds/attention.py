@@ -75,7 +75,7 @@ def grouped_query_attention(side: Implementation) -> list[Panel]:
     reads = torch.stack([(last(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
     turned = settled(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
     return [
-        grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], [f"kv {g}" for g in range(groups)]),
+        grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
         grid('positions="rope"', reach(turned, noise(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
     ]
 

@@ -15,7 +15,7 @@ NAMES = [f"expert {i}" for i in range(N)]
 
 def route(side: Implementation) -> list[Panel]:
     logits = 1.5 * noise(3, 7, N)
-    panels: list[Panel] = [grid("the router's logits", logits, WORDS, NAMES, given=True)]
+    panels: list[Panel] = [grid("the router's logits", logits, WORDS, range(N), column_name="expert", given=True)]
     for k in (1, 2):
         weights, experts = side.route(logits, k)
         shaped(weights, (7, k), "the first result")
@@ -23,7 +23,7 @@ def route(side: Implementation) -> list[Panel]:
         if not (0 <= int(experts.min()) and int(experts.max()) < N):
             raise Mismatch(f"the second result holds numbers that are no experts: there are {N}, from 0")
         table = torch.zeros(7, N).scatter(1, experts.long(), weights.detach().float())
-        panels.append(grid(f"the weights, top_k = {k}", table, WORDS, NAMES))
+        panels.append(grid(f"the weights, top_k = {k}", table, WORDS, range(N), column_name="expert"))
     return panels
 
 
@@ -52,7 +52,7 @@ def moe_layer(side: Implementation) -> list[Panel]:
         load(layer, {f"experts.{expert}.down.bias": torch.zeros(D)})
     weights = torch.stack(arrived, dim=1)
     loads = (weights.abs() > 1e-4).sum(dim=0)
-    return [grid("the weight of each expert", weights, WORDS, NAMES), bars("how many words each expert sees", NAMES, loads, "words")]
+    return [grid("the weight of each expert", weights, WORDS, range(N), column_name="expert"), bars("how many words each expert sees", NAMES, loads, "words")]
 
 
 def _output(answer: object) -> torch.Tensor:

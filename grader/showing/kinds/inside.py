@@ -33,7 +33,7 @@ def logit_lens(side: Implementation) -> list[Panel]:
 
 def find_induction_heads(side: Implementation) -> list[Panel]:
     scores = side.find_induction_heads(_model(side), 5, 4)
-    return [grid("the induction score of each head", scores, ["layer 0", "layer 1"], ["head 0", "head 1"], near=0.1)]
+    return [grid("the induction score of each head", scores, ["layer 0", "layer 1"], range(2), column_name="head", near=0.1)]
 
 
 def patch_residual(side: Implementation) -> list[Panel]:
