@@ -129,7 +129,7 @@ def test_wrong_use_gets_one_sentence(fresh, arguments, sentence):
 def test_control_c_stops_it_in_a_sentence(fresh):
     command = [sys.executable, "-m", "grader.cli", "walk", "accumulation"]
     with subprocess.Popen(command, cwd=fresh.root, env=fresh.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not process.stderr.readline().startswith("drawing small batches"):
+        while not process.stderr.readline().startswith("beginning to learn"):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=SECONDS)
