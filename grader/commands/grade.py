@@ -34,6 +34,8 @@ def grade(
     try:
         chosen = _chosen(chapters, exercises)
         notes: list[str] = []
+        if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
+            raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
         handed_in = read_submissions(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)

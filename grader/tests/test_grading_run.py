@@ -291,6 +291,7 @@ def test_wrong_use_is_one_sentence(people, tmp_path):
         ("grade", people, "--points", tmp_path / "rules.toml"): "softmax",
         ("grade", people, "--points", tmp_path / "missing.toml"): "missing.toml",
         ("grade", people, "--out", tmp_path / "a file"): "a file",
+        ("grade", people, "--out", people / "grades"): "would lie among the submissions",
         ("regrade", "Alpha", "--out", tmp_path / "empty"): "no folder that `headway grade` has written to",
     }
     for arguments, sentence in wrong.items():
