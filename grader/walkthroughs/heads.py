@@ -22,7 +22,7 @@ from .tour import Tour, shape
 from .working import Working
 
 NEEDS = (
-    *GPT_PARTS, "cross_entropy", "clip_gradients", "train_step", "warmup_cosine", "AdamW", "residual_stream", "attention_patterns", "classify_head",
+    *GPT_PARTS, "cross_entropy", "train_step", "warmup_cosine", "AdamW", "residual_stream", "attention_patterns", "classify_head",
 )  # fmt: skip
 THEN = "Next: `headway walk induction` watches a head that none of these names fits while it appears."
 

@@ -19,7 +19,7 @@ from .sheet import stacked
 from .tour import Tour, shape
 from .working import Working
 
-SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
+SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
 CACHING = ("KVCache", "CachedSelfAttention", "CachedGPT", "generate_cached", "kv_cache_bytes")
 NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
 THEN = "Next: `headway measure cache` times longer texts after a longer prompt; it takes about five minutes."
