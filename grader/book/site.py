@@ -66,7 +66,9 @@ def fingerprint() -> str:
 
 def _sources() -> Iterable[Path]:
     kit = ROOT / "grader"
-    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py"), *(kit / "pictures").glob("*.py"), *(kit / "showing").rglob("*.py")])
+    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
+    for folder in ("pictures", "showing", "walkthroughs"):
+        yield from sorted((kit / folder).rglob("*.py"))
     yield from (kit / name for name in DRAWN_WITH)
     yield from sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
@@ -88,9 +90,11 @@ class _Book:
         self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
         self._code = {name: place_of(exercise) for name, exercise in self._exercises.items()}
         self._entries: list[Entry] = []
-        from .drawn import drawn  # takes torch, which a book that is there already can do without
+        from .drawn import drawn  # these two take torch, which a book that is there already can do without
+        from .walks import walks
 
         self._drawn = drawn(self._exercises.values())
+        self._walks = walks(self._exercises)
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": number}
         guides = GUIDES[:-1] if is_handout() else GUIDES
@@ -103,6 +107,8 @@ class _Book:
         made = {f"{chapter.name}.html": self._framed(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
         for name, page in (self._others | self._guides).items():
             made[f"{name}.html"] = self._framed(f"{name}.html", page)
+        if self._walks:
+            made["walks.html"] = self._framed("walks.html", self._walks_page())
         made["shapes.html"] = self._framed("shapes.html", self._shapes())
         made["glossary.html"] = self._framed("glossary.html", self._glossary())
         front = self._html.get_template("front.html").render(chapters=self._chapters, afterwards="AFTERWARDS" in self._others)
@@ -122,7 +128,8 @@ class _Book:
         around = {"before": order[at - 1] if at else None, "after": order[at + 1] if at is not None and at + 1 < len(order) else None}
         return self._html.get_template("page.html").render(
             address=address, page=page, body=Markup(page.body), chapter=chapter, chapters=self._chapters, titles=titles,
-            others=self._others, guides=self._guides, **around,
+            others=self._others, guides=self._guides, has_walks=bool(self._walks),
+            walks=[walk for walk in self._walks if chapter and walk.chapter == chapter.id], **around,
         )  # fmt: skip
 
     def _lesson(self, chapter: Chapter) -> Page:
@@ -163,6 +170,11 @@ class _Book:
         made = card.render(exercise=exercise, code=Markup(coloured(stub_of(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
         before, _, after = made.partition("<!-- what the lesson says -->")
         return Card(before, after)
+
+    def _walks_page(self) -> Page:
+        body = self._html.get_template("walks.html").render(walks=self._walks, places=self._code)
+        self._entries += [Entry(f"headway walk {walk.name}", "Walks", f"walks.html#{walk.name}", walk.title) for walk in self._walks]
+        return Page("Walks", body, [])
 
     def _shapes(self) -> Page:
         rows = {chapter: [row for e in chapter.exercises for row in shapes.rows_of(e, stub_of(e))] for chapter in self._chapters if chapter.exercises}
