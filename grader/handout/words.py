@@ -119,6 +119,8 @@ Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write t
 | `headway check [NAME]` | tests an exercise, a chapter, or the current one |
 | `headway hint [NAME]` | the next of three hints: a question, the idea, nearly the line |
 | `headway next`, `headway list`, `headway open NAME` | the next exercise; all of them; this one in your editor |
+| `headway show NAME`, `headway walk` | draws what an exercise computes, yours beside ours; guided tours of what works already |
+| `headway book` | the lessons as a book in your browser, with stubs, hints and search |
 | `headway reset NAME` | back to the stub; your version is kept, and `--undo` brings it back |
 | `headway doctor` | is this machine ready, and do the tests reach your code? |
 
