@@ -13,7 +13,7 @@ is the example to follow. A walk has
                       longer than a second: `with working("training", epochs) as step:`, and `step()` as often as promised
     tell(tour, numbers)
                       prints the tour (see tour.py) from the numbers alone, and runs nobody's code
-    draw(numbers)     gives the picture, an SVG of drawing.py, charts.py or sheet.py
+    draw(numbers)     gives the picture, an SVG of drawing.py, charts.py, sheet.py or maps.py
 
 `guide.py` does the rest. The learner's code runs in `measure` only: what it prints there is left out, and if it raises, `guide.py` measures
 once more with ours in its place and says so. So `measure` must not keep anything between two calls.
