@@ -44,6 +44,7 @@ def test_the_attention_of_the_picture_is_attention():
     rows = [weights[at : at + len(columns)] for at in range(0, len(weights), len(columns))]
     assert len(rows) == len(hindi.split()) + 1
     assert all(sum(row) == pytest.approx(1, abs=0.003) for row in rows)
+    assert [columns[row.index(max(row))] for row in rows[:3]] == ["boy", "milk", "drinks"]  # as the README says
 
 
 @pytest.mark.parametrize("name", ["session", "attention"])
