@@ -7,6 +7,7 @@ import sys
 import pytest
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from kit_copy import Kit
+from warm_runs import WarmKit
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +31,14 @@ def template(tmp_path_factory):
 def kit(template, tmp_path):
     shutil.copytree(template, tmp_path / "kit")
     return Kit(tmp_path / "kit")
+
+
+@pytest.fixture(scope="module")
+def warm(template, tmp_path_factory, request):
+    """A copy of the kit with an engine of its own, which has the options that the test's module names."""
+    root = tmp_path_factory.mktemp("warm") / "kit"
+    shutil.copytree(template, root)
+    warm = WarmKit(Kit(root), *getattr(request.module, "ENGINE_OPTIONS", ()))
+    yield warm
+    warm.close()
+    assert warm.gone()

@@ -1,12 +1,10 @@
 """Nothing that a learner's code does ends the engine, or is felt by the next run; and each thing has its sentence."""
 
-import shutil
 import sys
 import time
 
 import pytest
 from grader.trial import CALL_SECONDS
-from kit_copy import Kit
 from warm_runs import WarmKit, timeless, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
@@ -62,16 +60,6 @@ ENDLESS = {
     "a loop at import": ("", "while True: pass", "Importing it did not end within 10 s."),
     "memory bit by bit": ("more = []\nwhile True: more.append(torch.ones(3 * 10**7))", "", f"softmax {MEMORY}: 120,000,000 bytes at once."),
 }
-
-
-@pytest.fixture(scope="module")
-def warm(template, tmp_path_factory):
-    root = tmp_path_factory.mktemp("warm") / "kit"
-    shutil.copytree(template, root)
-    warm = WarmKit(Kit(root))
-    yield warm
-    warm.close()
-    assert warm.gone()
 
 
 @pytest.fixture(scope="module")

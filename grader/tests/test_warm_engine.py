@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from grader.warm.client import NoEngine
-from kit_copy import Kit
 from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
@@ -34,16 +33,6 @@ def was_asked(warm, kit, name="softmax"):
     command = [sys.executable, "-X", "importtime", "-m", "grader.cli", "check", name]
     done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return "| torch\n" not in done.stderr and warm.alive
-
-
-@pytest.fixture(scope="module")
-def warm(template, tmp_path_factory):
-    root = tmp_path_factory.mktemp("warm") / "kit"
-    shutil.copytree(template, root)
-    warm = WarmKit(Kit(root))
-    yield warm
-    warm.close()
-    assert warm.gone()
 
 
 @pytest.mark.parametrize("case", CASES)

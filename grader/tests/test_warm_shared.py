@@ -1,13 +1,11 @@
 """The tests of one run are shared among processes, and what comes out is what one process would have found."""
 
 import os
-import shutil
 import sys
 
 import pytest
 from grader.warm.shared import mapped, processors
-from kit_copy import Kit
-from warm_runs import WarmKit, checked, write_softmax
+from warm_runs import checked, write_softmax
 
 pytestmark = [
     pytest.mark.alone,
@@ -20,16 +18,6 @@ try: open('seen.txt', 'a').write(f'{os.getpid()}\\n')
 except OSError: pass  # in a worker
 """
 LATE = "if x.isinf().any():"  # in the fifth to the seventh of eight tests
-
-
-@pytest.fixture(scope="module")
-def warm(template, tmp_path_factory):
-    root = tmp_path_factory.mktemp("shared") / "kit"
-    shutil.copytree(template, root)
-    warm = WarmKit(Kit(root))
-    yield warm
-    warm.close()
-    assert warm.gone()
 
 
 @pytest.fixture

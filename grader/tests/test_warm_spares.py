@@ -1,25 +1,14 @@
 """Spare processes, the way of macOS and Windows, give the same through the same interface."""
 
 import os
-import shutil
 import signal
 import sys
 
 import pytest
-from kit_copy import Kit
 from warm_runs import WarmKit, timeless, until, write_softmax
 
+ENGINE_OPTIONS = ["--spare"]
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
-
-
-@pytest.fixture(scope="module")
-def warm(template, tmp_path_factory):
-    root = tmp_path_factory.mktemp("spare") / "kit"
-    shutil.copytree(template, root)
-    warm = WarmKit(Kit(root), "--spare")
-    yield warm
-    warm.close()
-    assert warm.gone()
 
 
 def test_a_spare_says_what_a_cold_run_says(warm):
