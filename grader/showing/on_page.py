@@ -205,6 +205,8 @@ def _charts(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Tex
     for number, name in enumerate(pair.reference.lines):
         mark = ("▀▀", COLOURS[number % len(COLOURS)]) if colour else (plain.MARKS[number], "")
         key.append("   " if number else "").append(*mark).append(f" {name}")
+    if any(of_values([panel]).holes for panel in panels.values()):
+        key.append("   a gap: no number")
     return blocks, [key]
 
 

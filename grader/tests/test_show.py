@@ -312,6 +312,13 @@ def test_plain_characters_are_the_numbers():
     assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
 
 
+def test_gaps_in_curves_and_missing_bars_are_named():
+    curve = beside(Chart("t", {"a": [(0, 0), (1, 1)]}, "x", "y"), Chart("t", {"a": [(0, 0), (1, math.nan)]}, "x", "y"))
+    assert any(line.plain.endswith("a gap: no number") for line in on_page.lines(picture_with(curve), 80, True))
+    bar = beside(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
+    assert "a  no number" in "\n".join(line.plain for line in on_page.lines(picture_with(bar), 80, True))
+
+
 def test_too_wide_a_table_is_thinned_and_says_so():
     wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
     text = [line.plain for line in on_page.lines(picture_with(Pair(wide)), 40, True)]
