@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from . import comparing
-from .door.errors import ChapterBroken, Heard, OutOfTime, Todo, readable
+from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
 from .door.local import Local
 from .door.near import Asked, Call, Door, Implementation
 from .door.worker import Nursery, Worker
@@ -141,7 +141,8 @@ class Trial:
         if not exercise.forbids:
             return []
         try:
-            return [readable(name, 80) for name in door.ask("shortcuts")[:20]]
+            told = door.ask("shortcuts")  # by the far side, which may say anything
+            return [name for name in exercise.forbids if isinstance(told, list) and any(name == word for word in told if isinstance(word, str))]
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt):
                 raise

@@ -25,6 +25,7 @@ from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
 _ABSENT = object()
+_BROUGHT = "<brought by the test>"
 
 
 class _Refused(Exception):
@@ -206,7 +207,8 @@ class Servant:
 
     def _watching(self):
         files = {self.filename, *(self.given.files if self.given else ())}
-        return shortcuts.watching(self.forbidden, files, self.shortcuts)
+        others = {_BROUGHT, *(source.filename for source in self.graft.sources.values())} - files
+        return shortcuts.watching(self.forbidden, files, others, self.shortcuts)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         deadline = time.monotonic() + 0.2
@@ -269,7 +271,7 @@ def _message(problem: BaseException) -> str:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> CodeType:
-    return compile(source, "<brought by the test>", "exec")
+    return compile(source, _BROUGHT, "exec")
 
 
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
