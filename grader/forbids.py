@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from grader.names import Scope, Scoped, comprehension_scope, resolve, scope_of, statements_and_expressions, text_of
 from grader.source import SourceProblem, parse
@@ -29,6 +30,12 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
 
 def reference_imports(text: str) -> list[str]:
     """A sentence for each import of the reference, the tests or the kit in a learner's chapter."""
+    return list(_reference_imports(text))
+
+
+@lru_cache(maxsize=16)
+def _reference_imports(text: str) -> list[str]:
+    """Once for a chapter, and not for each of its exercises."""
     try:
         tree = parse(text)
     except SourceProblem:

@@ -11,7 +11,7 @@ from .. import __version__
 from ..syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 
 # Parts of the kit that only show what was found, or that a grader never runs: a change there leaves every mark as it is.
-ASIDE = {"benchmarks", "commands", "devcheck", "exports", "measurements", "notebook", "pictures", "report", "tests", "watch"}
+ASIDE = {"benchmarks", "book", "commands", "devcheck", "exports", "measurements", "notebook", "pictures", "report", "showing", "tests", "walkthroughs", "watch"}
 
 
 def versions() -> dict[str, str]:

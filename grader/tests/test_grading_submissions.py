@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from grader.grading import gathering
-from grader.grading.found import files_below
+from grader.grading.found import Found, files_below
 from grader.grading.layout import Class, layout_of
 from grader.grading.naming import safe_name
-from grader.grading.problems import GradingProblem
+from grader.grading.problems import GradingProblem, Unreadable
 from grader.grading.submissions import read_submissions
 from grader.syllabus import SOLUTIONS
 from handed_in import CHAPTER, archive, by_name, clone, one, tarred, write, zipped
@@ -277,12 +277,32 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
     write(tmp_path / "alpha" / "b.zip", zipped({CHAPTER: "y"}))
     write(tmp_path / "beta" / "a.zip", zipped({CHAPTER: "x"}))
     write(tmp_path / "beta" / CHAPTER, "mine")
+    for number in range(6):
+        write(tmp_path / "delta" / f"{number}.zip", zipped({CHAPTER: "x"}))
     found = by_name(tmp_path)
+    assert found["delta"].problem == "there are several archives and no chapter beside them (0.zip and 1.zip and 2.zip): which one is meant?"
     assert found["alpha"].problem == "there are several archives and no chapter beside them (a.zip and b.zip): which one is meant?"
     assert found["beta"].sources == {"ch03_attention": "mine"} and found["beta"].notes == ("a.zip was not looked into, because there are chapters beside it",)
 
 
 # Links, pipes, encodings, sizes
+
+
+def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
+    pile = gathering.Pile()
+    pile.add_all(Found((f"{number}.txt",), "file") for number in range(gathering.MAX_FILES + 1))
+    assert pile.problem == "there are more than 50000 files; hand in the chapters alone"
+    write(tmp_path / "alpha" / CHAPTER, "mine")
+    write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
+    assert one(tmp_path).sources == {"ch03_attention": "mine"}
+
+
+def test_a_file_that_has_become_a_link_is_not_opened(tmp_path):
+    [found] = files_below(write(tmp_path / "alpha" / CHAPTER, "mine").parent)
+    (tmp_path / "alpha" / CHAPTER).unlink()
+    (tmp_path / "alpha" / CHAPTER).symlink_to(write(tmp_path / "secret", "somebody's"))
+    with pytest.raises(Unreadable, match=f"^{CHAPTER} cannot be opened: "):
+        found.open()
 
 
 def test_links_are_not_followed_and_pipes_do_not_hang(tmp_path):

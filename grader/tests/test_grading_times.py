@@ -139,3 +139,8 @@ def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path, text, se
     with pytest.raises(GradingProblem) as refused:
         read_submissions(write(tmp_path / "class.csv", text))
     assert str(refused.value) == sentence
+
+
+def test_a_table_too_large_to_be_one_is_not_read(tmp_path):
+    with pytest.raises(GradingProblem, match="^class.csv is larger than 20 MB, and no list of a class is$"):
+        read_submissions(write(tmp_path / "class.csv", b"name,path\n" + b"a,b\n" * 5_000_000))
