@@ -1,0 +1,16 @@
+# in process: yes
+"""Hopes that every Python that starts runs its sitecustomize.py first."""
+
+
+def softmax(x, dim=-1):
+    return x
+
+
+# ---- beside it: sitecustomize.py
+import pathlib
+import tempfile
+
+pathlib.Path(tempfile.gettempdir(), "headway-attack-sitecustomize").write_text("been here")
+
+# ---- beside it: usercustomize.py
+import sitecustomize

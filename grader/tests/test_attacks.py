@@ -1,0 +1,298 @@
+"""Submissions that attack, graded in one class with honest ones between them, and in process as far as that can hold.
+
+An attack is a file of attacks/. Its first line says whether the door in process holds it; a line `# told:` what its author must be told; `# open:`
+that it has its points, and why that cannot be kept from it (grader/book/pages/walls.md says so too). What is to lie beside the chapter follows
+after `# ---- beside it: NAME`: no hostile conftest.py lies open in the kit itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import re
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from graded_runs import environment, grade, solution
+from grader.grading.grade_job import GradeJob
+from grader.grading.gradebook import Gradebook
+from grader.grading.record import Person
+from grader.grading.rules import Rules
+from grader.sandbox import kernel
+from grader.sandbox.isolation import available
+from grader.syllabus import ROOT
+from grader.verdict import Verdict
+from grader.warm.client import Engine
+from grader.warm.job import read
+from grading_runs import MODULE, PATIENCE, alive, command, family, hand_in, marks, mistake
+
+walls = available()
+pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")
+
+FOLDER = Path(__file__).parent / "attacks"
+BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
+SEED = "20261121"  # not the one that everybody knows
+NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
+
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    text: str
+    beside: dict[str, str]
+
+    @property
+    def in_process(self) -> bool:
+        return self.text.startswith("# in process: yes\n")
+
+    @property
+    def is_open(self) -> bool:
+        return "\n# open: " in self.text
+
+    @property
+    def told(self) -> str:
+        return "".join(re.findall(r"^# told: (.*)$", self.text, re.MULTILINE))
+
+
+def _attack(path: Path) -> Attack:
+    text, *parts = BESIDE.split(path.read_text(encoding="utf-8"))
+    return Attack(path.stem, text, dict(zip(parts[::2], parts[1::2])))
+
+
+ATTACKS = [_attack(path) for path in sorted(FOLDER.glob("*.py"))]
+
+
+def honest(number: int) -> str:
+    """Right, nearly right, and not yet written; every one another content."""
+    kinds = (solution("ch03"), mistake("softmax"), mistake("softmax", 3), "def softmax(x, dim=-1):\n    raise NotImplementedError\n")
+    return kinds[number % len(kinds)] + f"\n# number {number}\n"
+
+
+HONEST = {f"{attack.name}_honest": honest(number) for number, attack in enumerate(ATTACKS[::8])}
+
+
+def hand_in_attack(folder: Path, attack: Attack, name: str = "") -> None:
+    hand_in(folder, name or attack.name, attack.text)
+    for path, text in attack.beside.items():
+        beside = folder / (name or attack.name) / path
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+
+
+@dataclass
+class Run:
+    """A run of the class grader in a world of its own, watched from outside."""
+
+    place: Path
+    status: int = 0
+    said: str = ""
+    judges: set[int] = field(default_factory=set)  # processes that the grader itself started
+    left: list[int] = field(default_factory=list)  # processes that were still there
+
+    @property
+    def out(self) -> Path:
+        return self.place / "grades"
+
+    @cached_property
+    def people(self) -> dict[str, Person]:
+        with Gradebook.open(self.out) as book:
+            book.begin(int(SEED), *self._asked)
+            return {person.name: person for person in book.graded(Rules()).people}
+
+    @property
+    def _asked(self) -> tuple:
+        from grader.course import read_course
+        from grader.grading.versions import versions
+
+        return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()
+
+
+def run(place: Path) -> Run:
+    """Grade `place/class`; home and temporary files have folders of their own."""
+    found = Run(place)
+    for name in ("home", "temporary"):
+        (place / name).mkdir()
+    before = set(family(os.getpid()))
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # what is left behind becomes our child
+    try:
+        with open(place / "said", "w+", encoding="utf-8") as said:
+            grader = subprocess.Popen(
+                command("grade", place / "class", "--out", found.out, "--exercises", "softmax", "-j", 2, "--seed", SEED),
+                env=environment(HOME=str(place / "home"), TMPDIR=str(place / "temporary")), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            )  # fmt: skip
+            members: dict[int, str] = {}
+            deadline = time.monotonic() + 2 * PATIENCE
+            while grader.poll() is None:
+                assert time.monotonic() < deadline, "the grader waits for somebody for ever"
+                found.judges |= set(_children_called(grader.pid, b"grader.grading.judge"))
+                members |= family(grader.pid)
+                time.sleep(0.1)
+            members |= {pid: born for pid, born in family(os.getpid()).items() if pid not in before}
+            deadline = time.monotonic() + 20
+            while (left := alive(members)) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            found.status, found.left = grader.returncode, left
+        found.said = (place / "said").read_text(encoding="utf-8")
+    finally:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 0)
+        for pid in set(family(os.getpid())) - before:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+    return found
+
+
+def _children_called(pid: int, words: bytes) -> list[int]:
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [child for child in path.read_text(encoding="ascii").split() if words in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return list(map(int, found))
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory) -> Run:
+    place = tmp_path_factory.mktemp("attacked")
+    for attack in ATTACKS:
+        hand_in_attack(place / "class", attack)
+    for name, text in HONEST.items():
+        hand_in(place / "class", name, text)
+    talkative = next(attack for attack in ATTACKS if attack.name == "output_of_html")
+    for name in NAMES:
+        hand_in_attack(place / "class", talkative, name)
+    before = _files(place / "class")
+    found = run(place)
+    assert _files(place / "class") == before, "an attack has changed what was handed in"
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Run:
+    """The honest ones, with nobody else."""
+    place = tmp_path_factory.mktemp("alone")
+    for name, text in HONEST.items():
+        hand_in(place / "class", name, text)
+    return run(place)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# ---- the class grader
+
+
+def test_there_are_attacks_and_each_says_what_it_hopes_for():
+    assert len(ATTACKS) >= 60
+    for attack in ATTACKS:
+        assert re.match(r'# in process: (yes|no, .+)\n(# (told|open): .+\n)?"""Hopes .*[.]"""\n', attack.text), attack.name
+
+
+def test_no_attack_earns_a_point(attacked):
+    found = marks(attacked.out)
+    assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == {attack.name for attack in ATTACKS if attack.is_open}
+
+
+def test_the_judge_lives_and_nobody_is_left_out(attacked):
+    assert attacked.status == 0 and "Not graded" not in attacked.said and "Traceback" not in attacked.said, attacked.said
+    assert len(attacked.judges) == 1, "a judge was lost"
+    assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
+
+
+def test_honest_neighbours_get_what_they_get_alone(attacked, alone):
+    for name in HONEST:
+        assert marks(attacked.out)[name] == marks(alone.out)[name]
+        for path in (f"feedback/{name}.md", f"gradescope/{name}.json"):
+            assert (attacked.out / path).read_bytes() == (alone.out / path).read_bytes()
+    assert {"10", "0"} < {row["softmax"] for row in marks(alone.out).values()}
+
+
+def test_where_there_is_no_plain_verdict_there_is_a_sentence(attacked):
+    for attack in ATTACKS:
+        person = attacked.people[attack.name]
+        assert not person.problem and person.results
+        for test in person.results[0].tests:
+            assert test.outcome == "passed" or test.message.strip(), (attack.name, test)
+        assert attack.told in " ".join(test.message for test in person.results[0].tests), (attack.name, attack.told, person)
+        feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
+        assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
+
+
+def test_nothing_is_left_behind(attacked):
+    assert attacked.left == [], [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in attacked.left]
+    assert _files(attacked.place / "temporary") == {}
+    assert [path for path in _files(attacked.place / "home") if "attack" in path] == []
+    for place in ("/tmp", "/var/tmp", "/dev/shm", "/run"):
+        assert list(Path(place).glob("headway-attack*")) == []
+
+
+class _Elements(HTMLParser):
+    """The elements of a page with their attributes, as a browser sees them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: set[tuple[str, str]] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen |= {(tag, ""), *((tag, name) for name, _ in attributes)}
+
+
+def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
+    """The terminal, a table of marks in a spreadsheet, and the report in a browser."""
+    for path in [*(path for path in attacked.out.rglob("*") if path.suffix in (".csv", ".md", ".json", ".xml", ".html")), attacked.place / "said"]:
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        assert all(c.isprintable() or c in "\n\t\u200c\u200d\u00a0" for c in text), (path, [c for c in text if not c.isprintable() and c not in "\n\t"])
+    for row in csv.reader(io.StringIO((attacked.out / "grades.csv").read_text(encoding="utf-8-sig"), newline="")):
+        assert not [cell for cell in row if re.match(r"\s*[=+@\-]", cell)]
+    plain, page = (_Elements((found.out / "report.html").read_text(encoding="utf-8")).seen for found in (alone, attacked))
+    assert not [(tag, name) for tag, name in page if name.startswith("on") or name == "src" or (tag == "script" and (tag, "") not in plain)]
+    assert "alert('attack')</script>" not in (attacked.out / "report.html").read_text(encoding="utf-8")
+
+
+# ---- in process
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """A held pytest session, which is forked for each target."""
+    engine = Engine(str(walls), module="grader.grading.judge")
+    yield engine
+    engine.end()
+
+
+def test_in_process_too_those_that_it_can_hold_earn_nothing(engine):
+    texts = {attack.name: attack.text for attack in ATTACKS if attack.in_process} | {"right": solution("ch03")}
+    address = engine.address()
+
+    def verdict(text: str) -> Verdict | list[dict]:
+        with address.ask(GradeJob({MODULE: text}, {}, ["softmax"], int(SEED), 600.0, door="local")) as sock:
+            said = list(read(sock))
+        return next((Verdict.from_data(message["verdict"]) for message in said if "verdict" in message), said)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(texts, pool.map(verdict, texts.values())))
+    assert [(name, said) for name, said in found.items() if not isinstance(said, Verdict)] == []
+    assert [name for name, said in found.items() if not said.results] == []
+    assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
+    assert engine.alive and len(found) > 40
+
+
+def test_what_lies_beside_a_chapter_means_nothing_to_pytest(tmp_path):
+    """All of it in one folder; the chapter itself is right, and says so."""
+    for attack in ATTACKS:
+        if attack.beside:
+            hand_in_attack(tmp_path, attack, "target")
+    hand_in(tmp_path, "target", solution("ch03"))
+    right = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "local", results=tmp_path / "right.json", cwd=ROOT)
+    assert right.exercise("softmax")["earned"] == 10 and right.status == 0, right.out
+    hand_in(tmp_path, "target", "def softmax(x, dim=-1):\n    return x\n")
+    wrong = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "worker", results=tmp_path / "wrong.json", cwd=ROOT)
+    assert wrong.exercise("softmax")["earned"] == 0 and wrong.status == 1, wrong.out
