@@ -110,9 +110,9 @@ def _offer(found: Exercise | Chapter | None, named: bool) -> int:
     return NOTHING if named and isinstance(found, Exercise) else DRAWN
 
 
-def _terminal() -> tuple[Console, bool]:
-    """Where to draw, as wide as it is, and whether there are colours to draw with."""
+def _terminal() -> tuple[Console, str | None]:
+    """Where to draw, as wide as it is, and the colours there are to draw with."""
     plain = page()
     system = colours() if plain.is_terminal else None
     width = Console().width if plain.is_terminal else plain.width
-    return Console(color_system=system, width=width, highlight=False, markup=False, emoji=False), system is not None
+    return Console(color_system=system, width=width, highlight=False, markup=False, emoji=False), system

@@ -49,9 +49,19 @@ def figure(picture: Picture, kind: str) -> bytes:
         spots = drawn.subplots(len(picture.pairs), across, squeeze=False, height_ratios=heights)
         for pair, row in zip(picture.pairs, spots):
             _pair(drawn, pair, list(row))
+        _settle(drawn)
         out = io.BytesIO()
         drawn.savefig(out, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()
+
+
+def _settle(drawn: Any) -> None:
+    """Lay it out once, in round numbers: the solver's last digits are not the same each time, and names in an SVG hang on them."""
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    for spot in drawn.axes:
+        if spot.get_subplotspec() is not None:
+            spot.set_position([round(edge, 6) for edge in spot.get_position().bounds])
 
 
 def _head(picture: Picture, across: int) -> str:

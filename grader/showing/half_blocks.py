@@ -6,7 +6,9 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 
+from rich.text import Span as Styled
 from rich.text import Text
 
 from ..charts import COLOURS
@@ -19,6 +21,8 @@ PAPER, RULE = "#ffffff", "#d1d9e0"
 UP, DOWN = "#3a4f9f", "#b35806"  # of bars: indigo above zero, orange below
 
 Pixels = list[list[str]]  # rows of colours
+STEPS = (0, 95, 135, 175, 215, 255)  # of red, green and blue among the 256 colours
+GOOD_256 = (16, 17, 18, 25, 36, 61, 68, 74, 75, 104, 130, 146, 153, 166, 172, 175, 178, 189, 215, 223, 231, 253)
 
 
 def colours() -> str | None:
@@ -30,6 +34,25 @@ def colours() -> str | None:
     except (UnicodeEncodeError, LookupError):
         return None
     return "truecolor" if os.environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") else "256"
+
+
+def in_256(line: Text) -> Text:
+    """The same line in the 256 colours that nearly every terminal has."""
+    spans = [Styled(span.start, span.end, " ".join(near_256(word) if word.startswith("#") else word for word in str(span.style).split())) for span in line.spans]
+    return Text(line.plain, line.style, spans=spans, no_wrap=True)
+
+
+@cache
+def near_256(code: str) -> str:
+    """The nearest of those that go well with our scales; among all 256 a dark blue would turn green."""
+    wanted = [int(code[i : i + 2], 16) for i in (1, 3, 5)]
+    return f"color({min(GOOD_256, key=lambda number: sum((a - b) ** 2 for a, b in zip(wanted, _of_256(number))))})"
+
+
+def _of_256(number: int) -> tuple[int, int, int]:
+    if number >= 232:
+        return (8 + 10 * (number - 232),) * 3
+    return tuple(STEPS[place] for place in ((number - 16) // 36, (number - 16) // 6 % 6, (number - 16) % 6))
 
 
 def text_of(pixels: Pixels) -> list[Text]:

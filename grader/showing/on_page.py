@@ -18,8 +18,9 @@ PROSE = 80
 Block = list[Text]
 
 
-def lines(picture: Picture, width: int, colour: bool) -> list[Text]:
-    """All of it. `colour` is whether the terminal has colours to draw with."""
+def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
+    """All of it. `colours` is what the terminal has to draw with: "truecolor", "256", or None."""
+    colour = colours is not None
     width = max(NARROWEST, min(width, WIDEST))
     prose = min(width, PROSE)
     page = [Text(part, "bold") for part in wrapped(f"{picture.exercise}: {picture.about}", prose)]
@@ -30,7 +31,7 @@ def lines(picture: Picture, width: int, colour: bool) -> list[Text]:
         page += [Text(part, "yellow") for part in wrapped(pair.note, prose) if pair.note]
     for line in page:
         line.truncate(width)
-    return page
+    return [half_blocks.in_256(line) for line in page] if colours == "256" else page
 
 
 def _pair(pair: Pair, width: int, colour: bool) -> list[Text]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from grader.showing import on_page, plain
 from grader.showing.differing import beside
-from grader.showing.half_blocks import NO_NUMBER, cells, plot, rasterised, text_of
+from grader.showing.half_blocks import NO_NUMBER, cells, in_256, near_256, plot, rasterised, text_of
 from grader.showing.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture
 from grader.showing.sides import picture_of
 from grader.showing.spans import Span, of_values, span_of_grids
@@ -283,6 +283,12 @@ def test_half_blocks_hold_two_rows_of_pixels():
     assert [(part.start, part.end) for part in line.spans] == [(0, 2), (2, 3)] and str(last.spans[0].style) == "#ff0000"
 
 
+def test_256_colours_keep_their_hue():
+    assert (near_256("#ffffff"), near_256("#000000"), near_256("#08306b")) == ("color(231)", "color(16)", "color(17)")
+    line = in_256(text_of([["#ffffff", "#08306b"], ["#08306b", "#ffffff"]])[0])
+    assert [str(span.style) for span in line.spans] == ["color(231) on color(17)", "color(17) on color(231)"] and line.plain == "▀▀"
+
+
 def test_lines_go_through_their_points_and_break_where_there_is_none():
     x, y = Span(0, 4), Span(0, 2)
     assert rasterised([(0, 0), (4, 2)], x, y, 5, 3) >= {(0, 2), (2, 1), (4, 0)}
@@ -291,43 +297,43 @@ def test_lines_go_through_their_points_and_break_where_there_is_none():
     assert [len(set(row)) for row in plot(chart, x, y, 5, 3)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("width, colour", [(20, True), (80, True), (40, False), (130, False)])
-def test_every_picture_fits_every_width(pictures, width, colour):
+@pytest.mark.parametrize("width, colours", [(20, "256"), (80, "truecolor"), (40, None), (130, None)])
+def test_every_picture_fits_every_width(pictures, width, colours):
     for name, picture in pictures.items():
-        shown = on_page.lines(picture, width, colour)
+        shown = on_page.lines(picture, width, colours)
         assert all(line.cell_len <= width for line in shown) and len(shown) > 5, name
         text = "\n".join(line.plain for line in shown)
-        assert ("▀" in text or "█" in text) == colour, name
+        assert ("▀" in text or "█" in text) == (colours is not None), name
 
 
 def test_plain_characters_are_the_numbers():
     wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
-    text = [line.plain for line in on_page.lines(wrong, 80, False)]
+    text = [line.plain for line in on_page.lines(wrong, 80, None)]
     row = next(line for line in text if line.startswith("dog") and line.count("dog") == 3)
     assert row.split("dog")[1].split() == list("##.....")
     assert row.split("dog")[2].split() == list("######.") and row.split("dog")[3].split() == ["."] * 2 + ["-1"] * 4 + ["."]
     assert "# may attend   . hidden" in text
     table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
-    slopes = [line.plain for line in on_page.lines(picture_with(beside(table, table)), 80, False)]
+    slopes = [line.plain for line in on_page.lines(picture_with(beside(table, table)), 80, None)]
     assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
 
 
 def test_gaps_in_curves_and_missing_bars_are_named():
     curve = beside(Chart("t", {"a": [(0, 0), (1, 1)]}, "x", "y"), Chart("t", {"a": [(0, 0), (1, math.nan)]}, "x", "y"))
-    assert any(line.plain.endswith("a gap: no number") for line in on_page.lines(picture_with(curve), 80, True))
+    assert any(line.plain.endswith("a gap: no number") for line in on_page.lines(picture_with(curve), 80, "truecolor"))
     bar = beside(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
-    assert "a  no number" in "\n".join(line.plain for line in on_page.lines(picture_with(bar), 80, True))
+    assert "a  no number" in "\n".join(line.plain for line in on_page.lines(picture_with(bar), 80, "truecolor"))
 
 
 def test_too_wide_a_table_is_thinned_and_says_so():
     wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
-    text = [line.plain for line in on_page.lines(picture_with(Pair(wide)), 40, True)]
+    text = [line.plain for line in on_page.lines(picture_with(Pair(wide)), 40, "256")]
     assert "one column of 2 is shown" in text
 
 
 def test_bars_have_a_common_scale_and_their_numbers():
     pair = beside(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
-    text = "\n".join(line.plain for line in on_page.lines(picture_with(pair), 80, True))
+    text = "\n".join(line.plain for line in on_page.lines(picture_with(pair), 80, "truecolor"))
     row = next(line for line in text.splitlines() if line.startswith("a "))
     yours, reference, difference = row.split("a ")[1:]
     assert yours.count("█") > 3 * reference.count("█") > 0 and yours.split()[-1] == "4" and difference.split()[-1] == "3"

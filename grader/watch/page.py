@@ -41,7 +41,7 @@ def body(state: State, width: int) -> list[Text]:
     if state.over is not None:
         return state.over
     if state.picture is not None:
-        return drawn(state.picture, width, colours() is not None)
+        return drawn(state.picture, width, colours())
     page = _Lines(width)
     if state.verdict is None:
         if not state.running and not state.waiting and not state.trouble:
