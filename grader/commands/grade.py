@@ -175,6 +175,6 @@ def _sentence(console, sentence: str, style: str = "") -> None:
         console.print(sentence, soft_wrap=True)
 
 
-def _tell_changed(before: dict[str, str], after: dict[str, str]) -> None:
-    names = sorted(name for name, digest in after.items() if before.get(name) != digest)
+def _tell_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
+    names = sorted(now[0] for slug, now in after.items() if before.get(slug) != now)
     _sentence(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")

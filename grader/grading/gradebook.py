@@ -101,9 +101,9 @@ class Gradebook:
         done = {digest for digest, exercises in kept if asked <= set(self._read((exercises,))[0])}
         return list({s.digest: s for s in reversed(submissions) if not s.problem and s.digest not in done}.values())[::-1]
 
-    def contents(self) -> dict[str, str]:
-        """Who is in the class, by file name, and which content each handed in."""
-        return dict(self._all("SELECT slug, digest FROM people"))
+    def contents(self) -> dict[str, tuple[str, str]]:
+        """Who is in the class, by file name: their name, and which content they handed in."""
+        return {slug: (harmless.line(name), digest) for slug, name, digest in self._all("SELECT slug, name, digest FROM people")}
 
     def keep(self, digest: str, verdict: Verdict | str) -> None:
         """What was found out about this content, or the sentence that says why nothing could be: on disk when this returns.
@@ -263,7 +263,7 @@ def _unknown(name: str, known: list[str]) -> str:
     if not known:
         return "nobody has been graded in this gradebook yet"
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    offer = f"; did you mean {' or '.join(near)}?" if near else f"; it has {len(known)} people, and grades.csv names them all"
+    offer = f"; did you mean {' or '.join(near)}?" if near else "; grades.csv names all who are in it"
     return harmless.line(f"nobody in this gradebook is called {name}{offer}")
 
 

@@ -145,6 +145,9 @@ def test_a_regrade_tells_who_is_graded_anew(tmp_path):
         assert todo == []
         assert book.forget("Beta") == ["Alpha", "Beta"]
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
+        assert {slug: name for slug, (name, _) in book.contents().items()} == {one.slug: one.name for one in people}
+        with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called xyz; grades.csv names all who are in it"):
+            book.forget("xyz")
         with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called Betta; did you mean Beta"):
             book.forget("Betta")
 

@@ -95,7 +95,7 @@ def test_stopped_and_killed_it_goes_on_where_it_was(people, once, tmp_path):
         assert judged(out) == kept
     assert not (out / "grades.csv").exists()
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 1)
-    assert ran.status == 1 and "11 people, 1 submissions graded now" in ran.out, ran.out
+    assert ran.status == 1 and "11 people, 1 submission graded now" in ran.out, ran.out
     assert exports(out) == exports(once[0])
 
 
@@ -108,11 +108,11 @@ def test_only_what_changes_is_graded_and_somebody_by_name(again):
     people, out = again
     hand_in(people, "Wrong", solution("ch03") + "\n# better now\n")
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--changed")
-    assert "11 people, 1 submissions graded now" in ran.out and "New or changed since the last run: Wrong." in ran.out, ran.out
+    assert "11 people, 1 submission graded now" in ran.out and "New or changed since the last run: Wrong." in ran.out, ran.out
     assert marks(out)["Wrong"]["total"] == "17"
     before = exports(out)
     ran = headway("regrade", "Twin", "--out", out)
-    assert "Handed in by Right, Twin alike" in ran.out and "11 people, 1 submissions graded now" in ran.out, ran.out
+    assert "Handed in by Right, Twin alike" in ran.out and "11 people, 1 submission graded now" in ran.out, ran.out
     assert exports(out) == before
     ran = headway("regrade", "Twni", "--out", out)
     assert ran.status == 2 and "did you mean Twin" in ran.out
