@@ -76,7 +76,7 @@ def honest(number: int) -> str:
     return kinds[number % len(kinds)] + f"\n# number {number}\n"
 
 
-HONEST = {f"{attack.name}_honest": honest(number) for number, attack in enumerate(ATTACKS[::8])}
+HONEST = {f"{attack.name}_honest": honest(number) for number, attack in enumerate(ATTACKS[::15])}
 
 
 def hand_in_attack(folder: Path, attack: Attack, name: str = "") -> None:
@@ -286,13 +286,12 @@ def test_in_process_too_those_that_it_can_hold_earn_nothing(engine):
 
 
 def test_what_lies_beside_a_chapter_means_nothing_to_pytest(tmp_path):
-    """All of it in one folder; the chapter itself is right, and says so."""
+    """All of it in one folder, with a chapter that is wrong in every test."""
     for attack in ATTACKS:
         if attack.beside:
             hand_in_attack(tmp_path, attack, "target")
-    hand_in(tmp_path, "target", solution("ch03"))
-    right = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "local", results=tmp_path / "right.json", cwd=ROOT)
-    assert right.exercise("softmax")["earned"] == 10 and right.status == 0, right.out
-    hand_in(tmp_path, "target", "def softmax(x, dim=-1):\n    return x\n")
-    wrong = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "worker", results=tmp_path / "wrong.json", cwd=ROOT)
-    assert wrong.exercise("softmax")["earned"] == 0 and wrong.status == 1, wrong.out
+    hand_in(tmp_path, "target", "import random\n\nimport torch\n\n\ndef softmax(x, dim=-1):\n    return x\n")
+    found = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "local", "--seed", SEED, results=tmp_path / "found.json", cwd=ROOT)
+    softmax = found.exercise("softmax")
+    assert found.status == 1 and softmax["earned"] == 0, found.out
+    assert {test["outcome"] for test in softmax["tests"]} == {"failed"} and len(softmax["tests"]) > 5

@@ -2,8 +2,10 @@
 # told: did not end within 30 s
 """Hopes that nobody looks at the clock while a chapter is imported."""
 
+import time
+
 while True:
-    pass
+    time.sleep(0.1)  # it waits, so that it takes no time from the tests beside it
 
 
 def softmax(x, dim=-1):

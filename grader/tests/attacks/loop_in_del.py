@@ -2,11 +2,13 @@
 # told: did not end within 5 s
 """Hopes that the end of an object, which comes when the next example begins, is nobody's call."""
 
+import time
+
 
 class Lasting:
     def __del__(self):
         while True:
-            pass
+            time.sleep(0.1)
 
 
 def softmax(x, dim=-1):
