@@ -1,6 +1,7 @@
 """Fixtures for tests that run commands."""
 
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import pytest
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from kit_copy import Kit
 from warm_runs import WarmKit
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # begun in the background, all that the tests start would ignore Control-C
 
 
 @pytest.fixture(scope="session")
