@@ -20,10 +20,9 @@ learn: .venv/.learn
 test: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/headway stubs --check
-	$(BIN)/python -m pytest --target solutions --door local
-	$(BIN)/python -m pytest --target solutions --door worker
+	$(BIN)/python -m pytest --target solutions
 	$(BIN)/headway dev-check
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone" grader/tests
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not alone" grader/tests
 	$(BIN)/python -m pytest -m alone grader/tests
 
 book: .venv/.book
