@@ -17,8 +17,7 @@ from grader.syllabus import load_syllabus
 from grader.target import graft_for, resolve
 from grader.walkthroughs import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, positions, sheet
 from grader.walkthroughs import induction as induction_walk
-from rich.cells import cell_len
-from walks import taken, told
+from walks import fits_the_page, names_what_runs, taken, told
 
 SMALLER = {
     kv_cache: {"COUNTED": (8, 16, 64), "WRITTEN": (4, 8), "WIDTH": 32},
@@ -56,17 +55,12 @@ def shades(picture):
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_names_exactly_the_exercises_that_run(name):
-    needs = load(name).NEEDS
-    assert len(needs) == len(set(needs))
-    assert set(needs) == taken(name).ran
+    names_what_runs(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
-    text = taken(name).text
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-    assert "\x1b" not in text and not re.search(r"\bnan\b", text)
-    assert told(name, taken(name).numbers) == text
+    fits_the_page(name)
 
 
 @pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # of positions, the measurement's own test sees this

@@ -6,25 +6,19 @@ import pytest
 import torch
 from grader.corpora import ENGLISH_HINDI
 from grader.walkthroughs import load
-from rich.cells import cell_len
-from walks import taken, told
+from walks import fits_the_page, names_what_runs, taken
 
 WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_names_exactly_the_exercises_that_run(name):
-    needs = load(name).NEEDS
-    assert len(needs) == len(set(needs))
-    assert set(needs) == taken(name).ran
+    names_what_runs(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
-    text = taken(name).text
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-    assert "\x1b" not in text and not re.search(r"\bnan\b", text)
-    assert told(name, taken(name).numbers) == text
+    fits_the_page(name)
 
 
 @pytest.mark.parametrize("name", WALKS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import random
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from grader.walkthroughs import load
 from grader.walkthroughs.parts import Parts
 from grader.walkthroughs.tour import Tour
 from grader.walkthroughs.working import quietly
+from rich.cells import cell_len
 from rich.console import Console
 
 
@@ -48,6 +50,19 @@ def told(name: str, numbers: Any) -> str:
     out = io.StringIO()
     load(name).tell(Tour(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
     return out.getvalue()
+
+
+def names_what_runs(name: str) -> None:
+    needs = load(name).NEEDS
+    assert len(needs) == len(set(needs))
+    assert set(needs) == taken(name).ran
+
+
+def fits_the_page(name: str) -> None:
+    text = taken(name).text
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "\x1b" not in text and not re.search(r"\bnan\b", text)
+    assert told(name, taken(name).numbers) == text
 
 
 def _noted(parts: Parts, ran: set[str]) -> None:
