@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import shutil
 import sqlite3
@@ -84,10 +85,16 @@ def exports(out: Path) -> dict[str, bytes]:
 
 
 def judged(out: Path) -> int:
-    """How many contents are in the gradebook; of a copy, for the grader that may be at work holds the lock."""
+    """How many contents are in the gradebook; of a copy, for the grader that may be at work holds the lock.
+
+    With its journal: without, a copy taken in the middle of a commit shows what a killed grader would never have written.
+    """
     copy = out.with_name(f"{out.name}-looked-at.sqlite")
+    journal = copy.with_name(f"{copy.name}-journal")
     try:
         shutil.copy(out / "gradebook.sqlite", copy)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(out / "gradebook.sqlite-journal", journal)
         database = sqlite3.connect(copy)
         try:
             return database.execute("SELECT count(*) FROM verdicts").fetchone()[0]
@@ -97,6 +104,7 @@ def judged(out: Path) -> int:
         return 0
     finally:
         copy.unlink(missing_ok=True)
+        journal.unlink(missing_ok=True)
 
 
 def until(true: Callable[[], object], what: str) -> None:
