@@ -3,6 +3,7 @@
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
 # make readme  make the README's pictures anew, from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
+# make proof   try whether it keeps its promises, for hours; ONLY=steady for one proof
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
@@ -12,7 +13,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test book readme bench
+.PHONY: learn test book readme bench proof
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -33,6 +34,9 @@ readme: .venv/.dev
 
 bench: .venv/.learn
 	@$(BIN)/python -m grader.benchmarks $(ONLY)
+
+proof: .venv/.dev
+	@$(BIN)/python -m grader.proof $(ONLY)
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }
