@@ -1,6 +1,6 @@
 """Headway: build a transformer by hand, one tested piece at a time."""
 
-__version__ = "0.1.0"
+from .version import __version__ as __version__
 
 
 def __getattr__(name: str):

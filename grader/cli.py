@@ -144,7 +144,7 @@ def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Bring 
 @app.command("open")
 def open_command(name: AnyName = None) -> None:
     """Open an exercise in your editor, at its line."""
-    from grader.commands.editor import open_in_editor
+    from grader.commands.open import open_in_editor
 
     raise typer.Exit(open_in_editor(name))
 
@@ -272,7 +272,7 @@ def gradescope(
 
 def main() -> None:
     """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
-    from grader.commands.page import complain, quietly_encode
+    from grader.page import complain, quietly_encode
     from grader.source import SourceProblem
 
     quietly_encode()

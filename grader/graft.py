@@ -12,23 +12,15 @@ import importlib.util
 import itertools
 import re
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, ModuleType
 
-from .handout.form import opened
+from .sealed.form import opened
+from .source import ChapterSource
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class ChapterSource:
-    name: str  # "ch03_attention"
-    text: str
-    filename: str  # where the author keeps it, for messages and tracebacks
-    sealed: bytes = b""  # in a handout, ours: the code itself, of which `text` then shows next to nothing
 
 
 @lru_cache(maxsize=256)

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import __version__
 from .files import write_whole
 from .syllabus import Exercise
+from .version import __version__
 
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # what an exercise is called, by the worst of its tests
 

@@ -96,6 +96,11 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
     return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` names them all")
 
 
+def suites_of(chapter: str) -> list[str]:
+    """The files that hold a chapter's graded tests."""
+    return [str(path) for path in sorted(TESTS.glob(f"test_{chapter}_*.py"))]
+
+
 def is_handout() -> bool:
     """Is this the folder an instructor gives out, and not the whole kit?"""
     return REFERENCE.is_dir() and not SOLUTIONS.is_dir()

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from . import sealed
 from .door.errors import ChapterBroken, Where
 from .given import Given
-from .graft import ChapterSource
-from .handout import sealed
-from .source import SourceProblem, bound_names, find_definition, parse, read_source
+from .source import ChapterSource, SourceProblem, bound_names, find_definition, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from grader.commands.book import make
+from .making import make
 
 sys.exit(make())

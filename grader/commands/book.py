@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from importlib.util import find_spec
-
-from grader.commands.page import command_line, complain, page, say
-from grader.course import current_chapter, read_course, shown
-from grader.files import problem
+from grader.book.making import build, cannot
+from grader.course import current_chapter, read_course
+from grader.page import command_line, complain, page, say
 from grader.progress import load
 from grader.syllabus import EXERCISES, Exercise
-
-NEEDED = ("jinja2", "markdown_it", "pygments")
-INSTALL = "pip install -c constraints.txt -e '.[book]'"
-
-
-def make() -> int:
-    """Build the book anew, and say where it is. 1 where that cannot be done."""
-    if _cannot():
-        return 1
-    from grader.book.site import FOLDER
-
-    if not _build():
-        return 1
-    say(page(), f"The book is in {shown(FOLDER)}: open {shown(FOLDER / 'index.html')}, or read it with `headway book`.")
-    return 0
 
 
 def book(name: str | None, port: int, browser: bool) -> int:
     """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done, 130 where it was stopped before."""
     where = _page_of(name)
-    if _cannot():
+    if cannot():
         return 1
     from grader.book.serving import address_of, open_browser, server
     from grader.book.site import FOLDER, is_current
 
     try:
-        if not is_current() and not _build():
+        if not is_current() and not build():
             return 1
     except KeyboardInterrupt:
         complain("stopped before the book was built")
@@ -73,26 +55,3 @@ def _page_of(name: str | None) -> str:
         where = f"{found.module}.html#{found.name}" if isinstance(found, Exercise) else f"{found.name}.html"
     lesson = EXERCISES / (where.partition("#")[0].removesuffix("html") + "md")
     return where if lesson.is_file() else "index.html"
-
-
-def _cannot() -> bool:
-    """Says what is missing, where something is."""
-    if all(find_spec(name) for name in NEEDED):
-        return False
-    complain(f"the book needs the extra `book`, which is not installed: {INSTALL}")
-    return True
-
-
-def _build() -> bool:
-    from grader.book.site import FOLDER, build
-
-    console = page(stderr=True)
-    if not console.is_terminal:
-        console.print("Building the book ...")
-    try:
-        with console.status("Building the book ...") if console.is_terminal else nullcontext():
-            build()
-    except OSError as error:
-        complain("the book is not built: " + problem(error, f"write {shown(FOLDER)}"))
-        return False
-    return True

@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.commands.page import complain, page, say
 from grader.course import next_step, passed, read_course
+from grader.page import complain, page, say
 from grader.progress import load
-from grader.syllabus import ROOT, TESTS, Chapter, Exercise, is_handout
+from grader.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
 from grader.verdict import Verdict
 from grader.warm.client import BrokeOff, NoEngine, answers
 from grader.warm.job import Job, again
@@ -49,11 +49,6 @@ def check(name: str | None) -> int:
         say(page(), f"{found.name} still works. {found.why}", style="green")
         say(page(), found.unlocks)
     return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
-
-
-def suites_of(chapter: str) -> list[str]:
-    """The files that hold a chapter's graded tests."""
-    return [str(path) for path in sorted(TESTS.glob(f"test_{chapter}_*.py"))]
 
 
 def run_tests(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, str], int]:

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader.commands.check import suites_of
-from grader.commands.page import page, wrapped
+from grader import sealed
 from grader.course import read_course, shown
-from grader.handout import sealed
+from grader.page import page, wrapped
 from grader.sandbox import isolation
 from grader.source import SourceProblem, parse, read_source
-from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
 from rich.text import Text
 
 _REPORTS = """

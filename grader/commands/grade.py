@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from grader.commands.page import complain, page, say
 from grader.course import read_course
 from grader.files import problem, write_whole
 from grader.grading.gradebook import Gradebook
@@ -17,6 +16,7 @@ from grader.grading.problems import GradingProblem
 from grader.grading.report.numbers import count
 from grader.grading.rules import Rules, read_rules
 from grader.grading.submissions import read_submissions
+from grader.page import complain, page, say
 from grader.progress import number
 from grader.sandbox.isolation import Isolation, available, missing
 from grader.syllabus import Chapter, Exercise

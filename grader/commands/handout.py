@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.commands.page import complain, page, say
 from grader.course import read_course, shown
+from grader.page import complain, page, say
 from grader.progress import number
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grader.commands.page import complain, page, say
 from grader.course import next_step, read_course
 from grader.hints import take_hint
+from grader.page import complain, page, say
 from rich.text import Text
 
 

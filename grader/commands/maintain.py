@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.commands.page import complain, page, say
 from grader.course import read_course
+from grader.page import complain, page, say
 from grader.stubs import check_stubs, write_stubs
 
 

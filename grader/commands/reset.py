@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.commands.page import page, say
 from grader.course import read_course, shown
 from grader.files import write_whole
+from grader.page import page, say
 from grader.source import (
     SourceProblem,
     append_definition,

@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from grader.commands.page import complain, page, say
 from grader.course import next_step, read_course, shown
 from grader.files import write_whole
+from grader.page import complain, page, say
 from grader.showing import figures
 from grader.showing.half_blocks import colours
 from grader.showing.on_page import lines

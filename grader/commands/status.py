@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.commands.page import bar, command_line, page, say
 from grader.course import Step, current_chapter, done, earned, next_step, passed, read_course, shown
+from grader.page import bar, command_line, page, say
 from grader.progress import Score, load, number
 from grader.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console

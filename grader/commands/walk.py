@@ -6,7 +6,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from grader.commands.page import command_line, complain, page, say
+from grader.page import command_line, complain, page, say
 from grader.syllabus import is_handout
 from grader.walkthroughs import known
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from grader.commands.page import page, say
 from grader.course import next_step, passed, read_course
+from grader.page import page, say
 from grader.progress import load
 from grader.syllabus import Chapter, Exercise
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ..given import Given
-from ..graft import ChapterSource
+from ..source import ChapterSource
 from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
 from .servant import Servant
 

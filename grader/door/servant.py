@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from ..given import Given
-from ..graft import ChapterSource, Graft
+from ..graft import Graft
+from ..source import ChapterSource
 from . import shortcuts
 from .errors import FarSideDied, OutOfTime
 from .gradients import attached, gradients, is_cut_off, is_of

@@ -26,7 +26,7 @@ from ..graded import GradedRun
 from ..sandbox.isolation import Isolation
 from ..target import Target
 from ..trial import Trial
-from ..warm import engine, family, forks, held, spares
+from ..warm import engine, family, forks, reporting, spares
 from ..warm.job import asked_words
 from ..warm.server import Server
 from .grade_job import GradeJob
@@ -37,7 +37,7 @@ IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
 class RunsNursery(Nursery):
     """A run's own: the run ends, without a verdict, where this cannot do its part."""
 
-    def __init__(self, report: held.Report, **options: Any) -> None:
+    def __init__(self, report: reporting.Report, **options: Any) -> None:
         super().__init__(**options)
         self.report = report
 
@@ -93,7 +93,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
             if os.getpid() == judge:
                 control.close()
 
-    def begin(session: pytest.Session, job: GradeJob, report: held.Report) -> None:
+    def begin(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
         nursery.control.close()
         become_grader(session, job, report, RunsNursery(report, isolation=walls, control=lent[0]))
 
@@ -101,7 +101,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
     nursery.close()
 
 
-def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, nursery: Nursery) -> None:
+def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Report, nursery: Nursery) -> None:
     """Turn the waiting session into a run of all that was asked of this submission; what pytest prints is for nobody."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[plugin.RUN]
@@ -112,8 +112,8 @@ def become_grader(session: pytest.Session, job: GradeJob, report: held.Report, n
     for item in session.items:
         plugin.give_seed(item, run)
     config.option.no_summary = True
-    held.capture_anew(config)
-    held.reporter_on(config, io.StringIO()).pytest_sessionstart(session)
+    reporting.capture_anew(config)
+    reporting.reporter_on(config, io.StringIO()).pytest_sessionstart(session)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Gradescope unpacks it into /autograder/source, runs setup.sh once as root when it builds the image, copies run_autograder to /autograder,
 and runs that with each submission in /autograder/submission. Both scripts find their way from where they lie, so that they can be tried
-in any folder. `autograding.py` is what run_autograder starts.
+in any folder. `commands/autograde.py` is what run_autograder starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
 
 SETTINGS, RULES = "headway.json", "rules.toml"
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
-NOT_NEEDED_OF_GRADER = frozenset({"tests", "devcheck", "benchmarks", "pictures", "measurements"})
+NOT_NEEDED_OF_GRADER = frozenset({"tests", "devcheck", "proof", "benchmarks", "pictures", "measurements"})
 ALWAYS = (2020, 1, 1, 0, 0, 0)  # the same kit makes the same archive
 
 SETUP = """\
@@ -53,7 +53,7 @@ RUN = """\
 #!/usr/bin/env bash
 # Gradescope runs this for each submission; it leaves results/results.json. What is printed here only instructors see.
 base="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-cd "$base/source/kit" && exec "$base/source/venv/bin/python" -m grader.handout.autograding "$base"
+cd "$base/source/kit" && exec "$base/source/venv/bin/python" -m grader.commands.autograde "$base"
 """
 
 

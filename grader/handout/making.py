@@ -22,8 +22,8 @@ from .leaning import hidden_with
 from .sealing import seal_mistakes, seal_reference
 
 AS_THEY_ARE = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
-NOT_FOR_LEARNERS = ("tests", "devcheck", "benchmarks", "grading", "pictures", "measurements", "handout")  # of grader/; some of the last two come after all
-OPENING = ("__init__.py", "form.py", "sealed.py", "summary.py")  # of this package
+NOT_FOR_LEARNERS = ("tests", "devcheck", "proof", "benchmarks", "grading", "pictures", "measurements", "handout")  # of grader/; some of the last two come after all
+OPENING = ("__init__.py", "summary.py")  # of this package
 
 
 class NoHandout(ValueError):

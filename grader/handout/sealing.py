@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..diagnosis import StaleEdit, misconceptions
 from ..files import write_whole
+from ..sealed import form
 from ..source import Segment, bound_names, definition, parse, read_source, split_lines
 from ..stubs import reference_stub
 from ..syllabus import SOLUTIONS
-from . import form
 from .leaning import reached
 
 _INSTEAD = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"

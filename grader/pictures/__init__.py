@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from ..files import write_whole
-from ..graft import ChapterSource, Graft
-from ..source import read_source
+from ..graft import Graft
+from ..source import ChapterSource, read_source
 from ..syllabus import EXERCISES, SOLUTIONS
 
 PICTURES = EXERCISES / "pictures"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from ..charts import COLOURS
-from ..commands.page import wrapped
+from ..page import wrapped
 from . import half_blocks, plain
 from .panels import DIFFERENCE, Bars, Chart, Grid, Pair, Panel, Picture
 from .spans import Span, of_values, of_x, span_of_grids, squared

@@ -11,7 +11,7 @@ import torch
 from grader.door.local import Local
 from grader.door.near import Door
 from grader.door.worker import Nursery, Worker
-from grader.graft import ChapterSource
+from grader.source import ChapterSource
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are forked on Linux only")
 KINDS = ["local", pytest.param("fork", marks=forks), "spawn"]

@@ -17,9 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on 
 
 import torch  # noqa: E402
 
-from ..commands.page import page  # noqa: E402
 from ..course import shown  # noqa: E402
 from ..files import problem, write_whole  # noqa: E402
+from ..page import page  # noqa: E402
 from ..syllabus import EXERCISES, is_handout, load_syllabus  # noqa: E402
 from . import load, module_name  # noqa: E402
 from .parts import NotHere, Parts  # noqa: E402

@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 from types import ModuleType
 from typing import Any
 
-from ..graft import ChapterSource, Graft
-from ..source import bound_names, parse
+from ..graft import Graft
+from ..source import ChapterSource, bound_names, parse
 from ..syllabus import EXERCISES, Chapter, load_syllabus
 from ..target import Target, reference_of, uses
 

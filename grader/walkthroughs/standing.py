@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import __version__
-from ..commands.check import suites_of
 from ..files import write_whole
 from ..source import SourceProblem, find_definition, read_source
-from ..syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus
+from ..syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
 from ..verdict import Verdict
+from ..version import __version__
 from ..warm.client import BrokeOff, NoEngine, answers
 from ..warm.job import Job
 from .working import Working

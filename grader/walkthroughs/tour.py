@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ..commands.page import command_line, say, speaks_unicode
 from ..drawing import colour
+from ..page import command_line, say, speaks_unicode
 from ..svg import INK
 
 INDENT = "  "

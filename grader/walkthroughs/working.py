@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..commands.page import page
+from ..page import page
 
 Step = Callable[[], None]
 Working = Callable[[str, int], AbstractContextManager[Step]]  # what is done, and in how many steps

@@ -8,14 +8,12 @@ from __future__ import annotations
 import bdb
 import contextlib
 import gc
-import io
 import os
 import pdb
 import socket
 import sys
-import time
 from collections.abc import Callable
-from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
+from os import _exit  # what the learner's code puts in their places is no concern of ours
 from typing import Any
 
 import pluggy
@@ -25,25 +23,25 @@ from _pytest import terminal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ..door.ending import CUT_OFF, UNUSABLE
+from ..door.ending import UNUSABLE
 from ..door.worker import Nursery
 from ..graded import GradedRun
 from ..plugin import RUN
 from ..syllabus import ROOT, TESTS, Chapter, load_syllabus
 from ..target import reference_of
 from ..trial import CALL_SECONDS, Trial
-from .job import Job, encode
+from .job import Job
+from .reporting import Report, capture_anew, reporter_on
 from .shared import Sharing, mapped, processors
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
 CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
-MARGIN = 2.0  # seconds that a run is given beyond what it has said it may take
 
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"]
 
 
 Wait = Callable[[], tuple[Any, socket.socket] | None]
-Begin = Callable[[pytest.Session, Any, "Report"], int | None]
+Begin = Callable[[pytest.Session, Any, Report], int | None]
 
 
 def hold(wait: Wait, begin: Begin) -> None:
@@ -85,43 +83,6 @@ def settle_header(session: pytest.Session) -> None:
     names = terminal._plugin_nameversions(session.config.pluginmanager.list_plugin_distinfo())
     terminal._plugin_nameversions = lambda _: names
     pluggy.__version__ = pluggy.__version__
-
-
-class Report(io.TextIOBase):
-    """Where a run prints, and says how it goes."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock, self.pid = sock, getpid()
-        self._pending: list[str] = []
-        self._until = 0.0  # so long nobody worries
-
-    def write(self, text: str) -> int:
-        self._pending.append(text)
-        return len(text)
-
-    def flush(self) -> None:
-        if self._pending:
-            text, self._pending = "".join(self._pending), []
-            self._send(encode({"text": text}))
-
-    def message(self, **message: object) -> None:
-        self.flush()
-        self._send(encode(message))
-
-    def alive(self, seconds: float) -> None:
-        """So long it may take until more is heard. Said when it is time to, and not at each of a thousand calls."""
-        least = time.monotonic() + seconds + MARGIN
-        if not least <= self._until <= least + MARGIN:
-            self._until = least + MARGIN
-            self.message(alive=seconds + 2 * MARGIN)
-
-    def _send(self, line: bytes) -> None:
-        if getpid() != self.pid:
-            _exit(0)  # a copy that the learner's code has forked off has nothing to say
-        try:
-            self.sock.sendall(line)
-        except OSError:
-            _exit(CUT_OFF)
 
 
 class _Held:
@@ -199,21 +160,3 @@ def _no_debugger(instead: str) -> Callable[..., None]:
         raise bdb.BdbQuit(instead)
 
     return stop
-
-
-def capture_anew(config: pytest.Config) -> None:
-    """What is printed goes to files of this process alone; those it was born with are shared with its whole family."""
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    capture.stop_global_capturing()
-    capture.start_global_capturing()
-    capture.suspend_global_capture(in_=True)
-
-
-def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
-    """pytest's own reporter, writing to whoever asked."""
-    config.pluginmanager.unregister(name="terminalreporter")
-    reporter = pytest.TerminalReporter(config, file)
-    reporter._tw.hasmarkup = reporter.hasmarkup = colour
-    reporter._tw.fullwidth = reporter._screen_width = columns
-    config.pluginmanager.register(reporter, "terminalreporter")
-    return reporter

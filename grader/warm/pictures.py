@@ -13,9 +13,10 @@ from ..showing.sides import picture_of
 from ..syllabus import load_syllabus
 from . import held
 from .job import Job
+from .reporting import Report
 
 
-def begin(session: pytest.Session, job: Job, report: held.Report, fork: bool = True) -> int | None:
+def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) -> int | None:
     """Draw and be done, where a picture was asked for; else make the waiting session a run of the tests."""
     if not job.picture:
         return held.begin(session, job, report, fork)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may put others in their places
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -27,9 +27,7 @@ from ..results import ExerciseResult, TestResult
 from ..syllabus import load_syllabus
 from ..trial import Record
 from . import family
-
-if TYPE_CHECKING:
-    from .held import Report
+from .reporting import Report, capture_anew
 
 T = TypeVar("T")
 
@@ -155,8 +153,6 @@ class Sharing:
             _exit(UNUSABLE)
 
     def _be_sibling(self, queue: int, sock: socket.socket) -> None:
-        from .held import capture_anew
-
         self.report.pid = getpid()
         self.run.trial.go_on_here()
         capture_anew(self.session.config)

@@ -11,11 +11,11 @@ from typing import Any
 
 from rich.text import Text
 
-from ..commands.diff import difference
-from ..commands.editor import editor_for
-from ..commands.page import wrapped
 from ..course import passed, place_of, undone_after
+from ..differing import difference
+from ..editor import editor_for
 from ..hints import take_hint
+from ..page import wrapped
 from ..progress import load
 from ..showing.panels import Picture
 from ..showing.table import has_picture

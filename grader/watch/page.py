@@ -6,9 +6,9 @@ import time
 
 from rich.text import Text
 
-from ..commands.page import wrapped
 from ..course import place_of, shown, undone_after
 from ..layout import Page, concerns_a_picture, tell
+from ..page import wrapped
 from ..progress import load, number
 from ..results import ExerciseResult
 from ..showing.half_blocks import colours

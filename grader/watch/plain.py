@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ..commands.page import page
+from ..page import page
 from .page import body, heading, status
 from .state import State
 

@@ -1,7 +1,8 @@
 """What a handout holds in place of solutions/ and of the known mistakes: reference/, read here.
 
 `reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that take the
-place of the right ones), `chNN_name.stub` the stub as it was given out, for `headway reset`.
+place of the right ones), `chNN_name.stub` the stub as it was given out, for `headway reset`. `form.py` says what sealing is, and `handout/`
+does it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from ..graft import ChapterSource
-from ..source import SourceProblem, read_bytes, read_source
+from ..source import ChapterSource, SourceProblem, read_bytes, read_source
 from ..syllabus import REFERENCE
 from . import form
 

@@ -1,6 +1,6 @@
 """What Gradescope's run_autograder starts: `headway grade` for a class of one, the submission it brings. It leaves results/results.json whatever happens.
 
-`python -m grader.handout.autograding /autograder`
+`python -m grader.commands.autograde /autograder`
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..commands.grade import grade
-from ..files import write_whole
-from ..grading.roster import moment
-from .gradescope import RULES, SETTINGS
+from grader.files import write_whole
+from grader.grading.roster import moment
+from grader.handout.gradescope import RULES, SETTINGS
+
+from .grade import grade
 
 UNTOLD = "Your submission could not be graded, which is not your doing. Please tell your instructor: the autograder's output says why."
 

@@ -1,0 +1,83 @@
+"""Imports run one way: nothing in the kit imports, at any depth, what imports it. Read from the source, so that an import inside a function counts too."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from grader.syllabus import ROOT
+
+GRADER = ROOT / "grader"
+Name = tuple[str, ...]
+
+
+def _modules() -> dict[Name, Path]:
+    """Every module of the kit, but for its tests."""
+    found = {}
+    for path in GRADER.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[1] != "tests":
+            found[parts[:-1] if parts[-1] == "__init__" else parts] = path
+    return found
+
+
+def _imported(name: Name, path: Path, modules: dict[Name, Path]) -> Iterator[Name]:
+    package = name if path.name == "__init__.py" else name[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            wanted = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            origin = package[: len(package) - node.level + 1] if node.level else ()
+            origin += tuple(node.module.split(".")) if node.module else ()
+            wanted = [(*origin, alias.name) if (*origin, alias.name) in modules else origin for alias in node.names]
+        else:
+            continue
+        yield from (module for module in wanted if module in modules and module != name)
+
+
+def _graph() -> dict[Name, set[Name]]:
+    modules = _modules()
+    return {name: set(_imported(name, path, modules)) for name, path in modules.items()}
+
+
+def _circle(graph: dict[Name, set[Name]]) -> list[Name]:
+    """Names of which each imports the next, and the last the first; none where imports run one way."""
+    done: set[Name] = set()
+
+    def follow(name: Name, above: list[Name]) -> list[Name]:
+        if name in above:
+            return above[above.index(name) :]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if circle := follow(other, [*above, name]):
+                return circle
+        done.add(name)
+        return []
+
+    return next((circle for name in sorted(graph) if (circle := follow(name, []))), [])
+
+
+def test_no_part_of_the_kit_imports_what_imports_it():
+    """A part is a folder or a module directly in grader/."""
+    parts: dict[Name, set[Name]] = {}
+    for name, imported in _graph().items():
+        parts.setdefault(name[:2], set()).update(other[:2] for other in imported if other[:2] != name[:2])
+    assert len(parts) > 40
+    assert _circle(parts) == []
+
+
+def test_no_module_imports_what_imports_it():
+    assert _circle(_graph()) == []
+
+
+def test_a_circle_is_found():
+    assert _circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}}) == [("b",), ("c",)]
+
+
+@pytest.mark.parametrize("folder", ["exercises", "solutions"])
+def test_chapters_know_nothing_of_the_kit(folder):
+    for path in (ROOT / folder).glob("*.py"):
+        roots = {alias.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Import) for alias in node.names}
+        roots |= {node.module for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom) and not node.level}
+        assert not {name for name in roots if name.partition(".")[0] in ("grader", "tests", "solutions", "exercises")}, path.name
