@@ -13,3 +13,4 @@ class GradeJob:
     seed: int
     seconds: float  # for all of it
     door: str = "worker"
+    whole: bool = False  # earlier chapters are the submission's own too

@@ -106,7 +106,7 @@ def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Repo
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[plugin.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
-    run.trial = Trial(target, job.door, seed=job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
+    run.trial = Trial(target, job.door, job.whole, job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
     session.items[:] = [item for item in session.items if item.get_closest_marker("exercise").args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:
