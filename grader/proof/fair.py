@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..benchmarks.figures import machine, table
 from ..syllabus import ROOT
-from .running import Course, Found, chosen, in_a_copy, parser, run_all, shortfall
+from .running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
 
 HONEST = ROOT / "grader" / "tests" / "honest"
 DOORS = ("local", "worker")
@@ -35,10 +35,9 @@ def prove(options: argparse.Namespace) -> int:
     if lacking or not everything:
         print(f"there is no {lacking[0] if lacking else 'honest'} course in {HONEST}; there are {', '.join(everything) or 'none'}", file=sys.stderr)
         return 2
-    exercises, names = chosen(options), options.style or list(everything)
+    exercises, names = options.exercises, options.style or list(everything)
     problems = [f"{style} has no {module}.py" for style in names for module in dict.fromkeys(e.module for e in exercises) if module not in everything[style]]
-    seeds = range(options.first, options.first + options.seeds)
-    courses = [Course(style, everything[style], seed, door, whole=True) for seed in seeds for style in names for door in DOORS]
+    courses = [Course(style, everything[style], seed, door, whole=True) for seed in options.seeds for style in names for door in DOORS]
     print(f"fair: {machine()}", flush=True)
     began, runs, full = time.monotonic(), Counter(), Counter()
 
@@ -59,24 +58,19 @@ def prove(options: argparse.Namespace) -> int:
     run_all(courses, exercises, options.jobs, done)
     rows = [[style, door, str(runs[style, door]), str(full[style, door])] for style in names for door in DOORS]
     print("\n" + table(["style", "door", "runs", "full marks"], rows, words=2))
-    print(
-        f"\nfair: {len(names)} courses, {len(exercises)} exercises, seeds {seeds[0]} to {seeds[-1]}, both doors: {full.total()} of {runs.total()} runs"
-        f" earned full marks ({time.monotonic() - began:.0f} s)."
-    )
+    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}, seeds {options.seeds[0]} to {options.seeds[-1]}, both doors"
+    print(f"\nfair: {what}: {full.total()} of {runs.total()} runs earned full marks ({time.monotonic() - began:.0f} s).")
     return int(bool(problems))
 
 
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    options = parser("fair", __doc__)
-    options.add_argument("--seeds", type=int, default=20, metavar="N", help="how many seeds (20)")
-    options.add_argument("--style", action="append", metavar="NAME", help="only this course; may be given again")
-    return options.parse_args(arguments)
+OPTIONS = parser("fair", __doc__, seeds=20)
+OPTIONS.add_argument("--style", action="append", metavar="NAME", help="only this course; may be given again")
 
 
 def run(arguments: list[str]) -> int:
-    parsed(arguments)
+    parsed(OPTIONS, arguments)
     return in_a_copy("fair", arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(prove(parsed(sys.argv[1:])))
+    sys.exit(prove(parsed(OPTIONS, sys.argv[1:])))

@@ -15,7 +15,7 @@ from ..benchmarks.workplace import copied_kit, inside
 from ..grading.grade_job import GradeJob
 from ..results import ExerciseResult
 from ..sandbox.isolation import available
-from ..syllabus import Exercise, load_syllabus
+from ..syllabus import Chapter, Exercise, UnknownName, load_syllabus
 from ..verdict import Verdict
 from ..warm.client import Address, Engine, NoEngine
 from ..warm.job import read
@@ -98,18 +98,26 @@ def shortfall(result: ExerciseResult) -> str:
 # ---- what the commands share
 
 
-def parser(name: str, says: str) -> argparse.ArgumentParser:
+def parser(name: str, says: str, seeds: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m grader.proof {name}", description=says.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=seeds, metavar="N", help=f"how many seeds ({seeds})")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first seed (0)")
-    parser.add_argument("--chapter", action="append", metavar="ch03", help="only this chapter; may be given again")
+    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this exercise or chapter; may be given again")
     parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many runs at once (2)")
     return parser
 
 
-def chosen(options: argparse.Namespace) -> list[Exercise]:
-    syllabus = load_syllabus()
-    chapters = [syllabus.chapter(name) for name in options.chapter or ()] or syllabus.chapters
-    return [exercise for chapter in chapters for exercise in chapter.exercises]
+def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """The options; `exercises` are those to be run."""
+    options = parser.parse_args(arguments)
+    try:
+        found = [load_syllabus().find(name) for name in options.exercise or ()]
+    except UnknownName as problem:
+        parser.error(str(problem))
+    names = {exercise.name for item in found for exercise in (item.exercises if isinstance(item, Chapter) else [item])}
+    options.exercises = [exercise for exercise in load_syllabus().exercises if not names or exercise.name in names]
+    options.seeds = range(options.first, options.first + max(1, options.seeds))
+    return options
 
 
 def in_a_copy(name: str, arguments: list[str]) -> int:

@@ -12,13 +12,12 @@ from collections import Counter
 
 from ..benchmarks.figures import machine
 from ..syllabus import SOLUTIONS, load_syllabus
-from .running import Course, Found, chosen, in_a_copy, parser, run_all, shortfall
+from .running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
 
 
 def prove(options: argparse.Namespace) -> int:
     sources = {chapter.name: (SOLUTIONS / f"{chapter.name}.py").read_text(encoding="utf-8") for chapter in load_syllabus().chapters}
-    seeds = range(options.first, options.first + options.seeds)
-    courses = [Course("reference", sources, seed, "local") for seed in seeds]
+    courses = [Course("reference", sources, seed, "local") for seed in options.seeds]
     print(f"steady: {machine()}", flush=True)
     began, judged, tests, failures, lost = time.monotonic(), 0, 0, Counter(), []
     examples: dict[str, str] = {}
@@ -39,28 +38,25 @@ def prove(options: argparse.Namespace) -> int:
         if judged % 10 == 0:
             print(f"  {judged} of {len(courses)} runs, {len(examples)} tests that failed ({time.monotonic() - began:.0f} s)", flush=True)
 
-    run_all(courses, chosen(options), options.jobs, done)
+    run_all(courses, options.exercises, options.jobs, done)
     for name, example in examples.items():
         print(f"✗ {name} failed in {failures[name]} of {judged} runs; python -m pytest --target solutions {example}")
     for sentence in lost:
         print(f"✗ no verdict: {sentence}")
     print(
-        f"steady: the reference at seeds {seeds[0]} to {seeds[-1]}: {judged} runs, {tests} tests run, {sum(failures.values())} failed"
-        f" ({len(examples)} different ones; {time.monotonic() - began:.0f} s)."
+        f"steady: the reference at seeds {options.seeds[0]} to {options.seeds[-1]}: {judged} runs, {tests} tests run, {sum(failures.values())} failed"
+        f" ({len(examples)} different one{'s' * (len(examples) != 1)}; {time.monotonic() - began:.0f} s)."
     )
     return int(bool(examples or lost or not tests))
 
 
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    options = parser("steady", __doc__)
-    options.add_argument("--seeds", type=int, default=100, metavar="N", help="how many seeds (100)")
-    return options.parse_args(arguments)
+OPTIONS = parser("steady", __doc__, seeds=100)
 
 
 def run(arguments: list[str]) -> int:
-    parsed(arguments)  # what is wrong with them is said before anything is copied
+    parsed(OPTIONS, arguments)  # what is wrong with them is said before anything is copied
     return in_a_copy("steady", arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(prove(parsed(sys.argv[1:])))
+    sys.exit(prove(parsed(OPTIONS, sys.argv[1:])))

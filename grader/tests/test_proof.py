@@ -1,0 +1,69 @@
+"""`make proof` for real, and small: what it finds, where there is something to find."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from graded_runs import environment
+from grader.benchmarks.workplace import copied_kit
+from grader.syllabus import ROOT
+from grading_runs import mistake
+
+MODULE = "ch03_attention"
+FLAKY = '''
+
+@exercise("causal_mask")
+def test_of_luck(learner):
+    """Luck is good."""
+    import torch
+
+    holds(torch.rand(1).item() < 0.5, "this is bad luck")
+'''
+
+
+def prove(*arguments, root=ROOT):
+    command = [sys.executable, "-m", "grader.proof", *arguments]
+    more = environment(PYTHONPATH=str(root))
+    return subprocess.run(command, cwd=root, env=more, capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    """A kit with two courses to take for honest, of which one has a mistake in it."""
+    with copied_kit() as root:
+        honest, right = root / "grader" / "tests" / "honest", (root / "solutions" / f"{MODULE}.py").read_text(encoding="utf-8")
+        for style, text in (("right", right), ("wrong", mistake("causal_mask"))):
+            (honest / style).mkdir(parents=True)
+            for path in (root / "solutions").glob("ch0[12]*.py"):
+                (honest / style / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+            (honest / style / f"{MODULE}.py").write_text(text, encoding="utf-8")
+        yield root
+
+
+def test_a_course_that_does_not_get_its_points_is_named(wrong):
+    done = prove("fair", "--seeds", "1", "--from", "3", "--style", "right", "--style", "wrong", "--exercise", "causal_mask", root=wrong)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"^✗ wrong, seed 3, worker door: causal_mask: 0 of \d+ points; test_\w+ \(failed\): ", done.stdout, re.M), done.stdout
+    table = dict(re.findall(r"^(\w+ +\w+) +1 +([01])$", done.stdout, re.M))
+    assert {" ".join(name.split()): full for name, full in table.items()} == {"right local": "1", "right worker": "1", "wrong local": "0", "wrong worker": "0"}
+    assert "1 exercise, seeds 3 to 3, both doors: 2 of 4 runs earned full marks" in done.stdout
+
+
+def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong):
+    suite = wrong / "tests" / "test_ch03_attention_heads.py"
+    with suite.open("a", encoding="utf-8") as file:
+        file.write(FLAKY)
+    done = prove("steady", "--seeds", "4", "--exercise", "causal_mask", root=wrong)
+    assert done.returncode == 1, done.stdout + done.stderr
+    failed = re.search(r"^✗ test_of_luck failed in (\d) of 4 runs; python -m pytest --target solutions --exercise causal_mask --seed (\d): .*bad luck", done.stdout, re.M)
+    assert failed and 0 < int(failed[1]) < 4, done.stdout
+    assert f"seeds 0 to 3: 4 runs, 16 tests run, {failed[1]} failed (1 different one;" in done.stdout
+    assert done.stdout.count("✗") == 1
+
+
+def test_names_that_nobody_has():
+    done = prove("steadi")
+    assert done.returncode == 2 and "there is no proof called steadi; there are fair" in done.stderr
+    done = prove("fair", "--exercise", "causal_mas")
+    assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
