@@ -206,11 +206,12 @@ def dev_check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=_names, show_default=False)] = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
 ) -> None:
     """Check the course itself: every known mistake caught and named (for maintainers)."""
     from grader.commands.maintain import dev_check
 
-    raise typer.Exit(dev_check(names or [], full, fresh))
+    raise typer.Exit(dev_check(names or [], full, fresh, table))
 
 
 @app.command()
@@ -284,12 +285,9 @@ def main() -> None:
             sys.exit(2)
     try:
         app()
-    except UnknownName as error:
+    except (UnknownName, SourceProblem) as error:
         complain(str(error))
-        sys.exit(2)
-    except SourceProblem as error:
-        complain(str(error))
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UnknownName) else 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{(error.strerror or str(error)).lower()}")

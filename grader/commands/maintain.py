@@ -36,11 +36,11 @@ def check_stubs_command() -> int:
     return int(bool(problems))
 
 
-def dev_check(names: list[str], full: bool, fresh: bool) -> int:
+def dev_check(names: list[str], full: bool, fresh: bool, table: bool) -> int:
     """Run the quality gate on some exercises or chapters, or on all."""
     course = read_course()
     for name in names:
         course.find(name)
     from grader.devcheck import run
 
-    return run(names, full=full, fresh=fresh)
+    return run(names, full, fresh, table)

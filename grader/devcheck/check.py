@@ -1,10 +1,10 @@
-"""Puts invariants and trials together, prints the table, and says with its exit status whether the kit keeps its word."""
+"""Puts invariants and trials together, has the table printed, and says with its exit status whether the kit keeps its word."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ..diagnosis import StaleEdit
 from ..source import SourceProblem
@@ -12,29 +12,19 @@ from ..syllabus import Chapter, Exercise, load_syllabus
 from . import invariants
 from .pool import PoolBroken, try_all
 from .subjects import subjects
+from .table import Row, for_a_page, for_a_terminal
 from .trying import Job, Tried
 
 SEEDS = (0, 1, 2)
 GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
 
 
-@dataclass
-class Row:
-    """One exercise's line in the table."""
+def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False, table: bool = False) -> int:
+    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
 
-    exercise: Exercise
-    tests: int = 0
-    known: set[str] = field(default_factory=set)
-    missed: set[str] = field(default_factory=set)  # not caught at some seed or door
-    unnamed: set[str] = field(default_factory=set)  # not named at some seed or door
-    accepted: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    milliseconds: float = 0.0
-
-
-def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False) -> int:
-    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not."""
-    began = time.monotonic()
+    `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error.
+    """
+    began, beside = time.monotonic(), sys.stderr if table else sys.stdout
     exercises = _chosen(names)
     problems = list(_static(exercises, everything=not names))
     rows = {exercise.name: Row(exercise) for exercise in exercises}
@@ -45,14 +35,14 @@ def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False) -> i
             row = rows[job.exercise]
             problems += [problem for entry in tried for problem in _judge(row, job, entry)]
     except PoolBroken as problem:
-        print(f"dev-check cannot run the suites: {problem}")
+        print(f"dev-check cannot run the suites: {problem}", file=beside)
         return 1
-    _print_table(list(rows.values()))
+    print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
     for problem in dict.fromkeys(problems):
-        print(f"✗ {problem}")
+        print(f"✗ {problem}", file=beside)
     word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
     many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}"
-    print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)")
+    print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
     return 1 if problems else 0
 
 
@@ -124,16 +114,3 @@ def _judge(row: Row, job: Job, tried: Tried):
     elif tried.earned > GIVEN_AWAY * points:
         passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
         yield f"{exercise.name}: `{tried.name}` understands nothing and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"
-
-
-def _print_table(rows: list[Row]) -> None:
-    print(f"{'exercise':<32}{'tests':>6}{'points':>8}{'caught':>10}{'named':>10}{'variants':>10}{'ms':>8}")
-    chapter = ""
-    for row in rows:
-        if row.exercise.chapter != chapter:
-            chapter = row.exercise.chapter
-            print(f"{chapter} {load_syllabus().chapter(chapter).title}")
-        known, fine = len(row.known), len(row.accepted - row.refused)
-        caught, named = known - len(row.missed), known - len(row.missed | row.unnamed)
-        variants = f"{fine}/{len(row.accepted | row.refused)}"
-        print(f"  {row.exercise.name:<30}{row.tests:>6}{row.exercise.points:>8g}{f'{caught}/{known}':>10}{f'{named}/{known}':>10}{variants:>10}{row.milliseconds:>8.0f}")

@@ -107,7 +107,7 @@ def _everything_else(chapter_id: str) -> bytes:
     """What a chapter's results depend on besides the implementations tried: the kit, its suites, earlier chapters, versions."""
     chapter = load_syllabus().chapter(chapter_id)
     earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
-    aside = {"tests", "commands", "pictures", "measurements"}
+    aside = {"tests", "commands", "pictures", "measurements", "benchmarks", "proof", "book", "handout", "walkthroughs"}
     kit = [path for path in sorted((ROOT / "grader").rglob("*.py")) if not aside & set(path.relative_to(ROOT).parts)]
     shared = [path for path in sorted(TESTS.glob("*.py")) if not path.name.startswith("test_")]
     suites = [*shared, *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]

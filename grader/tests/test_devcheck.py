@@ -67,6 +67,11 @@ def test_a_second_run_is_answered_from_the_cache(kit):
     table = [line for line in first.splitlines() if "padding_mask" in line]
     assert table and table == [line for line in second.splitlines() if "padding_mask" in line]
     assert list((kit.root / ".headway" / "devcheck").iterdir())
+    page = kit.run("dev-check", "padding_mask", "--table").splitlines()
+    name, tests, _, caught, named, variants, milliseconds = table[0].split()
+    assert f"| `{name}` | {tests} | {caught} | {named} | {variants} | {milliseconds} |" in page[:5]
+    assert [line.split(" | ")[0] for line in page[:5]] == ["| exercise", "| ---", "| **ch03 Attention**", "| `padding_mask`", "| **1 exercise**"]
+    assert page[2].partition(" | ")[2] == page[3].partition(" | ")[2] == page[4].partition(" | ")[2]
 
 
 def test_an_unknown_name_is_met_with_the_nearest(kit):
