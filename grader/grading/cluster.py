@@ -48,7 +48,7 @@ class Cluster:
         """The verdict on all of it, or a sentence that says why there is none."""
         from distributed import CancelledError, KilledWorker
 
-        asked = (submission.sources, submission.broken, self.exercises, self.seed, self.versions, self.walled)
+        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.walled)
         try:
             answer = self._answer(self.client.submit(on_worker.judged, *asked, pure=False))
         except NotJudged:

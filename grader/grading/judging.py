@@ -10,6 +10,7 @@ from ..warm.client import Address, Engine, NoEngine
 from ..warm.job import read
 from ..warm.kit import stamp
 from .grade_job import GradeJob
+from .seeds import own_seed
 from .submissions import Submission
 
 SECONDS = 600.0  # for one submission; then no more of its tests begin. With what is under way and the diagnosis it is at most 700
@@ -40,7 +41,7 @@ class Judge:
 
     def judge(self, submission: Submission) -> Verdict | str:
         """The verdict on all of it, or a sentence that says why there is none."""
-        job = GradeJob(submission.sources, submission.broken, self.exercises, self.seed, self.seconds)
+        job = GradeJob(submission.sources, submission.broken, self.exercises, own_seed(self.seed, submission.digest), self.seconds)
         with self.starting:
             if self.shared is None:
                 self.shared = self._start()

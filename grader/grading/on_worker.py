@@ -36,14 +36,16 @@ def refusal(there: Standing, here: dict[str, str], walled: bool) -> str:
     return ""
 
 
-def judged(sources: dict[str, str], unread: dict[str, str], exercises: Sequence[str], seed: int, here: dict[str, str], walled: bool) -> dict[str, Any]:
+def judged(
+    sources: dict[str, str], unread: dict[str, str], digest: str, exercises: Sequence[str], seed: int, here: dict[str, str], walled: bool,
+) -> dict[str, Any]:  # fmt: skip
     """One submission: its `verdict`, or the `trouble` with it, or the worker was `refused`, with the reason."""
     with _asking(tuple(exercises), seed) as kept:
         why = refusal(kept.standing, here, walled)
         if why:
             return {"refused": why}
         try:
-            verdict = kept.judge.judge(Submission("", sources, broken=unread))
+            verdict = kept.judge.judge(Submission("", sources, broken=unread, digest=digest))
         except NotJudged as problem:
             return {"refused": f"cannot grade: {problem}"}
     return {"verdict": verdict.as_data()} if isinstance(verdict, Verdict) else {"trouble": verdict}

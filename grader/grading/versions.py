@@ -11,7 +11,10 @@ from ..syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from ..version import __version__
 
 # Parts of the kit that only show what was found, or that a grader never runs: a change there leaves every mark as it is.
-ASIDE = {"benchmarks", "book", "commands", "devcheck", "exports", "measurements", "notebook", "pictures", "proof", "report", "showing", "tests", "walkthroughs", "watch"}
+ASIDE = {
+    "benchmarks", "book", "commands", "devcheck", "exports", "measurements", "notebook", "pictures", "proof", "report", "showing", "tests", "walkthroughs", "watch",
+    "differing.py", "editor.py", "page.py",
+}  # fmt: skip
 
 
 def versions() -> dict[str, str]:

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="
 
 FOLDER = Path(__file__).parent / "attacks"
 BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
-SEED = "20261121"  # not the one that everybody knows
+SEED = "20261121"  # in process: not the one that everybody knows
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
 
 
@@ -104,7 +104,7 @@ class Run:
     @cached_property
     def people(self) -> dict[str, Person]:
         with Gradebook.open(self.out) as book:
-            book.begin(int(SEED), *self._asked)
+            book.begin(0, *self._asked)
             return {person.name: person for person in book.graded(Rules()).people}
 
     @property
@@ -125,7 +125,7 @@ def run(place: Path) -> Run:
     try:
         with open(place / "said", "w+", encoding="utf-8") as said:
             grader = subprocess.Popen(
-                command("grade", place / "class", "--out", found.out, "--exercises", "softmax", "-j", 2, "--seed", SEED),
+                command("grade", place / "class", "--out", found.out, "--exercises", "softmax", "-j", 2),
                 env=environment(HOME=str(place / "home"), TMPDIR=str(place / "temporary")), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
             )  # fmt: skip
             members: dict[int, str] = {}

@@ -246,7 +246,7 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
 
 def test_a_judge_that_nobody_asks_any_more_is_put_away(monkeypatch):
     monkeypatch.setattr(on_worker, "IDLE", 0.1)
-    answer = on_worker.judged({}, {}, ["softmax"], 0, {"pytest": "3.0"}, False)
+    answer = on_worker.judged({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
     assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
     until(lambda: not on_worker._kept, "it waits for ever")
 

@@ -19,6 +19,7 @@ from grader.grading.exports.feedback import fenced
 from grader.grading.gradebook import Gradebook
 from grader.grading.problems import GradingProblem
 from grader.grading.record import GradedClass, Person
+from grader.grading.seeds import own_seed
 from grader.results import ExerciseResult, Failure, TestResult
 from grader.syllabus import ROOT
 from grader.verdict import Verdict
@@ -377,3 +378,9 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nSee it: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == marking.mark(softmax, 8).earned
+
+
+def test_a_submission_has_examples_of_its_own():
+    """Answers written down for a seed that everybody knows are of no use: writing them down makes it another submission."""
+    assert own_seed(0, "a" * 64) == own_seed(0, "a" * 64) != own_seed(0, "b" * 64) != own_seed(1, "b" * 64)
+    assert len({own_seed(0, f"{n:064x}") for n in range(1000)}) == 1000

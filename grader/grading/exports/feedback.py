@@ -10,6 +10,7 @@ from ...syllabus import Exercise
 from .. import harmless
 from ..marking import written
 from ..record import GradedClass, Person
+from ..seeds import own_seed
 from .files import put_each
 from .words import NOT_RUN, graded_or_not, sentence, told, told_failure
 
@@ -44,6 +45,8 @@ def page(person: Person, graded: GradedClass) -> str:
     parts += [_section(person, result) for result in telling]
     parts += [_list("Passed", passed, person, {})] if passed else []
     parts += [_list("Still to do", todo, person, results)] if todo else []
+    if telling:
+        parts += [f"The examples above were drawn for this submission; `python -m pytest --seed {own_seed(graded.seed, person.digest)}` tests your code with them."]
     return "\n\n".join(parts) + "\n"
 
 

@@ -20,6 +20,7 @@ from ...syllabus import Exercise
 from .. import harmless
 from ..marking import NOTHING, shares, written
 from ..record import GradedClass, Mark, Person
+from ..seeds import own_seed
 from .files import put_each
 from .words import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
 
@@ -126,7 +127,7 @@ def _extra(person: Person, graded: GradedClass) -> dict[str, Any]:
         "schema": SCHEMA,
         "name": harmless.line(person.name),
         "digest": person.digest,
-        "seed": graded.seed,
+        "seed": own_seed(graded.seed, person.digest),
         "versions": graded.versions,
         "points": float(person.total.points),
         "late": harmless.line(person.late),
