@@ -1,0 +1,33 @@
+"""Five people who wrote the whole course honestly, each in a style of their own, are graded as a class: everybody has every point.
+
+Twenty seeds, both doors and the courses' own earlier chapters are for `make proof ONLY=fair`, which takes an hour.
+"""
+
+import subprocess
+
+import pytest
+from graded_runs import environment
+from grader.proof.fair import HONEST, styles
+from grader.syllabus import load_syllabus
+from grading_runs import command, marks
+
+STYLES = ["einsum", "functional", "loops", "terse", "typed"]
+PATIENCE = 1200.0  # a minute where nothing else goes on
+
+
+def test_there_are_five_whole_courses():
+    chapters = [chapter.name for chapter in load_syllabus().chapters]
+    assert {style: list(sources) for style, sources in styles().items()} == dict.fromkeys(STYLES, chapters)
+
+
+@pytest.mark.alone
+def test_honest_courses_get_full_marks(tmp_path):
+    asked = command("grade", HONEST, "--out", tmp_path / "grades", "--jobs", 2)
+    done = subprocess.run(asked, env=environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = marks(tmp_path / "grades")
+    assert sorted(found) == STYLES
+    course = load_syllabus().exercises
+    short = {f"{style}: {exercise.name}": row[exercise.name] for style, row in found.items() for exercise in course if row[exercise.name] != f"{exercise.points:g}"}
+    assert not short, done.stdout
+    assert {row["total"] for row in found.values()} == {f"{sum(chapter.points for chapter in load_syllabus().chapters):g}"}
