@@ -64,7 +64,7 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
     others: set[int] = set()  # zygotes, each for a judge of its own
     walls, zygote = prepare(isolation), os.getpid()
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+        data, descriptors = _heard(control)
         if not data:
             break
         command, *arguments = data.decode().split()
@@ -78,6 +78,7 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             answer: object = pid
         elif command == "zygote":
             others -= {pid for pid in others if os.waitpid(pid, os.WNOHANG)[0]}
+            kill_orphans(workers | others)  # of a zygote that was killed
             answer = _fork_another(control, descriptors[0], isolation)
             others.add(answer)
         elif command == "clear":
@@ -91,10 +92,22 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             workers.discard(int(arguments[0]))
             if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
                 kill_orphans(workers | others)
-        control.sendall(json.dumps(answer).encode() + b"\n")
+        try:
+            control.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            break
     for pid in workers:
         _kill(pid)
     kill_orphans(set())
+
+
+def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A command, with its descriptors; nothing where the judge has hung up, also where it did so without having read every answer."""
+    try:
+        data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+    except OSError:
+        return b"", []
+    return data, descriptors
 
 
 def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import select
 import socket
 import subprocess
 import sys
@@ -346,6 +347,30 @@ def test_a_nursery_lent_to_another_judge_has_the_same_walls_and_goes_with_it(nur
         time.sleep(0.01)
     assert not alive(zygote) and not alive(door.far.who)
     door.far.sock.close()
+
+
+def test_judges_that_hang_up_in_the_middle_leave_no_dead_to_be_buried(nursery):
+    """Each has two workers, and does not read the answer to the second: the zygote that all others are forked from must not fill up with them."""
+    for _ in range(4):
+        lent = Nursery(control=nursery.lend())
+        sock, worker = lent.start()
+        ours, theirs = socket.socketpair()
+        socket.send_fds(lent.control, [b"fork"], [theirs.fileno()])
+        assert select.select([lent.control], [], [], 60)[0], "no answer"
+        first = stat_of(stat_of(worker)[1])[1]
+        for end in (lent.control, sock, ours, theirs):
+            end.close()
+    deadline = time.monotonic() + 60
+    while len(dead := _dead(first)) > 1 and time.monotonic() < deadline:
+        nursery.lend().close()
+        time.sleep(0.05)
+    assert len(dead) <= 1, "more than the zygote that was lent last"
+
+
+def _dead(parent: int) -> list[int]:
+    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [pid for pid in pids if (stat_of(pid) or ("", 0))[:2] == ("Z", parent)]
+
 
 
 def test_clearing_ends_every_worker(nursery):
