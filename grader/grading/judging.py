@@ -27,8 +27,8 @@ class NotJudged(Exception):
 class Judge:
     """A judge's process, for as many threads as ask it: each submission is a process of its own there.
 
-    Where a judge is lost, whoever was being judged is judged once more, one at a time, by a judge that has nobody else: a submission that
-    takes its judge with it costs only its own author.
+    Where a judge is lost, or has a sentence instead of a verdict, whoever was being judged is judged once more, one at a time, by a judge that
+    has nobody else: a submission that takes its judge with it costs only its own author, and one that the machine was too busy for is graded.
     """
 
     def __init__(self, isolation: Isolation, exercises: list[str], seed: int, seconds: float = SECONDS, *options: str) -> None:
@@ -47,8 +47,9 @@ class Judge:
                 self.shared = self._start()
             process = self.shared
         answer = process.ask(job)
-        if answer is None:
-            self._drop(process)
+        if not isinstance(answer, Verdict):
+            if answer is None:
+                self._drop(process)
             with self.alone:
                 process = self._start()
                 answer = process.ask(job)

@@ -1,5 +1,6 @@
 """`headway grade` over a small class, as an instructor meets it: real processes, real loops, real kills."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -214,6 +215,7 @@ def _cmdline(pid: int) -> bytes:
 def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
     """One judge forks, the others have spare processes, without walls (as on macOS and Windows) or with them; what they find is the same.
 
+    A run that breaks off is begun once more by a judge of its own, and only then there is a sentence instead of a verdict.
     One of the exercises is of a chapter that nobody handed in.
     """
     names = ["softmax", "causal_mask", "gelu"]
@@ -222,11 +224,13 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
     with ThreadPoolExecutor(2) as pool:
         try:
             lost = pool.submit(forks.judge, endless)
-            until(lambda: forks.processes and forks.processes[-1].engine.ready and _runs(forks.processes[-1].engine.process.pid), "a run")
-            subprocess.run(["kill", "-9", str(_runs(forks.processes[-1].engine.process.pid)[0])], check=True)
+            _kill_its_run(forks, judges=1)
+            _kill_its_run(forks, judges=2)
             assert lost.result(60) == "grading it broke off: it was killed (SIGKILL), perhaps for want of memory; the next run tries again"
             forks.seconds = 1.0
-            late = forks.judge(endless)
+            asked_again = pool.submit(forks.judge, endless)
+            _kill_its_run(forks, judges=1)
+            late = asked_again.result(240)
             assert {found.tests[-1].message for found in late.results[1:]} == {"Not run: the time for one submission was over."}
             forks.seconds = 600.0
             for judge, submission in zip(spares, (right, wrong)):
@@ -236,6 +240,17 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
         finally:
             for judge in (forks, *spares):
                 judge.close()
+
+
+def _kill_its_run(judge: Judge, judges: int) -> None:
+    """Kill the one run of the newest judge, once there are as many judges."""
+
+    def runs() -> list[int]:
+        process = judge.processes[-1] if len(judge.processes) == judges else None
+        return _runs(process.engine.process.pid) if process and process.engine.ready else []
+
+    until(runs, f"a run of judge number {judges}")
+    os.kill(runs()[0], signal.SIGKILL)
 
 
 def _timeless(verdict: Verdict) -> dict:
