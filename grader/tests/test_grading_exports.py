@@ -5,9 +5,11 @@ import io
 import json
 import os
 import re
+import signal
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -23,6 +25,7 @@ from grader.grading.seeds import own_seed
 from grader.results import ExerciseResult, Failure, TestResult
 from grader.syllabus import ROOT
 from grader.verdict import Verdict
+from kit_copy import posix
 from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from markdown_it import MarkdownIt
 
@@ -133,6 +136,29 @@ def test_what_cannot_be_written_is_told_and_nothing_is_left_half(graded, tmp_pat
     with pytest.raises(GradingProblem, match="^could not write .*feedback/[\\w-]+.md: "):
         write_all(graded, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"grades.csv", "gradescope", "junit.xml", "feedback"}
+
+
+@posix
+def test_what_a_killed_grader_was_writing_goes_with_the_next(graded, tmp_path):
+    """Killed at the very moment in which a file, and later another one, would have been put in its place."""
+    for killed_at in (0, 4):
+        child = os.fork()
+        if child == 0:
+            _killed_in_the_middle(graded, tmp_path, killed_at)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    (tmp_path / ".mine.tmp").touch()
+    assert len(list(tmp_path.rglob(".*.tmp"))) == 2  # the second has swept away what the first had left
+    paths = write_all(graded, tmp_path)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*paths, tmp_path / ".mine.tmp"}
+
+
+def _killed_in_the_middle(graded: GradedClass, folder: Path, after: int) -> None:
+    left, put = iter(range(after, -1, -1)), os.replace
+    os.replace = lambda *names: put(*names) if next(left) else os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        write_all(graded, folder)
+    finally:
+        os._exit(1)
 
 
 # ---- grades.csv

@@ -9,6 +9,8 @@ from ..record import GradedClass
 
 def write_all(graded: GradedClass, folder: Path) -> list[Path]:
     """Every export in `folder`; GradingProblem, in a sentence, where one cannot be written."""
-    from . import csv, feedback, gradescope, junit
+    from . import csv, feedback, files, gradescope, junit
 
+    if folder.is_dir():
+        files.sweep(folder)
     return [path for export in (csv, gradescope, junit, feedback) for path in export.write(graded, folder)]

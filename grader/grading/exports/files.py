@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from pathlib import Path
 
 from ...files import problem, write_whole
 from .. import harmless
 from ..problems import GradingProblem
+
+_HALF_WRITTEN = re.compile(r"\..+\.(?:csv|html|json|md|xml)\.[a-z0-9_]{8}\.tmp")  # as `write_whole` calls what it is at
 
 
 def put(path: Path, content: str) -> Path:
@@ -26,6 +30,14 @@ def put_each(folder: Path, suffix: str, contents: dict[str, str], mark: str) -> 
         if (_bytes(path) or b"").startswith(mark.encode("utf-8")):
             path.unlink()
     return paths
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a grader that was killed in the middle of a file has left of it. Whoever calls has the gradebook open: nobody else writes here."""
+    for path in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
+        if _HALF_WRITTEN.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _bytes(path: Path) -> bytes | None:
