@@ -8,6 +8,15 @@ from statistics import median
 
 import torch
 
+MARK = "→ "
+ratios: list[str] = []  # what this process has found, in the order it came
+
+
+def ratio(sentence: str) -> None:
+    """Print a figure to be quoted; all of a run stand together at its end."""
+    print(MARK + sentence, flush=True)
+    ratios.append(sentence)
+
 
 def machine() -> str:
     """One line; a load beside ours makes all times longer."""

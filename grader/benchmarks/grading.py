@@ -26,7 +26,7 @@ from ..sandbox.isolation import available
 from ..syllabus import ROOT, SOLUTIONS, Exercise, load_syllabus
 from ..verdict import Verdict
 from .feedback import Untrue
-from .figures import machine, middle, shown, table
+from .figures import machine, middle, ratio, shown, table
 from .workplace import copied_kit, environment, inside, is_a_copy, without_marks
 
 GOAL_RATIO, GOAL_OVERHEAD, GOAL_SECONDS = 40, 0.15, 20
@@ -54,7 +54,10 @@ def measure(options: argparse.Namespace) -> None:
         if options.whole:
             rows.append(_compared(Path(place), "whole course", list(load_syllabus().exercises), options.whole, options, lines))
         heads = ["submission", "tests", "pytest each", "processor", "judged each", "processor", "a minute", "times", "by processor"]
-        print("\n".join(filter(None, [rows and table(heads, rows, words=1), *lines])), flush=True)
+        if rows:
+            print(f"{table(heads, rows, words=1)}\n")
+        for line in lines:
+            ratio(line)
         if options.submissions:
             _class(Path(place) / "class", options)
 
@@ -78,16 +81,18 @@ def _compared(place: Path, name: str, exercises: list[Exercise], count: int, opt
     cold = _cold([folder / f"{number:03}" for number in range(min(options.cold, count))], exercises, options.jobs)
     own = middle([_own(verdict) for _, verdict in alone])
     added = middle([seconds / _own(verdict) - 1 for seconds, verdict in alone])
-    ratio, by_processor = cold.seconds / warm.seconds, cold.processor / warm.processor
-    lines.append("")
+    quicker, by_processor = cold.seconds / warm.seconds, cold.processor / warm.processor
     if len(exercises) == 1:
-        lines.append(f"{name}: {ratio:.0f} times as quick as pytest; the goal is {GOAL_RATIO}: {_met(ratio >= GOAL_RATIO)}. The judge was ready after {shown(started)}.")
+        goal = f"the goal is {GOAL_RATIO}: {_met(quicker >= GOAL_RATIO)}"
+        lines.append(f"Grading, {name}: {quicker:.0f} times as quick as a pytest process each; {goal}. The judge was ready after {shown(started)}.")
     else:
-        lines.append(f"{name}: the tests' own time is {shown(own)}, and the judge adds {added:.1%}; the goal is {GOAL_OVERHEAD:.0%}: {_met(added < GOAL_OVERHEAD)}.")
+        lines.append(f"Grading, {name}: {quicker:.1f} times as quick as a pytest process each.")
+        lines.append(f"The tests' own time is {shown(own)}, and the judge adds {added:.1%}; the goal is {GOAL_OVERHEAD:.0%}: {_met(added < GOAL_OVERHEAD)}.")
         seconds = middle([seconds for seconds, _ in alone])
-        lines.append(f"One alone takes {shown(seconds)} ({shown(warm.processor)} of a processor); the goal is {GOAL_SECONDS} s: {_met(seconds < GOAL_SECONDS)}.")
+        took = f"{shown(seconds)} ({shown(warm.processor)} of a processor)"
+        lines.append(f"A submission of the whole course, alone: {took}; the goal is {GOAL_SECONDS} s: {_met(seconds < GOAL_SECONDS)}.")
     figures = [shown(cold.seconds), shown(cold.processor), shown(warm.seconds), shown(warm.processor), f"{60 / warm.seconds:.1f}"]
-    return [name, str(tests), *figures, f"{ratio:.1f}", f"{by_processor:.1f}"]
+    return [name, str(tests), *figures, f"{quicker:.1f}", f"{by_processor:.1f}"]
 
 
 class _ready:
@@ -159,7 +164,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     kinds = [_right(exercise.module), *mistakes, stub]
     for number in range(options.submissions):
         _write(folder / "in" / f"person {number:04}", exercise.module, f"{kinds[number % len(kinds)]}\n# {number}\n")
-    handed_in, rows, judge = read_submissions(folder / "in"), [], Judge(available(), [ONE], 0)
+    handed_in, rows, memory, judge = read_submissions(folder / "in"), [], [], Judge(available(), [ONE], 0)
     step = 100 if options.submissions >= 200 else max(1, options.submissions // 2)
     began = last = time.perf_counter()
 
@@ -169,7 +174,8 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
             last = time.perf_counter()  # the judge is there
         if done and (done % step == 0 or done == of):
             now, pids = time.perf_counter(), judge.shared.engine.process.pid
-            rows.append([str(done), shown(now - last), *(f"{_memory(pid):.0f} MB" for pid in (os.getpid(), pids, _zygote(pids)))])
+            memory.append([_memory(pid) for pid in (os.getpid(), pids, _zygote(pids))])
+            rows.append([str(done), shown(now - last), *(f"{megabytes:.0f} MB" for megabytes in memory[-1])])
             last = now
 
     try:
@@ -179,8 +185,11 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
         judge.close()
     if graded.judged != options.submissions or graded.without:
         raise Untrue(f"{graded.judged} of {options.submissions} were judged, and {len(graded.without)} could not be")
-    print(f"\nA class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(time.perf_counter() - began)}.")
-    print(table(["judged", f"these {step}", "grader", "judge", "zygote"], rows, words=0))
+    seconds = time.perf_counter() - began
+    print(f"\n{table(['judged', f'these {step}', 'grader', 'judge', 'zygote'], rows, words=0)}\n")
+    ratio(f"A class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(seconds)}.")
+    grown = [last - first for first, last in zip(memory[0], memory[-1])]
+    ratio("From the first {} of them to the last, memory grew by {:.0f} MB in the grader, {:.0f} MB in the judge, {:.0f} MB in the zygote.".format(step, *grown))
 
 
 def _right(module: str) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, load_syllabus
+from .figures import MARK, ratios
 
 SIGN = ".measured-in"  # a file in exercises/ that says: this is such a copy
 
@@ -44,9 +45,14 @@ def without_marks(text: str) -> str:
 
 
 def inside(root: Path, module: str, arguments: list[str]) -> int:
-    """Run a module of the copy's own kit; its exit status."""
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    return subprocess.run(command, cwd=root, env=environment(root), check=False).returncode
+    """Run a module of the copy's own kit, showing what it prints; its exit status. The ratios it finds are ours too."""
+    command = [sys.executable, "-u", "-P", "-m", module, *arguments]
+    with subprocess.Popen(command, cwd=root, env=environment(root), stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if line.startswith(MARK):
+                ratios.append(line.removeprefix(MARK).rstrip())
+    return process.returncode
 
 
 def environment(root: Path) -> dict[str, str]:

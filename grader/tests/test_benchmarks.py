@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 from graded_runs import environment
+from grader.benchmarks import course, feedback
+from grader.benchmarks.__main__ import one_after_another
 from grader.benchmarks.figures import shown, table
 from grader.benchmarks.workplace import copied_kit
 from grader.syllabus import EXERCISES, ROOT, load_syllabus
@@ -21,21 +23,25 @@ def untouched():
     return {path: path.stat().st_mtime_ns for path in EXERCISES.glob("ch*.py")}
 
 
-def test_feedback_measures_a_save_against_a_cold_run():
+def test_feedback_measures_a_save_against_a_cold_run_and_the_course_a_cache(capsys):
     before = untouched()
-    done = bench("feedback", *SOME)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert one_after_another({"feedback": lambda _: feedback.run([*SOME]), "course": lambda _: course.run(["--tokens", "2", "3", "--runs", "1"])}) == 0
+    out = capsys.readouterr().out
     time = r"[\d.]+ m?s"
-    assert re.search(r"^chapter +exercise +tests +cold +save to verdict +ratio", done.stdout, re.M), done.stdout
-    first = re.search(rf"^ch03 +causal_mask +3 +({time}) +({time}) +([\d.]+) ", done.stdout, re.M)
-    assert first, done.stdout
+    assert re.search(r"^chapter +exercise +tests +cold +save to verdict +ratio", out, re.M), out
+    first = re.search(rf"^ch03 +causal_mask +3 +({time}) +({time}) +([\d.]+) ", out, re.M)
+    assert first, out
     cold, warm = (float(number) * (1 if unit == "s" else 1e-3) for number, unit in map(str.split, first.groups()[:2]))
     assert abs(float(first[3]) - cold / warm) <= 0.06 * cold / warm
-    assert re.search(rf"^ch03 +causal_mask +3 +{time} .*{time}.* yes$", done.stdout, re.M), done.stdout
-    assert re.search(r"^In the median chapter [\d.]+ times faster than cold; the goal is 15: (not )?met\.$", done.stdout, re.M)
-    assert re.search(rf"^Right code: {time} in the median exercise, {time} in the slowest\.$", done.stdout, re.M)
-    assert "1 of 1 mistakes called by their names." in done.stdout
+    assert re.search(rf"^ch03 +causal_mask +3 +{time} .*{time}.* yes$", out, re.M), out
+    assert re.search(r"^→ From a save to the verdict, in the median chapter: [\d.]+ times as quick as a cold pytest; the goal is 15: (not )?met\.$", out, re.M)
+    assert re.search(rf"^→ Right code: {time} in the median exercise, {time} in the slowest\.$", out, re.M)
+    assert "1 of 1 mistakes called by their names." in out
+    assert re.search(rf"^ +2 +{time} +{time} +\d+ +2\n +3 ", out, re.M), out
     assert untouched() == before
+    found = re.findall(r"^→ (.*)$", out, re.M)
+    assert len(found) == 5 and found[-1].startswith("With the KV cache, writing 2 and 3 new tokens ")
+    assert out.endswith("\n".join(["All in short:", *[f"- {line}" for line in found], ""]))
 
 
 def test_grading_measures_the_judge_against_a_process_each():
@@ -46,7 +52,8 @@ def test_grading_measures_the_judge_against_a_process_each():
     assert row, done.stdout
     cold, _, judged, _ = (float(row[place]) * (1 if row[place + 1] == "s" else 1e-3) for place in (1, 3, 5, 7))
     assert abs(float(row[10]) - cold / judged) <= 0.06 * cold / judged and abs(float(row[9]) - 60 / judged) <= 0.06 * 60 / judged
-    assert re.search(r"times as quick as pytest; the goal is 40: (not )?met\.", done.stdout)
+    assert re.search(r"^→ Grading, one exercise: \d+ times as quick as a pytest process each; the goal is 40: (not )?met\.", done.stdout, re.M)
+    assert re.search(r"^→ From the first 2 of them to the last, memory grew by -?\d+ MB in the grader, -?\d+ MB in the judge, ", done.stdout, re.M)
     assert "A class of 4, softmax alone" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
 
 
@@ -72,7 +79,7 @@ def test_a_kit_that_somebody_works_in_is_not_measured_in():
 
 def test_names_that_nobody_has():
     done = bench("feedbak")
-    assert done.returncode == 2 and "there are feedback, grading" in done.stderr
+    assert done.returncode == 2 and "there are course, feedback, grading" in done.stderr
     done = bench("feedback", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
 
