@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from graded_runs import solution
 from grader.grading.submissions import read_submissions
-from grader.handout import cutting, form
+from grader.handout import cutting
 from grader.handout.leaning import hidden_with
 from grader.handout.making import NoHandout, make, plan
+from grader.sealed import form
 from grader.source import definition, read_source, replace_definition
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from kit_copy import Kit, posix
@@ -210,7 +211,7 @@ def test_what_one_python_sealed_every_python_opens(tmp_path):
         (tmp_path / module).write_bytes(form.packed(form.statements(form.plain(read_source(SOLUTIONS / f"{module}.py")))))
     code = (
         "import runpy, sys, pathlib\n"
-        f"form = runpy.run_path({str(ROOT / 'grader' / 'handout' / 'form.py')!r})\n"
+        f"form = runpy.run_path({str(ROOT / 'grader' / 'sealed' / 'form.py')!r})\n"
         f"for path in sorted(pathlib.Path({str(tmp_path)!r}).iterdir()):\n"
         "    compile(form['opened'](form['joined'](form['unpacked'](path.read_bytes(), path.name))), path.name, 'exec', dont_inherit=True)\n"
         "    print(path.name)\n"
