@@ -413,3 +413,4 @@ def test_bytes_that_are_no_utf8_are_replaced(learner):
     same(tokenizer.decode([97, 257]), "a\ufffd", "the text of half an emoji")
     same(tokenizer.decode([98, 128, 97, 195]), "b\ufffda\ufffd", "the text of stray bytes")
     same(tokenizer.decode([195, 40]), "\ufffd(", "the text of a broken é")
+    same(tokenizer.decode([97, 255, 98]), "a\ufffdb", "the text around byte 255, which UTF-8 never uses")

@@ -38,9 +38,11 @@ def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
 @exercise("softmax", weight=2)
 @given(n=distinct("B", "T", "V", least=1), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
 def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed):
-    """The slices that sum to 1 lie along `dim`, whichever axis that is."""
+    """The slices that sum to 1 lie along `dim`, whichever axis that is; without it along the last, however many there are."""
     x = tensor(seed, n.B, n.T, n.V, scale=2.0)
-    close(learner.softmax(x, dim=dim), reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim}")
+    got = learner.softmax(x, dim=dim), learner.softmax(x)
+    close(got[0], reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim}")
+    close(got[1], reference.softmax(x), "the tensor of weights where dim is not given")
 
 
 @exercise("softmax", weight=2)
@@ -325,11 +327,15 @@ def test_a_query_biased_away_from_every_key_gets_zeros(learner, reference, n, se
     same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
 
 
+def the_weights(attention, q, k, v, mask, bias):
+    return attention(q, k, v, mask, bias)[1]
+
+
 @exercise("scaled_dot_product_attention", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_gradients_of_attention(learner, reference, n, seed):
-    """Queries, keys, values and bias get the right gradient, finite also where a query may attend to nothing."""
+    """Queries, keys, values and bias get the right gradient, through the output and through the weights, finite also where a query may attend to nothing."""
     q, k, v = qkv(seed, n, scale=1.2)
     mask, bias = dead_rows(seed, n)
     mask[0, :, (seed + 2) % n.Tq] = False
@@ -338,6 +344,9 @@ def test_gradients_of_attention(learner, reference, n, seed):
     same_attention(got.output, expected.output)
     for i, name in ((0, "q"), (1, "k"), (2, "v"), (4, "bias")):
         same_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
+    got, expected = (gradients(side.bring(the_weights), side.scaled_dot_product_attention, q, k, v, mask, bias) for side in (learner, reference))
+    for i, name in ((1, "q"), (2, "k"), (5, "bias")):
+        same_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
 
 
 @exercise("scaled_dot_product_attention", weight=1)

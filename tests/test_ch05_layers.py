@@ -268,14 +268,16 @@ def test_none_and_all(learner, n, seed):
 @few
 @given(n=many, seed=seeds)
 def test_gradient_takes_the_same_way(learner, n, seed):
-    """A number that was dropped gets no gradient, and one that stayed gets it divided by 1 - p."""
+    """A number that was dropped gets no gradient, and one that stayed gets it divided by 1 - p; without training it passes as it is."""
     x, cotangent = clear_of_zero(seed, n), clear_of_zero(seed + 1, n)
-    gradient = learner.bring(gradient_in_training)(learner.dropout, x, cotangent, 0.4)
+    gradient, untouched = (learner.bring(gradient_in_training)(learner.dropout, x, cotangent, 0.4, training) for training in (True, False))
     found = share(learner, x, 0.4)
     holds(found == 0.4, f"with p = 0.4 about 40% should be dropped; it was {found:.0%}")
     holds(gradient != "none", "no gradient reaches x through dropout")
     holds(gradient != "for all", "numbers that were dropped get gradient all the same, as if they had been there")
     holds(gradient == "as in the result", "the gradient should be dropped and scaled by the same factors as the numbers were")
+    holds(untouched != "none", "without training no gradient reaches x, where it should pass as it is")
+    holds(untouched == "as in the result", "without training the gradient should pass as it is")
 
 
 @exercise("dropout")

@@ -60,13 +60,13 @@ def right_in(found, expected, what):
 
 
 def keeps_dtype_and_device(learner, reference, kind, n, seed):
-    """x and parameters in float64, then in bfloat16: the result is of that dtype, and in float64 it has all its digits."""
+    """x and parameters in float64, in bfloat16, and in float16, which knows no square of 300: the result is of that dtype, and right."""
     mine, model = pair(learner, reference, kind, n, seed)
     ask, x = learner.bring(in_this_dtype), tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
-    half = x.bfloat16()
-    expected = [model.double()(x), model.bfloat16()(half)]
-    got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)]
-    words = ("x and parameters in float64", "x and parameters in bfloat16")
+    half, large = x.bfloat16(), (300.0 * x).half()
+    expected = [model.double()(x), model.bfloat16()(half), model.half()(large)]
+    got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2), ask(mine.half(), large, expected[2], 2e-2)]
+    words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares only float32 can hold")
     for found, right, what in zip(got, expected, words):
         right_in(found, right, what)
     follows_its_inputs(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
@@ -217,7 +217,7 @@ def test_layer_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_layer_norm_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype and device of x; in float64 it has all its digits."""
+    """The result has the dtype and device of x; in float64 it has all its digits, and half precision is computed in float32."""
     keeps_dtype_and_device(learner, reference, "LayerNorm", n, seed)
 
 
@@ -312,5 +312,5 @@ def test_rms_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_rms_norm_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype and device of x; in float64 it has all its digits."""
+    """The result has the dtype and device of x; in float64 it has all its digits, and half precision is computed in float32."""
     keeps_dtype_and_device(learner, reference, "RMSNorm", n, seed)

@@ -97,13 +97,13 @@ def _keep(job: Job, tried: list[Tried]) -> None:
 
 
 def _file(job: Job) -> Path:
-    digest = hashlib.sha256(_everything_else(load_syllabus().exercise(job.exercise).chapter))
+    digest = hashlib.sha256(surroundings(load_syllabus().exercise(job.exercise).chapter))
     for part in (job.exercise, job.door, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):
         digest.update(repr(part).encode())
     return CACHE / f"{digest.hexdigest()[:32]}.json"
 
 
-def _everything_else(chapter_id: str) -> bytes:
+def surroundings(chapter_id: str) -> bytes:
     """What a chapter's results depend on besides the implementations tried: the kit, its suites, earlier chapters, versions."""
     chapter = load_syllabus().chapter(chapter_id)
     earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
