@@ -61,12 +61,19 @@ def misconceptions(module: str) -> tuple[Misconception, ...]:
 @cache
 def mistaken(module: str, mistake: Misconception) -> str:
     """The reference's chapter with this one mistake in it."""
-    text = reference_of(module).text
+    text = _ours(module).text
     segment = definition(text, mistake.exercise)
     count = segment.text.count(mistake.replace)
     if count != 1:
         raise StaleEdit(f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once")
     return replace_definition(text, mistake.exercise, segment.text.replace(mistake.replace, mistake.with_))
+
+
+def _ours(module: str) -> ChapterSource:
+    """The reference's chapter, which is there where its tests and its mistakes are."""
+    source = reference_of(module)
+    assert source is not None
+    return source
 
 
 def _mistaken_source(module: str, mistake: Misconception) -> ChapterSource:
@@ -87,7 +94,7 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
         return None
     known = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name]
     fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _fits(mistake, exercise, failing), known)) if fits]
-    reference = replayer(exercise, reference_of(exercise.module))
+    reference = replayer(exercise, _ours(exercise.module))
     try:
         telling = [record for record in passing if _alike(reference, record, exercise, strict=False)]
     finally:

@@ -28,5 +28,5 @@ def _overlook_local_code() -> None:
     with contextlib.suppress(ImportError):
         from hypothesis.internal.conjecture import providers
 
-        providers.is_local_module_file = lambda path: False
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # theirs has a cache; this needs none
         providers._get_local_constants = lambda: providers._local_constants  # it would look through all modules for the local ones

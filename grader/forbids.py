@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from grader.names import Scope, Scoped, comprehension_scope, resolve, scope_of, statements_and_expressions, text_of
+from grader.names import Comprehension, Scope, Scoped, comprehension_scope, resolve, scope_of, statements_and_expressions, text_of
 from grader.source import SourceProblem, parse
 
 OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
@@ -42,12 +42,12 @@ def _reference_imports(text: str) -> list[str]:
         return []
     found = []
     for node, scope in _everywhere(tree.body, scope_of(tree.body)):
-        for module in _imported(node, scope):
+        for line, module in _imported(node, scope):
             root = module.lstrip(".").partition(".")[0]
             if root == "exercises" and not module.startswith("."):
-                found.append(f"line {node.lineno} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
+                found.append(f"line {line} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
             elif root in OFF_LIMITS or root.startswith("test_ch") or module.startswith(".."):
-                found.append(f"line {node.lineno} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
+                found.append(f"line {line} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
     return found
 
 
@@ -85,7 +85,7 @@ class _Reading:
             inside = scope_of(node.body, scope)
             for statement in node.body:
                 self._visit(statement, scope if isinstance(statement, Scoped | ast.ClassDef) else inside)
-        elif isinstance(node, Scoped):
+        elif isinstance(node, ast.Lambda | Comprehension):
             self._visit_all(ast.iter_child_nodes(node), comprehension_scope(node, scope))
         elif isinstance(node, ast.AnnAssign):
             self._visit_all(filter(None, [node.target, node.value]), scope)
@@ -149,7 +149,7 @@ def _makers(tree: ast.Module) -> dict[str, list[ast.stmt]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             makers[node.name] = [node]
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            for target in getattr(node, "targets", None) or [node.target]:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for name in _roots(target):
                     makers.setdefault(name, []).append(node)
     return makers
@@ -171,18 +171,19 @@ def _everywhere(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
         yield from _everywhere(ast.iter_child_nodes(node), inner)
 
 
-def _imported(node: ast.AST, scope: Scope) -> list[str]:
+def _imported(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
+    """The modules that this very node imports, each with its line."""
     if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
+        return [(node.lineno, alias.name) for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         start = "." * node.level + (node.module or "")
-        return [start] if node.module else [start + alias.name for alias in node.names]
+        return [(node.lineno, start)] if node.module else [(node.lineno, start + alias.name) for alias in node.names]
     if isinstance(node, ast.Call) and node.args:
         called = resolve(node.func, scope)
         if called & {"importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec", "runpy.run_module"}:
-            return [name] if (name := _beginning(node.args[0])) else []
+            return [(node.lineno, name)] if (name := _beginning(node.args[0])) else []
     if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
-        return [name] if (name := _beginning(node.slice)) else []
+        return [(node.lineno, name)] if (name := _beginning(node.slice)) else []
     return []
 
 

@@ -26,7 +26,8 @@ def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | 
     for number, test in enumerate(failures):
         if number == 0 or verbose:
             page.line(f"{test.outcome.upper()}  {test.name.partition('[')[0]}", red=True)
-            page.failure(test.details)
+            if test.details:
+                page.failure(test.details)
         elif number <= ALSO or len(failures) == ALSO + 2:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > ALSO + 2:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
 
 
 class Scope:
@@ -55,7 +56,7 @@ def scope_of(body: list[ast.stmt], outer: Scope | None = None, arguments: ast.ar
     return scope
 
 
-def comprehension_scope(node: ast.expr, outer: Scope) -> Scope:
+def comprehension_scope(node: ast.Lambda | Comprehension, outer: Scope) -> Scope:
     """The scope of a comprehension or lambda."""
     if isinstance(node, ast.Lambda):
         return scope_of([], outer, node.args)
@@ -67,12 +68,12 @@ def comprehension_scope(node: ast.expr, outer: Scope) -> Scope:
     return scope
 
 
-def statements_and_expressions(body: list[ast.stmt]) -> Iterator[ast.AST]:
+def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node of these statements in order, without going into the scopes of functions, classes and comprehensions."""
     for node in body:
         yield node
         if not isinstance(node, Scoped | ast.ClassDef):
-            yield from statements_and_expressions(list(ast.iter_child_nodes(node)))
+            yield from statements_and_expressions(ast.iter_child_nodes(node))
 
 
 def resolve(node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> set[str]:
@@ -139,9 +140,9 @@ def _bind_target(scope: Scope, target: ast.expr, value: ast.expr | None) -> None
     if isinstance(target, ast.Name):
         scope.bind(target.id, value=value)
     elif isinstance(target, ast.Tuple | ast.List):
-        paired = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-        for position, element in enumerate(target.elts):
-            _bind_target(scope, element, value.elts[position] if paired else None)
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) else [None] * len(target.elts)
+        for element, one in zip(target.elts, values):
+            _bind_target(scope, element, one)
     elif isinstance(target, ast.Starred):
         _bind_target(scope, target.value, None)
 
@@ -163,7 +164,7 @@ def _resolve_name(name: str, scope: Scope, seen: frozenset[int]) -> set[str]:
 def _resolve_call(node: ast.Call, scope: Scope, seen: frozenset[int]) -> set[str]:
     called = resolve(node.func, scope, seen)
     first = node.args[0] if node.args else None
-    if "builtins.getattr" in called and len(node.args) > 1:
+    if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
         attribute = text_of(node.args[1])
         return {f"{base}.{attribute}" for base in resolve(first, scope, seen)} if attribute else set()
     module = text_of(first)

@@ -17,8 +17,7 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch
 
 def page(stderr: bool = False) -> Console:
     """A console for plain text; on anything but a terminal, and under NO_COLOR, it prints no escape codes."""
-    wanted = {} if not os.environ.get("NO_COLOR") else {"color_system": None}
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, **wanted)
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
     if console.width > WIDTH:
         console.width = WIDTH
     return console

@@ -117,13 +117,14 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
     lines = split_lines(text)
     found, previous = None, 0
     for node in tree.body:
+        end = node.end_lineno or node.lineno
         if name in bound_names(node):
             first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
             start = first
             while start - 1 > previous and lines[start - 2].startswith("#"):
                 start -= 1
-            found = Segment(name, start, node.end_lineno, "".join(lines[start - 1 : node.end_lineno]), node.lineno)
-        previous = node.end_lineno
+            found = Segment(name, start, end, "".join(lines[start - 1 : end]), node.lineno)
+        previous = end
     return found
 
 

@@ -88,8 +88,8 @@ def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSour
         if whole:
             if target.has(earlier.name):
                 sources.append(target.source(earlier.name))
-        elif reference_of(earlier.name) is not None:
-            sources.append(reference_of(earlier.name))
+        elif (ours := reference_of(earlier.name)) is not None:
+            sources.append(ours)
     return sources
 
 
@@ -125,7 +125,7 @@ def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
         words = {getattr(node, "id", None) or getattr(node, "attr", None) for node in ast.walk(tree)}
         imports = [alias for node in ast.walk(parse(text)) if isinstance(node, ast.ImportFrom) for alias in node.names]
         words |= {alias.name for alias in imports if alias.asname in words}
-        new = {(c, word) for c, names in reachable.items() for word in words & names} - found
+        new = {(c, word) for c, names in reachable.items() for word in names & words} - found
         found |= new
         waiting += new
     return found

@@ -55,8 +55,8 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
         if name in waiting:
             page.wrapped(f"{name} fails too, and it {waiting[name]}: mend that first.", indent=2)
         else:
-            words = result.failures[0].message if result.failures else result.forbidden[0]
-            page.wrapped(words if words.startswith(name) else f"{name}: {words}", indent=2)
+            sentence = result.failures[0].message if result.failures else result.forbidden[0]
+            page.wrapped(sentence if sentence.startswith(name) else f"{name}: {sentence}", indent=2)
     _points(page, run)
     for exercise in run.news[:3]:
         page.blank()
@@ -126,7 +126,7 @@ def _next_step(run: GradedRun) -> list[str]:
     undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
     tests = run.results[undone.name].tests if undone and not failing else []
     missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
-    if missing and (not own or len(run.results) == 1):
+    if undone and missing and (not own or len(run.results) == 1):
         return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
     if failing is None and own:
         step = course.next_step()

@@ -102,7 +102,7 @@ def _no_way_out() -> Iterator[None]:
         raise FarSideDied(f"your code ended the process it ran in: it exited with status {status}")
 
     originals = os._exit, os.abort
-    os._exit = os.abort = refuse
+    os._exit = os.abort = refuse  # type: ignore[assignment]  # neither returns, and this does not either
     try:
         yield
     finally:
@@ -161,7 +161,7 @@ def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -
             yield
         return
 
-    fired = 0
+    fired, began = 0, time.monotonic()
 
     def fire(signum: int, frame: FrameType | None) -> None:
         nonlocal fired, began

@@ -19,6 +19,7 @@ from ..given import Given
 from ..graft import Graft
 from ..source import ChapterSource
 from . import shortcuts
+from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime
 from .gradients import attached, gradients, is_cut_off, is_of
 from .threads import Threads, new_threads, threads_now
@@ -55,7 +56,7 @@ class Servant:
         try:
             arguments = unpack(tree, buffers, self.find)
             if op == "call":
-                result = self.call(*arguments, original=(tree, buffers))
+                result = self.call((tree, buffers), *arguments)
             else:
                 result = getattr(self, f"do_{op}")(*arguments)
             body, out = pack(result, self.keep)
@@ -166,7 +167,7 @@ class Servant:
         self._no_thread_left(before, "the call")
         return result
 
-    def call(self, target: Callable, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> Any:
+    def call(self, original: Packed, target: Callable, args: tuple, options: dict) -> Any:
         if not callable(target):
             raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
         before = threads_now()
@@ -178,9 +179,8 @@ class Servant:
         self._no_thread_left(before, "the call")
         if flowing and is_cut_off(target, args, options, result):
             raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
-        again = pack([target, args, options], self.keep)
-        if again[1] != original[1] or repr(again[0]) != repr(original[0]):
-            which = _changed(self, args, options, original)
+        which = changed(target, args, options, original, self.keep, self.find)
+        if which is not None:
             raise _Refused(f"the call changed its argument{which}; work on a copy and leave the caller's value alone")
         return result
 
@@ -286,20 +286,3 @@ def _base(filename: str) -> str:
 
 def _folder(filename: str) -> str:
     return filename.replace("\\", "/").rpartition("/")[0]
-
-
-def _changed(servant: Servant, args: tuple, options: dict, original: tuple[Any, list[bytes]]) -> str:
-    """Which argument it was, if that can be told: " number 2" or " `mask`"."""
-    _, (_, before_args, before_options) = None, unpack(original[0], original[1], servant.find)
-
-    def form(value: Any) -> tuple:
-        tree, buffers = pack(value, servant.keep)
-        return repr(tree), buffers
-
-    for position, (now, then) in enumerate(zip(args, before_args)):
-        if form(now) != form(then):
-            return f" number {position + 1}" if len(args) > 1 else ""
-    for name, then in before_options.items():
-        if form(options.get(name)) != form(then):
-            return f" `{name}`"
-    return ""

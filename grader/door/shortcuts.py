@@ -11,6 +11,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
+from types import FrameType
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -59,14 +61,15 @@ def _noticing(cls: type, original, files: Collection[str], others: Collection[st
 
 
 @cache
-def _classes(forbidden: tuple[str, ...]) -> list[type]:
+def _classes(forbidden: tuple[str, ...]) -> list[Any]:
+    """Those of torch that bear a forbidden name. (Any: their __init__ is exchanged, which no type allows.)"""
     places = (torch.nn, torch.optim)
     return [cls for name in forbidden for place in places if isinstance(cls := getattr(place, name, None), type)]
 
 
 def _called_from(files: Collection[str], others: Collection[str]) -> bool:
     """Does the learner's chapter stand nearer among the callers than the others do?"""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code.co_filename
         if code in files:

@@ -43,7 +43,9 @@ def pack(value: Any, keep: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
 
 class _Packer:
     def __init__(self, keep: Callable[[Any], list]) -> None:
-        self.keep, self.buffers, self.nodes, self.keys, self.bytes, self.text = keep, [], 0, 0, 0, 0
+        self.keep = keep
+        self.buffers: list[bytes] = []
+        self.nodes = self.keys = self.bytes = self.text = 0
 
     def tree(self, value: Any, depth: int) -> Any:
         self.nodes += 1

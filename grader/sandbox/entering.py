@@ -49,12 +49,15 @@ def enter(walls: Walls, parent: int, descriptor: int) -> None:
     if isolation.limits:
         limits.apply(addresses=not _accelerated(), processes=not isolation.seccomp)
     if isolation.landlock:
+        assert walls.rules is not None, "they are prepared where this wall is wanted"
         landlock.apply(walls.rules)
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 16)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     if isolation.seccomp:
-        seccomp.apply(seccomp.program(kernel.machine(), os.getpid()))
+        column = kernel.machine()
+        assert column is not None, "available() has said that this processor's numbers are known"
+        seccomp.apply(column, seccomp.program(column, os.getpid()))
 
 
 def forget_surroundings() -> None:

@@ -30,7 +30,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
 def by_name() -> list[Path]:
     """The same by the names that Python has for them, which may lead over links."""
     torch = importlib.util.find_spec("torch")
-    found = (*_LIBRARIES, *_FACTS, *_python(), *(torch.submodule_search_locations if torch else ()), *_mapped())
+    found = (*_LIBRARIES, *_FACTS, *_python(), *(torch and torch.submodule_search_locations or ()), *_mapped())
     return [path for path in map(Path, dict.fromkeys(found)) if path.exists()]
 
 

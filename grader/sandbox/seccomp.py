@@ -51,11 +51,12 @@ def program(column: int, pid: int) -> bytes:
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
     ]
     for name, numbers in NUMBERS.items():
-        if numbers[column] is not None:
+        number = numbers[column]
+        if number is not None:
             answer = _checks(CHECKED[name], pid) if name in CHECKED else [(_RETURN, 0, 0, _ALLOW)]
-            steps += [(_EQUAL, 0, len(answer), numbers[column]), *answer]
-    for numbers in MISSING:
-        steps += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
+            steps += [(_EQUAL, 0, len(answer), number), *answer]
+    for missing in MISSING:
+        steps += [(_EQUAL, 0, 1, missing[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
     steps.append((_RETURN, 0, 0, _ERROR | errno.EPERM))
     return b"".join(_STEP.pack(*step) for step in steps)
 
@@ -73,9 +74,9 @@ def _checks(tests: tuple[Test, ...], pid: int) -> list[tuple[int, int, int, int]
     return [*steps, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
 
 
-def apply(steps: bytes) -> None:
-    """From here on, for this process and for good."""
-    call, filters = _CALL[machine()], _Program(len(steps) // _STEP.size, steps)
+def apply(column: int, steps: bytes) -> None:
+    """From here on, for this process and for good, on this kind of processor."""
+    call, filters = _CALL[column], _Program(len(steps) // _STEP.size, steps)
     try:
         system_call(call, _SET_FILTER, _ALL_THREADS | _KEEP_SPEED, filters)
     except OSError as problem:

@@ -89,7 +89,7 @@ def _tall(panel: Panel) -> float:
 def _pair(drawn: Any, pair: Pair, row: list) -> None:
     shared = [panel for panel in (pair.reference, pair.yours) if panel is not None]
     for spot, (heading, panel) in zip(row, pair.panels.items()):
-        others = [panel] if panel is pair.differs else shared
+        others: list[Any] = [panel] if panel is pair.differs else shared
         if isinstance(panel, Grid):
             _grid(drawn, spot, panel, span_of_grids(pair, heading))
         else:
@@ -135,7 +135,7 @@ def _ticks(labels: list[str]) -> tuple[list[int], list[str]]:
     return list(range(0, len(labels), step)), [_words(label) for label in labels[::step]]
 
 
-def _chart(spot: Any, chart: Chart, others: list[Panel]) -> None:
+def _chart(spot: Any, chart: Chart, others: list[Chart]) -> None:
     x, y = of_x(others), of_values(others)
     for number, (name, points) in enumerate(chart.lines.items()):
         dash = (0, tuple(map(float, DASHES[number % len(DASHES)].split()))) if DASHES[number % len(DASHES)] else "-"
@@ -156,7 +156,7 @@ def _margins(span: Span) -> tuple[float, float]:
     return span.low - edge, span.high + edge
 
 
-def _bars(spot: Any, bars: Bars, others: list[Panel]) -> None:
+def _bars(spot: Any, bars: Bars, others: list[Bars]) -> None:
     span = of_values(others)
     values = [value if math.isfinite(value) else 0.0 for value in bars.values]
     places = range(len(values))

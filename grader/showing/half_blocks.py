@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
+from typing import Literal
 
 from rich.text import Span as Styled
 from rich.text import Text
@@ -25,7 +26,7 @@ STEPS = (0, 95, 135, 175, 215, 255)  # of red, green and blue among the 256 colo
 GOOD_256 = (16, 17, 18, 25, 36, 61, 68, 74, 75, 104, 130, 146, 153, 166, 172, 175, 178, 189, 215, 223, 231, 253)
 
 
-def colours() -> str | None:
+def colours() -> Literal["truecolor", "256"] | None:
     """How many the terminal has, as rich calls them; None where it can or should show none."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
         return None
@@ -52,7 +53,8 @@ def near_256(code: str) -> str:
 def _of_256(number: int) -> tuple[int, int, int]:
     if number >= 232:
         return (8 + 10 * (number - 232),) * 3
-    return tuple(STEPS[place] for place in ((number - 16) // 36, (number - 16) // 6 % 6, (number - 16) % 6))
+    place = number - 16
+    return STEPS[place // 36], STEPS[place // 6 % 6], STEPS[place % 6]
 
 
 def text_of(pixels: Pixels) -> list[Text]:

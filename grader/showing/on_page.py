@@ -7,7 +7,7 @@ from rich.text import Text
 from ..charts import COLOURS
 from ..page import wrapped
 from . import half_blocks, plain
-from .panels import DIFFERENCE, Bars, Chart, Grid, Pair, Panel, Picture
+from .panels import DIFFERENCE, Bars, Chart, Grid, Kind, Pair, Panel, Picture
 from .spans import Span, of_values, of_x, span_of_grids, squared
 
 NARROWEST, WIDEST, GAP = 20, 160, 2
@@ -35,15 +35,20 @@ def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
 
 
 def _pair(pair: Pair, width: int, colour: bool) -> list[Text]:
-    panel = pair.reference
+    panel: Panel = pair.reference
     head = [Text.assemble((part, "bold")) for part in wrapped(panel.title, width)]
     names = _axes(panel)
     if len(head) == 1 and len(panel.title) + len(names) + 3 < width:
         head[0].append(f"   {names}", "dim")
     else:
         head += [Text(part, "dim") for part in wrapped(names, width) if names]
-    make = {Grid: _grids, Chart: _charts, Bars: _bars}[type(panel)]
-    blocks, below = make(pair, width, colour)
+    match panel:
+        case Grid():
+            blocks, below = _grids(pair, width, colour)
+        case Chart():
+            blocks, below = _charts(pair, width, colour)
+        case Bars():
+            blocks, below = _bars(pair, width, colour)
     return [*head, *_side_by_side(blocks, width), *below]
 
 
@@ -90,7 +95,7 @@ def _wide(block: Block) -> int:
 # ---- tables
 
 
-def _grids(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Text]]:
+def _grids(pair: Pair[Grid], width: int, colour: bool) -> tuple[list[Block], list[Text]]:
     spans = {heading: span_of_grids(pair, heading) for heading in pair.panels}
     across, down = _cell(list(pair.panels.values()), width, colour)
     blocks = []
@@ -117,11 +122,11 @@ def _heading(heading: str, indent: int, differs: bool) -> Text:
     return Text.assemble(" " * indent, (heading, "bold yellow" if differs else "cyan"))
 
 
-def _both(pair: Pair) -> list[Panel]:
+def _both(pair: Pair[Kind]) -> list[Kind]:
     return [panel for panel in (pair.reference, pair.yours) if panel is not None]
 
 
-def _cell(panels: list[Panel], width: int, colour: bool) -> tuple[int, int]:
+def _cell(panels: list[Grid], width: int, colour: bool) -> tuple[int, int]:
     """The largest cells with which all panels stand side by side and are not too tall; else such that each has room."""
     if not colour:
         return plain.width(panels), 2
@@ -159,7 +164,7 @@ def _column_labels(columns: list[str], across: int, side: str) -> list[str]:
     return ["".join(f"{label.rjust(longest)[row]:{side}{across}}" for label in columns).rstrip() for row in range(longest)]
 
 
-def _key(panel: Panel, span: Span, colour: bool) -> Text:
+def _key(panel: Grid, span: Span, colour: bool) -> Text:
     """What the colours mean, or the digits."""
     if not colour:
         return Text(plain.key(panel, span), "dim")
@@ -183,7 +188,7 @@ def _room(panels: int, width: int, least: int) -> int:
     return (width - GAP * (together - 1)) // together
 
 
-def _charts(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Text]]:
+def _charts(pair: Pair[Chart], width: int, colour: bool) -> tuple[list[Block], list[Text]]:
     panels, label = pair.panels, 8
     columns = min(60, _room(len(panels), width, 36)) - label - 1
     blocks = []
@@ -211,7 +216,7 @@ def _charts(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Tex
     return blocks, [key]
 
 
-def _bars(pair: Pair, width: int, colour: bool) -> tuple[list[Block], list[Text]]:
+def _bars(pair: Pair[Bars], width: int, colour: bool) -> tuple[list[Block], list[Text]]:
     panels = pair.panels
     label = max(len(name) for panel in panels.values() for name in panel.labels)
     room = max(4, min(44, _room(len(panels), width, label + 18)) - label - 10)

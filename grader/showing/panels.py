@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 NEAR = 1e-4  # two numbers this close, beside the greatest of the reference's, are the same
 DIFFERENCE = "yours - reference"  # the heading of a panel that shows where they differ
@@ -51,19 +51,20 @@ class Bars:
 
 
 Panel = Grid | Chart | Bars
+Kind = TypeVar("Kind", bound=Panel, covariant=True)
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Generic[Kind]):
     """One panel of the reference's; the learner's beside it, and where they differ, when there is something to lay beside it."""
 
-    reference: Panel
-    yours: Panel | None = None
-    differs: Panel | None = None
+    reference: Kind
+    yours: Kind | None = None
+    differs: Kind | None = None
     note: str = ""  # a sentence, where the two cannot be laid over each other
 
     @property
-    def panels(self) -> dict[str, Panel]:
+    def panels(self) -> dict[str, Kind]:
         """What is shown, by its heading."""
         if self.reference.given:
             return {"given": self.reference}
@@ -87,7 +88,7 @@ class Picture:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Picture:
-        pairs = [Pair(*(_unpacked(pair[name]) for name in ("reference", "yours", "differs")), pair["note"]) for pair in data["pairs"]]
+        pairs = [Pair(_panel(*pair["reference"]), _unpacked(pair["yours"]), _unpacked(pair["differs"]), pair["note"]) for pair in data["pairs"]]
         return cls(**data | {"pairs": pairs})
 
 
@@ -99,9 +100,10 @@ def _packed(panel: Panel | None) -> list | None:
 
 
 def _unpacked(data: list | None) -> Panel | None:
-    if data is None:
-        return None
-    kind, fields = data
+    return None if data is None else _panel(*data)
+
+
+def _panel(kind: str, fields: dict[str, Any]) -> Panel:
     if kind == "Chart":
         fields = fields | {"lines": {name: [(x, y) for x, y in points] for name, points in fields["lines"].items()}}
     if kind == "Grid" and fields["words"]:

@@ -29,16 +29,16 @@ def of_values(panels: Iterable[Panel]) -> Span:
     return span(value for panel in panels for value in _values(panel))
 
 
-def span_of_grids(pair: Pair, heading: str) -> Span:
+def span_of_grids(pair: Pair[Grid], heading: str) -> Span:
     """The scale of one table of a pair: the reference's and the learner's share one, and a difference has one that shows both signs."""
     if heading == DIFFERENCE:
-        found = of_values([pair.differs])
+        found = of_values([pair.panels[heading]])
         far = max(abs(found.low), abs(found.high))
         return Span(-far, far, found.holes)
     return of_values(panel for panel in (pair.reference, pair.yours) if panel is not None)
 
 
-def of_x(panels: Iterable[Panel]) -> Span:
+def of_x(panels: Iterable[Chart]) -> Span:
     return span(x for panel in panels for points in panel.lines.values() for x, _ in points)
 
 

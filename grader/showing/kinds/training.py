@@ -38,7 +38,7 @@ def adamw(side: Implementation) -> list[Panel]:
 
 
 def way(optimizer, decay, steps):
-    place = nn.Parameter(torch.tensor([-4.0, 2.0]))  # noqa: F821  (it runs on the far side, where nn is there)
+    place = torch.nn.Parameter(torch.tensor([-4.0, 2.0]))
     taken = optimizer([place], lr=0.2, weight_decay=decay)
     points = [place.tolist()]
     for _ in range(steps):
