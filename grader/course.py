@@ -38,10 +38,10 @@ class Step:
         return f"headway check {self.exercise.name}" if self.place.file.exists() else f"headway reset {self.chapter.id}"
 
 
-def read_course() -> Syllabus:
+def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
     """The syllabus; SourceProblem, in a sentence, where the file is missing or broken."""
     try:
-        return load_syllabus()
+        return load_syllabus(path)
     except FileNotFoundError:
         reason = "it is missing"
     except OSError as error:
@@ -54,7 +54,9 @@ def read_course() -> Syllabus:
         reason = f"an entry has no {error.args[0]!r}"
     except (TypeError, AttributeError) as error:
         reason = f"an entry has the wrong form ({error})"
-    raise SourceProblem(f"{shown(EXERCISES / 'syllabus.toml')} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        reason = str(error)
+    raise SourceProblem(f"{shown(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
 
 
 def next_step(scores: dict[str, Score] | None = None, folder: Path = EXERCISES) -> Step | None:

@@ -16,6 +16,7 @@ from grader.files import problem, write_whole
 from grader.syllabus import EXERCISES, load_syllabus
 
 FILE = "progress.txt"
+LARGEST = 1e9  # a number of points beyond that is a slip of the keyboard
 HEADER = "# Points by exercise, as of the last test run. Delete this file and `pytest` brings it back.\n"
 
 _LINE = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
@@ -80,7 +81,7 @@ def hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
     """The last hint level shown for each exercise; empty where nothing readable is kept."""
     try:
         data = json.loads((folder / ".headway" / "hints.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):
         return {}
@@ -107,7 +108,7 @@ def _read(folder: Path) -> dict[str, Score]:
         if match := _LINE.fullmatch(line):
             name, points = match[1], float(match[3])
             score = Score(min(float(match[2]), points), points)
-            if points and (name not in scores or score.share > scores[name].share):
+            if 0 < points < LARGEST and (name not in scores or score.share > scores[name].share):
                 scores[name] = score
     return scores
 

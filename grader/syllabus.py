@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,7 +114,24 @@ def load_syllabus(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
     return Syllabus(tuple(_chapter(entry) for entry in data["chapter"]))
 
 
+def _check(entry: dict, texts: tuple[str, ...], lists: tuple[str, ...]) -> None:
+    """TypeError, or KeyError, unless these are what they have to be."""
+    for key in texts:
+        if not isinstance(entry[key], str):
+            raise TypeError(f"{key} is no text")
+    for key in lists:
+        if not isinstance(entry.get(key, []), list) or not all(isinstance(word, str) for word in entry.get(key, [])):
+            raise TypeError(f"{key} is no list of texts")
+
+
 def _chapter(entry: dict) -> Chapter:
+    _check(entry, ("id", "name", "title", "about"), ("forbids", "hidden"))
+    if not re.fullmatch(r"ch[0-9]{1,4}", entry["id"]):
+        raise TypeError("the id of a chapter is not like ch03")
+    for item in entry.get("exercise", ()):
+        _check(item, ("name", "promise", "why", "unlocks"), ("forbids", "hints"))
+        if type(item["points"]) not in (int, float) or not 0 <= item["points"] < 1_000_000:
+            raise TypeError(f"points of {item['name']} are no number")
     shared = tuple(entry.get("forbids", ()))
     exercises = tuple(
         Exercise(

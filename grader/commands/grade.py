@@ -56,11 +56,8 @@ def grade(
 
 def regrade(name: str, out: Path, jobs: int | None) -> int:
     """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
-    try:
-        asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
-        submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
-        chosen = asked["chapters"], asked["exercises"], asked["seed"]
-    except (OSError, ValueError, KeyError, TypeError):
+    asked = _asked(out)
+    if asked is None:
         complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
         return WRONG_USE
     try:
@@ -71,7 +68,20 @@ def regrade(name: str, out: Path, jobs: int | None) -> int:
         return WRONG_USE
     if len(alike) > 1:
         say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
-    return grade(submissions, out, *chosen, points, jobs, asked["require_isolation"], None, False)
+    submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
+    return grade(submissions, out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, asked["require_isolation"], None, False)
+
+
+def _asked(out: Path) -> dict | None:
+    """What the last run into this folder was asked; None where nothing, or nothing that makes sense, is written of it."""
+    kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "points": str | None}
+    try:
+        asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
+        texts = [asked["submissions"], asked["points"] or "", *asked["chapters"], *asked["exercises"]]
+        sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return asked if sound else None
 
 
 def _remember(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:

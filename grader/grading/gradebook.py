@@ -13,17 +13,16 @@ The lock is held until `close`, and the system takes it from a process that dies
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from sys import intern
-from typing import Any
 
-from ..results import Diagnosis, ExerciseResult, Failure, TestResult
+from ..results import Failure
 from ..syllabus import Exercise
 from ..verdict import Verdict
+from . import gradebook_columns as columns
 from . import gradebook_file, harmless, marking
 from .gradebook_file import GradebookProblem
 from .record import GradedClass, Person
@@ -78,7 +77,7 @@ class Gradebook:
         names = [exercise.name for exercise in exercises]
         with self._transaction():
             last = self._all("SELECT seed, versions, exercises FROM run JOIN conditions ON id = conditions")
-            words = (str(seed), _json(self._versions))
+            words = (str(seed), columns.written(self._versions))
             self._database.execute(
                 "INSERT INTO conditions (seed, versions, turn) VALUES (?, ?, (SELECT ifnull(max(turn), 0) + 1 FROM conditions)) "
                 "ON CONFLICT (seed, versions) DO UPDATE SET turn = excluded.turn",
@@ -86,24 +85,27 @@ class Gradebook:
             )
             [(self._conditions,)] = self._all("SELECT id FROM conditions WHERE seed = ? AND versions = ?", *words)
             self._database.execute("DELETE FROM verdicts WHERE conditions NOT IN (SELECT id FROM conditions ORDER BY turn DESC LIMIT ?)", (REMEMBERED,))
-            self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, _json(names)))
-            return _since(seed, self._versions, names, *self._read(last[0])) if last else ""
+            self._database.execute("INSERT OR REPLACE INTO run VALUES (1, ?, ?)", (self._conditions, columns.written(names)))
+            return _since(seed, self._versions, names, *self._last(*last[0])) if last else ""
 
     def submissions_to_do(self, submissions: Iterable[Submission]) -> list[Submission]:
         """Writes down who handed in what, and returns what is still to be graded: one submission for each content, in the order of names."""
         submissions = sorted(submissions, key=_by_name)
-        rows = [(_text(s.slug), _text(s.name), s.digest, _text(s.problem), _json(s.notes), _when(s.submitted), s.zone_known) for s in submissions]
+        rows = [(_text(s.slug), _text(s.name), s.digest, _text(s.problem), columns.written(s.notes), _when(s.submitted), s.zone_known) for s in submissions]
         asked = {exercise.name for exercise in self._exercises}
         with self._transaction():
             self._database.execute("DELETE FROM people")
             self._database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             kept = self._all("SELECT digest, exercises FROM verdicts WHERE conditions = ?", self._conditions)
-        done = {digest for digest, exercises in kept if asked <= set(self._read((exercises,))[0])}
+        with self._whole():
+            done = {digest for digest, exercises in kept if asked <= set(columns.names(exercises))}
         return list({s.digest: s for s in reversed(submissions) if not s.problem and s.digest not in done}.values())[::-1]
 
     def contents(self) -> dict[str, tuple[str, str]]:
         """Who is in the class, by file name: their name, and which content they handed in."""
-        return {slug: (harmless.line(name), digest) for slug, name, digest in self._all("SELECT slug, name, digest FROM people")}
+        people = self._all("SELECT slug, name, digest FROM people")
+        with self._whole():
+            return {slug: (harmless.line(name), digest) for slug, name, digest in map(columns.texts, people)}
 
     def keep(self, digest: str, verdict: Verdict | str) -> None:
         """What was found out about this content, or the sentence that says why nothing could be: on disk when this returns.
@@ -118,23 +120,26 @@ class Gradebook:
         with self._transaction():
             for exercises, problem, others in self._all("SELECT exercises, problem, broken FROM verdicts WHERE conditions = ? AND digest = ?", *key):
                 if whole and not problem:  # results for other exercises stay: under equal conditions they are as good as new
-                    covers |= set(self._read((exercises,))[0])
                     now = {exercise.module for exercise in self._exercises}
-                    broken |= {module: words for module, words in self._read((others,))[0].items() if module not in now}
+                    with self._whole():
+                        covers |= set(columns.names(exercises))
+                        broken |= {module: words for module, words in columns.failures(others).items() if module not in now}
                 else:
                     self._database.execute("DELETE FROM verdicts WHERE conditions = ? AND digest = ?", key)
             self._database.execute(
                 "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (conditions, digest) DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
-                (*key, _json(sorted(covers)), "" if whole else _text(str(verdict)), _json(broken), _json(found.notes)),
+                (*key, columns.written(sorted(covers)), "" if whole else _text(str(verdict)), columns.written(broken), columns.written(found.notes)),
             )
             for result in found.results:
-                self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *_row(result)))
+                self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *columns.row(result)))
 
     def forget(self, name: str) -> list[str]:
         """Everything found out about this person's submission, so that it is graded anew; returns the names of all who handed in the same."""
         with self._transaction():
-            people = self._all("SELECT name, slug, digest FROM people ORDER BY name")
+            rows = self._all("SELECT name, slug, digest FROM people ORDER BY name")
+            with self._whole():
+                people = [columns.texts(row) for row in rows]
             digests = {digest for known, slug, digest in people if _text(name) in (known, slug)}
             if not digests:
                 raise GradebookProblem(_unknown(name, [row[0] for row in people]))
@@ -144,7 +149,9 @@ class Gradebook:
 
     def graded(self, rules: Rules) -> GradedClass:
         """The class as of now, every word of it harmless to show: the same for the same submissions, in whatever order they were graded."""
-        people = [self._handed_in(*row) for row in self._all("SELECT * FROM people ORDER BY rowid")]  # by name
+        rows = self._all("SELECT * FROM people ORDER BY rowid")  # by name
+        with self._whole():
+            people = [_handed_in(*columns.texts(row[:-1]), bool(row[-1])) for row in rows]
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
@@ -153,13 +160,6 @@ class Gradebook:
             tuple(self._person(person, found.get(person.digest, ""), rules) for person in people),
             self._exercises, self._seed, self._versions,
         )  # fmt: skip
-
-    def _handed_in(self, slug: str, name: str, digest: str, problem: str, notes: str, submitted: str, zone_known: int) -> HandedIn:
-        try:
-            when = datetime.fromisoformat(submitted) if submitted else None
-        except ValueError as error:
-            raise GradebookProblem(gradebook_file.damaged(self.path)) from error
-        return HandedIn(slug, name, digest, problem, tuple(self._read((notes,))[0]), when, bool(zone_known))
 
     def _person(self, person: HandedIn, found: Verdict | str, rules: Rules) -> Person:
         problem = person.problem or (found if isinstance(found, str) else "")
@@ -186,21 +186,21 @@ class Gradebook:
         verdicts = self._all("SELECT exercises, problem, broken, notes FROM verdicts WHERE conditions = ? AND digest = ?", *key)
         if not verdicts:
             return UNFINISHED
-        covers, broken, notes = self._read((verdicts[0][0], *verdicts[0][2:]))
-        if problem := verdicts[0][1]:
-            return problem
-        if not {exercise.name for exercise in self._exercises} <= set(covers):
-            return UNFINISHED
+        exercises, problem, broken, notes = verdicts[0]
         rows = {row[0]: row for row in self._all(
             "SELECT exercise, tests, diagnosis, forbidden, partial, missing_weight FROM results WHERE conditions = ? AND digest = ?", *key
         )}  # fmt: skip
         modules = {exercise.module for exercise in self._exercises}
-        try:
-            results = [_result(exercise, *rows[exercise.name][1:]) for exercise in self._exercises if exercise.name in rows]
-            words = {module: harmless.failure(Failure(**failure)) for module, failure in sorted(broken.items()) if module in modules}
-        except (ValueError, TypeError, KeyError) as error:
-            raise GradebookProblem(gradebook_file.damaged(self.path)) from error
-        return Verdict(results, words, notes=notes)
+        with self._whole():
+            [problem] = columns.texts([problem])
+            if problem:
+                return problem
+            if not {exercise.name for exercise in self._exercises} <= set(columns.names(exercises)):
+                return UNFINISHED
+            results = [columns.result(exercise, *rows[exercise.name][1:]) for exercise in self._exercises if exercise.name in rows]
+            failures = {module: Failure(**words) for module, words in sorted(columns.failures(broken).items()) if module in modules}
+            words = {module: harmless.failure(failure) for module, failure in failures.items()}
+            return Verdict(results, words, notes=columns.names(notes))
 
     def _transaction(self):
         return gradebook_file.transaction(self._database, self.path)
@@ -209,34 +209,25 @@ class Gradebook:
         with gradebook_file.told(self.path):
             return self._database.execute(query, values).fetchall()
 
-    def _read(self, columns: Iterable[Any]) -> list[Any]:
-        """Columns that hold JSON."""
+    def _last(self, seed: str, versions: str, exercises: str) -> tuple[int, dict[str, str], list[str]]:
+        """What the last run asked for."""
+        with self._whole():
+            return int(seed), columns.words(versions), columns.names(exercises)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is in there and is not what is written there was damaged, in a way that SQLite cannot see."""
         try:
-            return [json.loads(column) for column in columns]
-        except (ValueError, TypeError) as error:
+            yield
+        except columns.DAMAGE as error:
             raise GradebookProblem(gradebook_file.damaged(self.path)) from error
 
 
-def _row(result: ExerciseResult) -> tuple:
-    """Without seconds, for what a clock measured is no finding; and without what is empty."""
-    tests = [_filled(vars(test) | {"seconds": 0, "details": _filled(vars(test.details)) if test.details else None}) for test in result.tests]
-    diagnosis = vars(result.diagnosis) if result.diagnosis else None
-    return (result.exercise.name, result.outcome, _json(tests), _json(diagnosis), _json(result.forbidden), int(result.partial), result.missing_weight)
-
-
-def _result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str, partial: int, missing_weight: float) -> ExerciseResult:
-    known = json.loads(diagnosis)
-    entries = [_test(entry) for entry in json.loads(tests)]
-    return harmless.result(ExerciseResult(exercise, entries, Diagnosis(**known) if known else None, json.loads(forbidden), bool(partial), missing_weight))
-
-
-def _filled(values: dict) -> dict:
-    return {name: value for name, value in values.items() if value or name == "promise"}
-
-
-def _test(entry: dict) -> TestResult:
-    alike = {name: intern(entry[name]) for name in ("name", "outcome", "promise")}  # the same in submission after submission
-    return TestResult(**{"weight": 0.0} | entry | alike | {"seconds": 0.0, "details": Failure(**entry["details"]) if "details" in entry else None})
+def _handed_in(slug: str, name: str, digest: str, problem: str, notes: str, submitted: str, zone_known: bool) -> HandedIn:
+    when = datetime.fromisoformat(submitted) if submitted else None
+    if when and when.tzinfo is None:
+        raise ValueError("a time without a zone")
+    return HandedIn(slug, name, digest, problem, tuple(columns.names(notes)), when, zone_known)
 
 
 def _since(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:
@@ -267,16 +258,12 @@ def _unknown(name: str, known: list[str]) -> str:
     return harmless.line(f"nobody in this gradebook is called {name}{offer}")
 
 
-def _by_name(person: Any) -> tuple[str, str, str]:
+def _by_name(person: Submission) -> tuple[str, str, str]:
     return (person.name.casefold(), person.name, person.slug)
 
 
 def _when(moment: datetime | None) -> str:
     return moment.isoformat() if moment else ""
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True, sort_keys=True)
 
 
 def _text(words: str) -> str:

@@ -117,6 +117,8 @@ def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
         if len(data) > LARGEST:
             raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, and no rules are")
         tables = tomllib.loads(data.decode("utf-8-sig"))
+    except GradingProblem:
+        raise
     except OSError as error:
         raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     except UnicodeDecodeError:
@@ -125,6 +127,8 @@ def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
         raise GradingProblem(f"{path.name} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
     except RecursionError:
         raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
+    except ValueError:
+        raise GradingProblem(f"{path.name} is not TOML: a number in it has thousands of digits") from None
     try:
         return _rules(tables, syllabus)
     except GradingProblem as problem:
@@ -194,7 +198,7 @@ def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
 def _number(key: str, value: object, what: str, most: int) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise GradingProblem(f"{key}: {_value(value)} is not a number of {what}")
-    number = Decimal(str(value))
+    number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     if not number.is_finite() or not 0 <= number <= most:
         raise GradingProblem(f"{key}: {_value(value)} is not a number of {what} from 0 to {most}")
     return number
@@ -223,4 +227,11 @@ def _nearest(name: str, known) -> str:
 
 
 def _value(value: object) -> str:
+    try:
+        return _written(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number of thousands of digits"
+
+
+def _written(value: object) -> str:
     return shown(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

@@ -1,0 +1,248 @@
+"""Bytes from strangers: frames of the door, archives, a gradebook that was damaged. None may hang, take much memory or end in anything but our own words.
+
+    HEADWAY_FUZZ=20000 python -m pytest grader/tests/test_fuzz.py grader/tests/test_fuzz_texts.py
+
+tries so many examples of each, other ones every time; without it a few are tried, the same ones every time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import struct
+import tempfile
+import threading
+import time
+import tracemalloc
+from functools import cache
+from pathlib import Path
+
+import pytest
+from fuzzing import fuzzed, mutated, values
+from grader.door.values import MAX_NODES
+from grader.door.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive
+from grader.grading.gradebook import Gradebook
+from grader.grading.gradebook_file import GradebookProblem
+from grader.grading.problems import GradingProblem
+from grader.grading.rules import Rules
+from grader.grading.submissions import read_submissions
+from handed_in import CHAPTER, tar_member, tarred, zipped
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_class import EXERCISES, VERSIONS, a_class, verdict_of
+
+LONG = 60.0  # seconds that nothing here may take, on a machine with much else to do
+
+
+# ---- the door's frames
+
+
+def frame(head: bytes, payload: bytes = b"", claimed: int | None = None) -> bytes:
+    return struct.pack("<4sI", b"hdwy", len(head) if claimed is None else claimed) + head + payload
+
+
+def heard(data: bytes, allowance: Allowance | None = None, seconds: float = LONG):
+    """What `receive` makes of these bytes, from a sender that hangs up after them."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        sender = threading.Thread(target=_send, args=(theirs, data))
+        sender.start()
+        try:
+            return receive(ours, time.monotonic() + seconds, allowance)
+        finally:
+            ours.close()
+            sender.join()
+
+
+def _send(sock: socket.socket, data: bytes) -> None:
+    with sock:
+        try:
+            sock.sendall(data)
+        except OSError:  # nobody wants to hear more
+            pass
+
+
+FRAMES = [
+    frame(json.dumps([{"value": [1, 2.5, "text", None]}, []]).encode()),
+    frame(json.dumps([{"value": {"tensor": ["float32", [2], "cpu", 0]}}, [8]]).encode(), bytes(8)),
+    frame(json.dumps([{"error": {"kind": "ValueError", "message": "no"}}, [3, 0, 5]]).encode(), b"abcdefgh"),
+]
+
+
+@fuzzed(300)
+@given(data=st.one_of(st.binary(max_size=300), mutated(FRAMES), values.map(lambda value: frame(json.dumps(value).encode(), b"x" * 40))))
+def test_whatever_comes_through_the_door_is_a_frame_or_is_refused(data):
+    try:
+        body, buffers = heard(data, Allowance())
+    except (Garbage, EOFError, TooLate):
+        return
+    assert sum(map(len, buffers)) <= len(data)
+    json.dumps(body)
+
+
+HEAVY = {
+    "a head that is promised and does not come": frame(b"[", claimed=MAX_HEAD),
+    "a head of lists in lists": frame(b"[" * 300_000),
+    "as many lists as may be": frame(b"[" + b"[]," * (2 * MAX_NODES - 2) + b"0]"),
+    "as many objects as may be": frame(b"[" + b'{"a":0},' * (MAX_NODES) + b"[]]"),
+    "one long text": frame(b'["' + b"x" * (MAX_EXAMPLE // HEAD_WEIGHT - 100) + b'",[]]'),
+    "one long text of signs that take four bytes": frame(b'["' + b"\\ud83d\\ude00" * (MAX_EXAMPLE // HEAD_WEIGHT // 12 - 10) + b'",[]]'),
+    "a number of a million digits": frame(b"[" + b"9" * 1_000_000 + b",[]]"),
+    "many keys": frame(b"[{" + b",".join(b'"%d":0' % number for number in range(200_000)) + b"},[]]"),
+    "lengths below zero": frame(b"[0,[-1,-5]]", b"x" * 10),
+    "lengths beyond all": frame(b"[0,[1e400,Infinity,NaN]]", b"x" * 10),
+    "a length that is true": frame(b"[0,[true]]", b"x"),
+    "more lengths than bytes": frame(b"[0,[" + b"1," * 100_000 + b"1]]", b"x" * 10),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_frame_takes_more_memory_than_an_example_may_weigh(name):
+    data, began = HEAVY[name], time.monotonic()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        try:
+            kept = heard(data, Allowance())
+        except (Garbage, EOFError) as refused:
+            kept = refused
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * MAX_EXAMPLE, (kept if isinstance(kept, Exception) else "read", peak)
+    assert time.monotonic() - began < LONG
+
+
+# ---- archives
+
+_TEXT = "x = 1\n" * 30
+ARCHIVES = [
+    zipped({f"hw/{CHAPTER}": _TEXT, "notes.txt": "n"}),
+    zipped({f"alpha/{CHAPTER}": _TEXT, f"beta/{CHAPTER}": "y", "gamma.zip": zipped({CHAPTER: "z"})}),
+    tarred({f"hw/{CHAPTER}": _TEXT, "x" * 150 + "/notes.txt": "n"}, "w:"),
+    tarred({f"hw/{'é' * 120}/{CHAPTER}": _TEXT}, "w:"),
+    tar_member(CHAPTER.encode()) + tar_member(b"link", b"", b"2") + bytes(1024),
+    tarred({CHAPTER: _TEXT}),
+    tarred({CHAPTER: _TEXT}, "w:bz2"),
+    tarred({CHAPTER: _TEXT}, "w:xz"),
+]
+
+
+@fuzzed(150)
+@given(data=st.binary(max_size=1500) | mutated(ARCHIVES), name=st.sampled_from(["alpha.zip", "alpha.tar.gz", "alpha", CHAPTER]))
+def test_whatever_is_handed_in_is_read_or_told_in_a_sentence_and_nothing_is_unpacked(tmp_path_factory, data, name):
+    """As one person's file, and as the archive of a whole class."""
+    folder = _fresh(tmp_path_factory)
+    (folder / "class").mkdir()
+    (folder / "class" / name).write_bytes(data)
+    began = time.monotonic()
+    for path in (folder / "class", folder / "class" / name):
+        try:
+            found = read_submissions(path)
+        except GradingProblem as problem:
+            assert len(str(problem).splitlines()) == 1
+            continue
+        for submission in found:
+            assert bool(submission.problem) != bool(submission.sources)
+            assert submission.problem.isprintable() and len(submission.problem) < 500
+    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*")] == ["class", f"class/{name}"]
+    assert time.monotonic() - began < LONG
+
+
+def test_reading_damaged_archives_keeps_no_memory(tmp_path):
+    """Hundreds, each of another content, cut and changed at fixed places."""
+    (tmp_path / "class").mkdir()
+
+    def read(number: int) -> None:
+        data = bytearray(ARCHIVES[number % len(ARCHIVES)])
+        data[number * 7919 % len(data)] ^= 1 + number % 255
+        (tmp_path / "class" / "alpha.zip").write_bytes(data[: len(data) - number % 3 * 40])
+        read_submissions(tmp_path / "class")
+
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            read(number)
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(50, 250):
+            read(number)
+        assert tracemalloc.get_traced_memory()[0] - before < 500_000
+    finally:
+        tracemalloc.stop()
+
+
+# ---- a gradebook
+
+
+@cache
+def whole_book() -> bytes:
+    """A small class's."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Gradebook.open(Path(folder)) as book:
+            book.begin(0, EXERCISES, VERSIONS)
+            for submission in book.submissions_to_do(a_class(4)):
+                book.keep(submission.digest, verdict_of(submission.digest))
+        return (Path(folder) / "gradebook.sqlite").read_bytes()
+
+
+def use(folder: Path) -> None:
+    """Everything that a run does with a gradebook; only its own problem may come of it, in one line."""
+    try:
+        with Gradebook.open(folder) as book:
+            book.contents()
+            book.begin(0, EXERCISES, VERSIONS)
+            for submission in book.submissions_to_do(a_class(4)):
+                book.keep(submission.digest, verdict_of(submission.digest))
+            book.graded(Rules())
+            book.forget("Learner 000")
+    except GradebookProblem as problem:
+        assert len(str(problem).splitlines()) == 1
+
+
+@fuzzed(60)
+@given(data=st.data())
+def test_a_gradebook_with_bytes_changed_is_used_or_refused_in_a_sentence(tmp_path_factory, data):
+    folder = _fresh(tmp_path_factory)
+    (folder / "gradebook.sqlite").write_bytes(data.draw(mutated([whole_book()])))
+    if data.draw(st.booleans()):
+        (folder / "gradebook.sqlite-journal").write_bytes(data.draw(st.binary(max_size=600)))
+    use(folder)
+
+
+COLUMNS = {
+    "conditions": ["seed", "versions", "turn"],
+    "run": ["conditions", "exercises"],
+    "people": ["slug", "name", "digest", "problem", "notes", "submitted", "zone_known"],
+    "verdicts": ["exercises", "problem", "broken", "notes"],
+    "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
+}
+PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
+odd = st.one_of(values.map(json.dumps), st.binary(max_size=8), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(st.characters(codec="utf-8"), max_size=8))
+
+
+@fuzzed(120)
+@given(place=st.sampled_from(PLACES), value=odd)
+def test_a_gradebook_with_something_else_in_a_column_is_used_or_refused_in_a_sentence(tmp_path_factory, place, value):
+    folder = _fresh(tmp_path_factory)
+    (folder / "gradebook.sqlite").write_bytes(whole_book())
+    database = sqlite3.connect(folder / "gradebook.sqlite")
+    try:
+        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people")
+                         else "UPDATE {0} SET {1} = ? WHERE digest = (SELECT min(digest) FROM {0})".format(*place), (value,))  # fmt: skip
+        database.commit()
+    except sqlite3.IntegrityError:
+        return
+    finally:
+        database.close()
+    use(folder)
+
+
+def _fresh(tmp_path_factory) -> Path:
+    """An empty folder, always the same: there are thousands of examples."""
+    folder = tmp_path_factory.getbasetemp() / "fuzzed"
+    folder.mkdir(exist_ok=True)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else os.unlink(path)
+    return folder

@@ -1,0 +1,162 @@
+"""Files that people write, and files of ours that were damaged: the syllabus, an instructor's rules, what is on record. A sentence, or nothing, and never a traceback.
+
+`test_fuzz.py` says how to try many more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import tomllib
+from datetime import timedelta
+from textwrap import dedent
+
+import pytest
+from fuzzing import as_toml, fuzzed, mutated, toml_values, values
+from grader.commands.grade import ASKED, WRONG_USE, regrade
+from grader.course import read_course
+from grader.grading import rules as rules_module
+from grader.grading.marking import marks_of, total
+from grader.grading.problems import GradingProblem
+from grader.grading.rules import read_rules
+from grader.grading.submissions import Submission
+from grader.progress import FILE, hint_levels, load, record
+from grader.source import SourceProblem
+from grader.syllabus import EXERCISES, UnknownName, load_syllabus
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_class import IN_TIME
+
+LATE = IN_TIME + timedelta(days=300)
+DEEP = b"x = " + b"[" * 5000 + b"]" * 5000
+LONG = b"x = " + b"1" * 5000
+
+
+def toml(table: dict) -> bytes:
+    return as_toml(table).encode("utf-8", "surrogatepass")
+
+
+def one_line(problem: Exception) -> bool:
+    return len(str(problem).splitlines()) == 1 and len(str(problem)) < 1000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("texts")
+
+
+# ---- an instructor's rules
+
+RULES = dedent(rules_module.__doc__.partition("\n")[2])
+KEYS = {"points": ["softmax", "ch03", "ch05", "gelu", "3"], "late": ["due", "grace", "per_day", "most", "last"], "extensions": ["Alpha One", "Bo"]}
+tables = st.fixed_dictionaries({}, optional={name: st.dictionaries(st.sampled_from(keys) | st.text(max_size=5), toml_values, max_size=4) for name, keys in KEYS.items()})
+
+
+@st.composite
+def edited_rules(draw):
+    """The example of the description, with one value exchanged for another."""
+    found = tomllib.loads(RULES)
+    table = draw(st.sampled_from(list(found)))
+    found[table][draw(st.sampled_from(KEYS[table]))] = draw(toml_values)
+    return found
+
+
+documents = st.one_of(tables, edited_rules(), st.dictionaries(st.sampled_from(list(KEYS)) | st.text(max_size=5), toml_values, max_size=3))
+
+
+@fuzzed(250)
+@given(data=st.one_of(documents.map(toml), mutated([RULES.encode()]), st.sampled_from([DEEP, LONG])))
+def test_rules_are_used_or_refused_in_a_sentence(folder, data):
+    (folder / "rules.toml").write_bytes(data)
+    try:
+        rules = read_rules(folder / "rules.toml")
+    except GradingProblem as problem:
+        assert one_line(problem)
+        return
+    for name in ("Alpha One", "Bo"):
+        late = rules.late(Submission(name, {}, submitted=LATE, zone_known=False))
+        assert 0 <= late.factor <= 1
+    course = load_syllabus().exercises
+    assert total(marks_of([], course, rules.points_of).values()).points >= 0
+    assert all(isinstance(sentence, str) for sentence in rules.doubts([Submission("Bo", {}, time_from="file")]))
+
+
+# ---- the syllabus
+
+SYLLABUS = tomllib.loads((EXERCISES / "syllabus.toml").read_text(encoding="utf-8"))
+SHORT = {"chapter": [{**chapter, "exercise": chapter["exercise"][:2]} for chapter in SYLLABUS["chapter"][:2]]}
+CHAPTER = list(SHORT["chapter"][0])
+EXERCISE = ["name", "points", "promise", "why", "unlocks", "hints", "forbids", "gradient"]
+
+
+@st.composite
+def edited_syllabus(draw):
+    """The first chapters, with one value exchanged for another, or gone."""
+    chapters = [{**chapter, "exercise": [dict(exercise) for exercise in chapter["exercise"]]} for chapter in SHORT["chapter"]]
+    entry = draw(st.sampled_from(chapters))
+    if draw(st.booleans()):
+        entry, key = draw(st.sampled_from(entry["exercise"])), draw(st.sampled_from(EXERCISE))
+    else:
+        key = draw(st.sampled_from([*CHAPTER, "forbids", "hidden"]))
+    if draw(st.integers(0, 4)):
+        entry[key] = draw(toml_values)
+    else:
+        entry.pop(key, None)
+    return {"chapter": chapters}
+
+
+@fuzzed(250)
+@given(data=st.one_of(edited_syllabus().map(toml), mutated([toml(SHORT)]), st.sampled_from([DEEP, LONG])))
+def test_a_syllabus_is_a_course_or_is_refused_in_a_sentence(folder, data):
+    load_syllabus.cache_clear()
+    (folder / "syllabus.toml").write_bytes(data)
+    try:
+        course = read_course(folder / "syllabus.toml")
+    except SourceProblem as problem:
+        assert one_line(problem)
+        return
+    finally:
+        load_syllabus.cache_clear()
+    assert sum(chapter.points for chapter in course.chapters) >= 0
+    assert all(isinstance(chapter.number, int) for chapter in course.chapters)
+    for name in ("count_pairs", "ch01", "2", "nothing"):
+        with contextlib.suppress(UnknownName):
+            course.find(name)
+
+
+# ---- what is on record
+
+PROGRESS = b"# Points\nsoftmax 8/10\ncausal_mask 7/7\nLayerNorm 2.67/8\nunheard_of 3/4\n"
+amounts = st.integers(0, 9).flatmap(lambda digit: st.sampled_from([1, 2, 20, 400]).map(lambda length: str(digit) * length))
+lines = st.lists(st.builds("{} {}{}/{}".format, st.sampled_from(["softmax", "gelu", "x", ""]), amounts, st.sampled_from(["", ".5", "."]), amounts), max_size=4)
+
+
+@fuzzed(200)
+@given(data=st.one_of(mutated([PROGRESS]), st.binary(max_size=60), lines.map(lambda found: "\n".join(found).encode())))
+def test_whatever_stands_on_record_is_read_and_written_over(folder, data):
+    (folder / FILE).write_bytes(data)
+    for score in load(folder).values():
+        assert 0 <= score.earned <= score.points < math.inf and str(score)
+    assert record({"softmax": 10.0}, folder) is None
+    assert load(folder)["softmax"].passed
+
+
+@fuzzed(100)
+@given(data=st.one_of(values.map(lambda value: json.dumps(value).encode()), mutated([b'{"softmax": 2, "gelu": 1}']), st.just(b"[" * 100_000)))
+def test_whatever_stands_there_of_hints_is_levels_or_nothing(folder, data):
+    (folder / ".headway").mkdir(exist_ok=True)
+    (folder / ".headway" / "hints.json").write_bytes(data)
+    assert all(isinstance(name, str) and level > 0 for name, level in hint_levels(folder).items())
+
+
+SAID = {"submissions": "nowhere", "chapters": ["3"], "exercises": [], "seed": 0, "require_isolation": False, "points": None}
+edited = st.tuples(st.sampled_from(list(SAID)), values).map(lambda change: SAID | {change[0]: change[1]})
+
+
+@fuzzed(60)
+@given(data=st.one_of(values, edited).map(lambda value: json.dumps(value).encode()) | mutated([json.dumps(SAID).encode()]) | st.just(b"[" * 100_000))
+def test_whatever_the_last_run_is_said_to_have_been_asked_regrading_is_a_run_or_wrong_use(folder, data):
+    """Nobody has handed anything in there, so nothing can come of it."""
+    (folder / ASKED).write_bytes(data)
+    assert regrade("Alpha", folder, 1) == WRONG_USE
