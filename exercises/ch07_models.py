@@ -121,7 +121,7 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers training can change: a matrix used in two places counts once, buffers not at all."""
+    """How many numbers the parameters hold: a matrix used in two places counts once, buffers not at all."""
     # TODO 1: add up the sizes of the parameters, each once
     raise NotImplementedError
 

@@ -93,7 +93,7 @@ def accumulated_step(
 def warmup_cosine(step: int, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
     """The learning rate at a step: up in a straight line, then down along half a cosine.
 
-    peak * step / warmup below `warmup`; `peak` at `warmup`; `floor` at `total` and from there on.
+    peak * step / warmup below `warmup`; `peak` at `warmup`; `floor` at `total` and from there on; warmup is less than total.
     """
     # TODO 1: the way up
     # TODO 2: the floor, from `total` on

@@ -201,7 +201,7 @@ def _whole_number(value: Any) -> Any:
 def _start(what: str) -> str:
     """What is talked of, at the start of a sentence: a capital, unless it is a name as in code."""
     first = what.split(" ")[0]
-    return what if any(mark in first for mark in "_.([`") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
+    return what if any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
 
 
 def _name(dtype: torch.dtype) -> str:

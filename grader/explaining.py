@@ -129,6 +129,6 @@ def _sentence(text: str, capital: bool = True) -> str:
     """One line with a full stop; a capital in front unless it begins with a name."""
     text = re.sub(r"\s+", " ", text).strip()
     first = text.split(" ")[0]
-    named = any(mark in first for mark in "_.([`") or (len(first) == 1 and first != "a")
+    named = any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a")
     start = text[:1].upper() if capital and not named else text[:1]
     return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")

@@ -184,7 +184,7 @@ class Handle:
         return hash(self._handle[0])
 
     def __repr__(self) -> str:
-        return f"<{self._handle[1]} object>" if self._path == self._handle[1] else f"<{self._path}>"
+        return self._path if self._path == self._handle[1] else f"<{self._path}>"  # the name of a function or class alone says enough
 
 
 def _called(what: str, args: tuple, options: dict) -> str:
