@@ -25,7 +25,7 @@ FOLDER = ROOT / "build" / "book"
 MARK = ".made-from"  # in the folder: the fingerprint of what it was made from
 HERE = Path(__file__).parent
 LEVELS = ("a question", "the idea", "nearly the line")
-GUIDES = ("learning", "notebook", "pytest", "walls", "grading")  # of pages/; the last is the instructor's
+GUIDES = ("learning", "notebook", "pytest", "walls", "grading", "figures")  # of pages/; the last two are for whoever has the whole kit
 DRAWN_WITH = ("drawing.py", "charts.py", "svg.py", "circuits.py", "corpora.py", "stubs.py", "source.py")
 
 
@@ -97,7 +97,7 @@ class _Book:
         self._walks = walks(self._exercises)
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": number}
-        guides = GUIDES[:-1] if is_handout() else GUIDES
+        guides = GUIDES[:-2] if is_handout() else GUIDES
         self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
         self._others = {"AFTERWARDS": self._written(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
         self._guides = {name: self._written(HERE / "pages" / f"{name}.md") for name in guides}
