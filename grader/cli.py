@@ -279,7 +279,7 @@ def main() -> None:
     quietly_encode()
     if is_handout():
         for command in app.registered_commands:
-            command.hidden = (command.name or command.callback.__name__) in WHOLE_KIT_ONLY
+            command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
         if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
             complain(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
             sys.exit(2)

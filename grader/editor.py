@@ -31,8 +31,8 @@ class Editor:
             return f"your editor {name!r} (from $VISUAL or $EDITOR) is not found"
         try:
             if not wait:
-                silent = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                subprocess.Popen([program, *self.command[1:]], start_new_session=True, **silent)
+                null = subprocess.DEVNULL
+                subprocess.Popen([program, *self.command[1:]], start_new_session=True, stdin=null, stdout=null, stderr=null)
                 return None
             status = subprocess.call([program, *self.command[1:]])
         except OSError as error:

@@ -22,8 +22,8 @@ ROOM = 67  # columns left beside a label
 TALL = 12  # lines of one value, beyond which it is described and not shown
 
 
-def failure(problem: BaseException, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
-    """The words for whatever ended the test."""
+def failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
+    """The words for whatever ended the test; pytest-check fails one without an exception."""
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
     if isinstance(problem, OutOfTime | FarSideDied):
@@ -31,8 +31,7 @@ def failure(problem: BaseException, promise: str, call: Call | None, example: Ex
     if isinstance(problem, ChapterBroken):
         words = _known(*problem.message.partition(": ")[::2])
         return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
-    if isinstance(problem, Mismatch) or example.mismatches:
-        mismatches = example.mismatches or [problem]
+    if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
         return _mismatch(mismatches, call, common)
     if isinstance(problem, RuleBroken):
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
@@ -106,7 +105,8 @@ def _called(call: Call | None) -> list[str]:
     """`softmax(x, dim=0)` as lines: the call, then each tensor argument whole when it is small."""
     if call is None:
         return []
-    parts, below = [], []
+    parts: list[str] = []
+    below: list[str] = []
     for position, value in enumerate(call.args):
         parts.append(_argument(f"argument {position + 1}", value, below))
     for name, value in call.options.items():

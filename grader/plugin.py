@@ -9,8 +9,9 @@ import functools
 import os
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
@@ -65,7 +66,8 @@ def _concerns_graded(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     run = config.stash[RUN]
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("exercise")
         if mark is None:
@@ -76,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left.append(item)
             continue
         run.expect(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
-        _prepare(item, run)
+        _prepare(_function(item), run)
         kept.append(item)
     if left:
         config.hook.pytest_deselected(items=left)
@@ -89,7 +91,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.option.tbstyle = "no"
 
 
-def _prepare(item: pytest.Item, run: GradedRun) -> None:
+def _function(item: pytest.Item) -> pytest.Function:
+    assert isinstance(item, pytest.Function), "@exercise stands above functions"
+    return item
+
+
+def _prepare(item: pytest.Function, run: GradedRun) -> None:
     """Begin every example at the door; what libraries warn of is no news to a learner."""
     item.add_marker(pytest.mark.filterwarnings("ignore"))
 
@@ -112,8 +119,9 @@ def _prepare(item: pytest.Item, run: GradedRun) -> None:
 
 def give_seed(item: pytest.Item, run: GradedRun) -> None:
     """The run's seed decides which examples hypothesis draws for this test."""
-    if hasattr(item.obj, "hypothesis"):
-        hypothesis.seed(zlib.crc32(f"{run.trial.seed} {item.name}".encode()))(item.obj)
+    test = _function(item).obj
+    if hasattr(test, "hypothesis"):
+        hypothesis.seed(zlib.crc32(f"{run.trial.seed} {item.name}".encode()))(test)
 
 
 @pytest.fixture
@@ -141,14 +149,14 @@ def _exercise_of(item: pytest.Item):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     if item.get_closest_marker("exercise"):
         item.config.stash[RUN].trial.begin_test(_exercise_of(item), item.name)
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, Any, pytest.TestReport]:
     problem = call.excinfo.value if call.excinfo else None
     report = yield
     if not item.get_closest_marker("exercise") or (call.when != "call" and report.passed):
@@ -156,7 +164,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     run = item.config.stash[RUN]
     outcome = outcome_of(problem, failed=report.failed)
     printed = report.capstdout if outcome != "passed" else ""
-    promise = " ".join((item.obj.__doc__ or item.name).split())
+    promise = " ".join((_function(item).obj.__doc__ or item.name).split())
     run.finished(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
     report.headway = outcome
     report.sections = []
@@ -166,7 +174,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
-    outcome = getattr(report, "headway", None)
+    outcome = getattr(report, "headway", "")
     words = {
         "todo": ("todo", "t", ("TODO", {"yellow": True})),
         "timeout": ("failed", "T", ("TIMEOUT", {"red": True})),

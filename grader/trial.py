@@ -10,13 +10,14 @@ import random
 import time
 import zlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from . import comparing
 from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
 from .door.local import Local
-from .door.near import Asked, Call, Door, Implementation
+from .door.near import Asked, Call, Door, Far, Implementation
 from .door.worker import Nursery, Worker
 from .syllabus import Chapter, Exercise, load_syllabus
 from .target import Target, graft_for, resolve
@@ -56,7 +57,7 @@ class Trial:
         self._references: dict[str, Door] = {}
         self._broken: dict[str, ChapterBroken] = {}
         self.timeouts: dict[str, int] = {}
-        self._exercise: Exercise | None = None
+        self._running: Exercise | None = None
         self._test = ""
         self._began = 0.0
         self.example_seed = 0
@@ -82,6 +83,7 @@ class Trial:
             except ChapterBroken as problem:
                 self._broken[chapter] = problem
                 raise
+            far: Far
             if self.door_kind == "worker":
                 far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
             else:
@@ -97,8 +99,13 @@ class Trial:
 
     # ---- a test, and an example of it
 
+    @property
+    def _exercise(self) -> Exercise:
+        assert self._running is not None, "begin_test comes first"
+        return self._running
+
     def begin_test(self, exercise: Exercise, test: str) -> None:
-        self._exercise, self._test, self._began = exercise, test, time.monotonic()
+        self._running, self._test, self._began = exercise, test, time.monotonic()
         comparing.new_test()
 
     def begin_example(self) -> None:
@@ -156,6 +163,7 @@ class Trial:
     def go_on_here(self) -> None:
         """This process is a copy, forked to go on with the tests; the code is in it too, behind the door in process."""
         for door in [*self._doors.values(), *self._references.values()]:
+            assert isinstance(door.far, Local), "nothing is forked where a worker runs the code"
             door.far.go_on_here()
 
     def close(self) -> None:
@@ -170,5 +178,5 @@ class _Late:
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter
 
-    def ask(self, *arguments, **options):
-        return self._trial.door(self._chapter).ask(*arguments, **options)
+    def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
+        return self._trial.door(self._chapter).ask(op, *arguments, path=path)

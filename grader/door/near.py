@@ -52,6 +52,12 @@ class Far(Protocol):
         """How many bytes it has sent in this example, about."""
 
 
+class Asks(Protocol):
+    """What an implementation needs of its door."""
+
+    def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
+
+
 class Door:
     """Asks one far side, turns its errors into exceptions, and keeps a log of the current example."""
 
@@ -118,7 +124,7 @@ def _handle_of(value: Any) -> list:
 class Implementation:
     """Whoever is behind the door: each attribute is a name of the chapter."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Asks) -> None:
         self._door = door
 
     def __getattr__(self, name: str) -> Any:

@@ -85,49 +85,41 @@ class Nursery:
             raise ValueError("only workers forked from a zygote of their own can be put into bubblewrap")
         return self.isolation
 
-    def _forked(self) -> tuple[socket.socket, int]:
+    def _forked(self) -> tuple[socket.socket, Any]:
         ours, theirs = socket.socketpair()
         with theirs:
             return ours, self._command("fork", theirs.fileno())
 
-    def _command(self, words: str, *descriptors: int) -> int | None:
-        if self.control is None:
-            self._start_zygote()
+    def _command(self, words: str, *descriptors: int) -> Any:
+        control = self.control or self._start_zygote()
         try:
-            socket.send_fds(self.control, [words.encode()], list(descriptors))
-            return json.loads(self._line())
+            socket.send_fds(control, [words.encode()], list(descriptors))
+            return json.loads(_line(control))
         except (OSError, ValueError, EOFError):
             self.close()
             raise NoWorker("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
 
-    def _start_zygote(self) -> None:
-        self.control, theirs = socket.socketpair()
-        self.control.settimeout(_START_SECONDS)
+    def _start_zygote(self) -> socket.socket:
+        control, theirs = socket.socketpair()
+        self.control = control
+        control.settimeout(_START_SECONDS)
         with theirs:
             if self.warm:
                 from .zygote import fork_zygote
 
                 self.zygote = fork_zygote(theirs, self._walls())
-                return
+                return control
             walls = self._walls()
             command = _python("grader.door.zygote", str(theirs.fileno()), str(walls))
             if walls.bubblewrap:
                 command = bubble.command(command)
             self.zygote = subprocess.Popen(command, env=_environment(walls), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         try:
-            self._line()
+            _line(control)
         except (OSError, EOFError):
             self.close()
             raise NoWorker("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
-
-    def _line(self) -> bytes:
-        data = b""
-        while not data.endswith(b"\n"):
-            piece = self.control.recv(4096)
-            if not piece:
-                raise EOFError
-            data += piece
-        return data
+        return control
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         token = secrets.token_hex(16)
@@ -135,6 +127,7 @@ class Nursery:
             listener.settimeout(_START_SECONDS)
             command = _python("grader.door.worker_process", str(listener.getsockname()[1]), str(self._walls()))
             process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, text=True, start_new_session=True)
+            assert process.stdin is not None
             process.stdin.write(token + "\n")
             process.stdin.close()
             while True:
@@ -156,6 +149,16 @@ class Nursery:
                 self.zygote.kill()
                 self.zygote.wait()
         self.zygote = None
+
+
+def _line(control: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = control.recv(4096)
+        if not piece:
+            raise EOFError
+        data += piece
+    return data
 
 
 def _python(module: str, *arguments: str) -> list[str]:
@@ -207,10 +210,12 @@ class Worker:
 
     def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
         self.heard(limit)
+        sock = self.sock
+        assert sock is not None, "it is started first"
         try:
-            self.sock.settimeout(limit)
-            send(self.sock, [op, tree], buffers)
-            reply, out = receive(self.sock, time.monotonic() + limit, self.allowance)
+            sock.settimeout(limit)
+            send(sock, [op, tree], buffers)
+            reply, out = receive(sock, time.monotonic() + limit, self.allowance)
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise Garbage("the answer has no value and no error")
             return reply, out
@@ -235,8 +240,9 @@ class Worker:
 
     def _lose(self, patience: float) -> int | None:
         """Hang up, and see to it that the process is gone."""
-        self.sock.close()
-        self.sock = None
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
         return self.nursery.status(self.who, patience)
 
     def abandon(self) -> None:

@@ -32,7 +32,7 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(1)
     try:
         (sources, chapter), sealed = receive(sock)
-        servant = Servant([ChapterSource(*source, code) for source, code in zip(sources, sealed)], chapter)
+        servant = Servant([ChapterSource(name, text, filename, code) for (name, text, filename), code in zip(sources, sealed)], chapter)
         while True:
             (op, tree), buffers = receive(sock)
             send(sock, *servant.answer(op, tree, buffers))

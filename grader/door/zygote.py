@@ -157,7 +157,8 @@ def _ended(pid: int, patience: float) -> int | None:
             _kill_group(pid)
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:
-            return _kill(pid)
+            _kill(pid)
+            return None
         time.sleep(0.002)
 
 

@@ -66,7 +66,7 @@ def _checked(found: Exercise | Chapter, given: Any) -> Answer:
     from .running import NotRun, run
 
     try:
-        read_of_it = None if given is None else read(found, given)
+        read_of_it = read(found, given) if isinstance(found, Exercise) and given is not None else None
         return verdict_answer(run(found, read_of_it), found, read_of_it)
     except NotRun as problem:
         return sentence_answer(str(problem))

@@ -95,7 +95,7 @@ def _node(tree: ast.Module, thing: Any, code: types.CodeType) -> Any:
     """Where in its file a function, lambda or class stands."""
     for node in ast.walk(tree):
         if isinstance(thing, type):
-            if isinstance(node, ast.ClassDef) and node.name == thing.__name__ and node.lineno <= code.co_firstlineno <= node.end_lineno:
+            if isinstance(node, ast.ClassDef) and node.name == thing.__name__ and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):
                 return node
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
             if code.co_firstlineno == min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]):
@@ -131,7 +131,8 @@ def _files(thing: Any, space: dict[str, Any]) -> dict[str, str]:
 def name_of(filename: str) -> str:
     """What a learner calls this: "cell In[3]", "helpers.py"."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    named = shell.compile.format_code_name(filename) if hasattr(getattr(shell, "compile", None), "format_code_name") else None
+    name_it = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = name_it(filename) if name_it else None
     if named:
         return " ".join(named).replace("Cell", "cell")
     if Path(filename).is_file():

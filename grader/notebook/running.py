@@ -18,6 +18,7 @@ from .keeping import left_as_it_was
 
 if TYPE_CHECKING:
     import pytest
+    from grader.graded import GradedRun
     from grader.target import Target
 
 PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all of its memory
@@ -94,7 +95,7 @@ class _Hooks:
 
     def __init__(self, target: Target | None) -> None:
         self.target = target
-        self.run = None
+        self.run: GradedRun | None = None
         self.interrupted = False
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo) -> None:

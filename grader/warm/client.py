@@ -106,15 +106,17 @@ class Engine:
     def __init__(self, *options: str, module: str = "grader.warm.engine") -> None:
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
-        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))  # Control-C is not for it
+        pipes: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))  # Control-C is not for it
         command = [sys.executable, "-P", "-m", module, *options]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart, **pipes)
+        assert self.process.stdin and self.process.stdout
+        self.lifeline, self.said = self.process.stdin, self.process.stdout
         self.ready = False
 
     def address(self) -> Address:
         """Where it is to be found; waits until it is ready. NoEngine, with the reason, where it does not start."""
-        said = decode(self.process.stdout.readline())
+        said = decode(self.said.readline())
         if "port" not in said:
             raise NoEngine(said.get("trouble") or f"the engine that runs the tests did not start (status {self.process.wait()}); {DOCTOR}")
         self.ready = True
@@ -127,7 +129,7 @@ class Engine:
     def end(self) -> None:
         """Cut its lifeline, and wait until it has put everything away."""
         with contextlib.suppress(OSError):
-            self.process.stdin.close()
+            self.lifeline.close()
         try:
             self.process.wait(5 if self.ready else 0)
         except subprocess.TimeoutExpired:
@@ -135,4 +137,4 @@ class Engine:
             self.process.wait()
             if (address := running()) and address.pid == self.process.pid:
                 _clear(address)
-        self.process.stdout.close()
+        self.said.close()

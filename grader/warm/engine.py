@@ -15,13 +15,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, Any
 
 from ..files import write_whole
 from ..syllabus import EXERCISES
 from . import family
 from .job import encode
-from .server import Server
+from .server import Child, Server
 from .spares import COLD, NeverReady, Stock
 
 HOUR = 3600.0
@@ -75,9 +75,13 @@ def with_forks(
 
     server: Server | None = None
 
+    def begin_run(job: Any) -> Child:
+        assert server is not None, "it is the one that asks for this"
+        return (start or forks.start)(job, server.forget)
+
     def wait():
         nonlocal server
-        server = kind(lambda job: (start or forks.start)(job, server.forget), secrets.token_hex(16), idle, lifeline)
+        server = kind(begin_run, secrets.token_hex(16), idle, lifeline)
         try:
             serve(server, out, public)
         except forks.InRun as run:  # in the new process

@@ -81,7 +81,7 @@ def warm() -> None:
 def settle_header(session: pytest.Session) -> None:
     """What the header says of versions stands in the metadata of packages, which pytest would read for every run: 10 ms of 70."""
     names = terminal._plugin_nameversions(session.config.pluginmanager.list_plugin_distinfo())
-    terminal._plugin_nameversions = lambda _: names
+    terminal._plugin_nameversions = lambda plugininfo: names
     pluggy.__version__ = pluggy.__version__
 
 
@@ -142,7 +142,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
     run.trial = Trial(run.trial.target, job.door, nursery=Nursery(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, heard=report.alive)
     run.each = mapped if fork and processors() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
-    session.items[:] = [item for item in suites if item.get_closest_marker("exercise").args[0] in names]
+    session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
     capture_anew(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")

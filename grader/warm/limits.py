@@ -6,10 +6,8 @@ import contextlib
 import os
 import sys
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # Windows
-    resource = None
 
 MEMORY = 1024**3  # bytes beyond what the engine holds already
 FILE = 64 * 1024**2  # the longest file it may write, and so the most it can print
@@ -17,7 +15,7 @@ FILE = 64 * 1024**2  # the longest file it may write, and so the most it can pri
 
 def limit_this_process() -> None:
     """Memory, the size of files, and no core dumps. Where the system does not know a limit, there is none."""
-    if resource is None:
+    if sys.platform == "win32":
         return
     _set(resource.RLIMIT_CORE, 0)
     _set(resource.RLIMIT_FSIZE, FILE)

@@ -6,6 +6,7 @@ import io
 import socket
 import time
 from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
+from typing import TextIO, cast
 
 import pytest
 
@@ -55,6 +56,7 @@ class Report(io.TextIOBase):
 def capture_anew(config: pytest.Config) -> None:
     """What is printed goes to files of this process alone; those it was born with are shared with its whole family."""
     capture = config.pluginmanager.get_plugin("capturemanager")
+    assert capture is not None
     capture.stop_global_capturing()
     capture.start_global_capturing()
     capture.suspend_global_capture(in_=True)
@@ -63,7 +65,7 @@ def capture_anew(config: pytest.Config) -> None:
 def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
     """pytest's own reporter, writing to whoever asked."""
     config.pluginmanager.unregister(name="terminalreporter")
-    reporter = pytest.TerminalReporter(config, file)
+    reporter = pytest.TerminalReporter(config, cast(TextIO, file))
     reporter._tw.hasmarkup = reporter.hasmarkup = colour
     reporter._tw.fullwidth = reporter._screen_width = columns
     config.pluginmanager.register(reporter, "terminalreporter")

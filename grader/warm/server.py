@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from ..door.ending import in_words
 from .job import Job, Lines, asked, decode, encode
@@ -23,6 +23,8 @@ QUESTION_SECONDS = 5.0  # within which whoever calls has to say what is wanted
 SENDING_SECONDS = 1.0  # within which whoever asked has to take what is sent
 LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
+
+Watched = socket.socket | io.RawIOBase
 
 
 class Child(Protocol):
@@ -90,10 +92,10 @@ class Server:
     def forget(self) -> None:
         """Let go of every descriptor; a process that has just been forked off wants none of them."""
         for key in list(self.selector.get_map().values()):
-            key.fileobj.close()
+            cast(Watched, key.fileobj).close()
         self.selector.close()
 
-    def _watch(self, sock: socket.socket, act: Callable[[], None]) -> None:
+    def _watch(self, sock: Watched, act: Callable[[], None]) -> None:
         self.selector.register(sock, selectors.EVENT_READ, act)
 
     def _hang_up(self, sock: socket.socket) -> None:
@@ -103,7 +105,7 @@ class Server:
         sock.close()
 
     def _lifeline(self) -> None:
-        self.open = bool(self.lifeline.read(1 << 12))
+        self.open = self.lifeline is not None and bool(self.lifeline.read(1 << 12))
 
     # ---- questions
 

@@ -79,6 +79,8 @@ class Keyboard:
                 self.pressed(key)
 
     def _windows(self) -> None:
+        if sys.platform != "win32":
+            return
         import msvcrt
 
         while True:

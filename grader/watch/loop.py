@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from rich.text import Text
@@ -30,6 +31,7 @@ from .plain import Plain
 from .runs import Runs
 from .saves import Saves
 from .screen import Screen
+from .signals import signals
 from .state import State
 from .viewer import show_chapter
 
@@ -46,7 +48,17 @@ class Watch:
         self.run = 0
         self.runs = Runs(lambda number, message: self.events.put(("said", number, message)), lambda name, message: self.events.put(("drawn", name, message)))
         self.saves = Saves(EXERCISES, lambda names: self.events.put(("saved", names)), lambda word: self.events.put(("word", word)))
-        self.keyboard = Keyboard(lambda key: self.events.put(("key", key))) if isinstance(screen, Screen) else None
+
+    @cached_property
+    def keyboard(self) -> Keyboard:
+        """Asked for only where there is a screen."""
+        return Keyboard(lambda key: self.events.put(("key", key)))
+
+    @property
+    def full(self) -> Screen:
+        """The screen, for what a key does: without a screen, none can be pressed."""
+        assert isinstance(self.screen, Screen)
+        return self.screen
 
     # ---- the loop
 
@@ -55,7 +67,7 @@ class Watch:
         with contextlib.ExitStack() as stack:
             stack.callback(self.runs.close)
             stack.callback(self.saves.close)
-            stack.enter_context(_signals(self.events, isinstance(self.screen, Screen)))
+            stack.enter_context(signals(self.events, isinstance(self.screen, Screen)))
             if isinstance(self.screen, Screen):
                 stack.enter_context(self.screen.taken())
                 self.keyboard.open()
@@ -138,7 +150,7 @@ class Watch:
         if name != self.state.exercise.name:
             return
         if "picture" in message:
-            self.state.picture, self.state.over, self.screen.top = Picture.from_data(message["picture"]), None, 0
+            self.state.picture, self.state.over, self.full.top = Picture.from_data(message["picture"]), None, 0
             self.state.note = f"esc: back to the verdict. In a file: headway show {name} --out {name}.png"
         else:
             self.state.note = f"There is no picture: {message['trouble']}."
@@ -158,11 +170,12 @@ class Watch:
             self.on_stop()
             return
         if self.chooser is not None:
-            self._choose(key)
+            self._choose(self.chooser, key)
             return
-        moves = {"up": -1, "down": 1, "page up": -self.screen.rows, "page down": self.screen.rows, " ": self.screen.rows, "home": -10**6, "end": 10**6}
+        rows = self.full.rows
+        moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -10**6, "end": 10**6}
         if key in moves:
-            self.screen.scroll(moves[key])
+            self.full.scroll(moves[key])
             return
         peeking, self.peeking = self.peeking, False
         self.state.note = ""
@@ -180,7 +193,7 @@ class Watch:
 
     def on_suspended(self) -> None:
         """Control-Z: give the terminal back, stop here, and go on when we are called again."""
-        with self.keyboard.lent(), self.screen.lent():
+        with self.keyboard.lent(), self.full.lent():
             handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
@@ -192,9 +205,9 @@ class Watch:
             return
         self.state.over = self.state.picture = None
         more = "That is the last one." if found.is_last else "h again says more."
-        prose = wrapped(found.text, min(self.screen.size[0], 80))
+        prose = wrapped(found.text, min(self.full.size[0], 80))
         self.state.below = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
-        self.screen.top = 10**6  # the drawing knows where the end is
+        self.full.top = 10**6  # the drawing knows where the end is
 
     def next(self) -> None:
         following = undone_after(self.state.exercise)
@@ -208,16 +221,16 @@ class Watch:
     def list(self) -> None:
         self.chooser = Chooser(self.state.exercise)
 
-    def _choose(self, key: str) -> None:
-        if key == "enter" and self.chooser.chosen:
-            self.turn_to(self.chooser.chosen)
+    def _choose(self, chooser: Chooser, key: str) -> None:
+        if key == "enter" and chooser.chosen:
+            self.turn_to(chooser.chosen)
         if key in ("enter", "escape"):
             self.chooser = None
         else:
-            self.chooser.press(key)
+            chooser.press(key)
 
     def turn_to(self, exercise: Exercise) -> None:
-        self.screen.top = 0
+        self.full.top = 0
         self.state.turn_to(exercise, self.verdicts.get(exercise.name))
         self.test()
 
@@ -234,7 +247,7 @@ class Watch:
         except SourceProblem as problem:
             self.state.note = str(problem)
             return
-        self.screen.top, self.state.picture = 0, None
+        self.full.top, self.state.picture = 0, None
         self.state.over = lines or [Text(f"Your {exercise.name} and the reference are the same, line for line.")]
         self.state.note = "Yours (-) and the reference (+). esc: back to the verdict."
 
@@ -246,7 +259,7 @@ class Watch:
         elif editor.windowed:
             self.state.note = editor.open(wait=False) or f"opened {place}"
         else:
-            with self.keyboard.lent(), self.screen.lent():
+            with self.keyboard.lent(), self.full.lent():
                 problem = editor.open()
             self.state.note = problem or ""
 
@@ -280,19 +293,3 @@ def _unreadable(name: str) -> str:
     except SourceProblem as problem:
         return str(problem)
     return ""
-
-
-@contextlib.contextmanager
-def _signals(events: queue.SimpleQueue, screen: bool) -> Iterator[None]:
-    """What the system tells: we are to end, the window has another size, somebody pressed Control-Z."""
-    told = {"SIGTERM": "stop", "SIGHUP": "stop", "SIGINT": "stop"} | ({"SIGWINCH": "resized", "SIGTSTP": "suspended"} if screen else {})
-    before = {}
-    for name, event in told.items():
-        number = getattr(signal, name, None)
-        if number is not None:
-            before[number] = signal.signal(number, lambda *_, event=event: events.put((event,)))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from ..results import ExerciseResult
 from ..showing.half_blocks import colours
 from ..showing.on_page import lines as drawn
 from ..syllabus import EXERCISES, load_syllabus
+from ..verdict import Verdict
 from .state import State
 
 KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
@@ -47,7 +48,7 @@ def body(state: State, width: int) -> list[Text]:
         if not state.running and not state.waiting and not state.trouble:
             page.line("Not tested yet.")
     else:
-        _verdict(page, state)
+        _verdict(page, state, state.verdict)
     if state.below:
         page.blank()
     return [*page.lines, *state.below]
@@ -89,8 +90,8 @@ def _elapsed(state: State) -> str:
     return f", {seconds:.0f} s" if seconds >= 1 else ""
 
 
-def _verdict(page: _Lines, state: State) -> None:
-    exercise, verdict = state.exercise, state.verdict
+def _verdict(page: _Lines, state: State, verdict: Verdict) -> None:
+    exercise = state.exercise
     for module, words in verdict.broken.items():
         page.title(f"{module}.py does not import")
         page.failure(words)

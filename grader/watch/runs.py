@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..warm.client import Engine, NoEngine
+from ..warm.client import Address, Engine, NoEngine
 from ..warm.job import Job, read
 
 TRIES = 3  # engines for one run: the learner's code may have killed the first, and the second
@@ -24,7 +24,7 @@ class Runs:
         self.tell, self.drawn = tell, drawn
         self.number = 0
         self.engine: Engine | None = None
-        self.address = None
+        self.address: Address | None = None
         self.sock: socket.socket | None = None
         self.lock = threading.Lock()  # of the engine: one thread at a time starts or asks it
 

@@ -48,8 +48,10 @@ class Saves:
     def _listen(self) -> None:
         """Until events turn out not to come; a look of our own now and then finds out."""
         missed = 0
-        options = dict(recursive=False, force_polling=False, debounce=GATHER, step=QUIET, rust_timeout=LOOK, yield_on_timeout=True, raise_interrupt=False)
-        for changes in watch(self.folder, stop_event=self.stop, watch_filter=None, **options):
+        for changes in watch(
+            self.folder, stop_event=self.stop, watch_filter=None, recursive=False, force_polling=False,
+            debounce=GATHER, step=QUIET, rust_timeout=LOOK, yield_on_timeout=True, raise_interrupt=False,
+        ):  # fmt: skip
             if self._changed():
                 missed = 0 if changes else missed + 1
             if missed >= MISSED:

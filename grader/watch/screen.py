@@ -104,8 +104,10 @@ def _drawn(line: Text, columns: int) -> str:
     line = line.copy()
     line.truncate(columns, overflow="ellipsis")
     out = io.StringIO()
-    system = None if os.environ.get("NO_COLOR") else colours() or "standard"
-    console = Console(file=out, force_terminal=True, width=columns + 1, color_system=system, legacy_windows=False)
+    console = Console(
+        file=out, force_terminal=True, width=columns + 1, legacy_windows=False,
+        color_system=None if os.environ.get("NO_COLOR") else colours() or "standard",
+    )  # fmt: skip
     console.print(line, end="", no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)
     return out.getvalue()
 

@@ -25,7 +25,7 @@ def show_chapter(exercise: Exercise) -> str:
 def _opened(path: Path) -> bool:
     if sys.platform == "darwin":
         command = ["open", str(path)]
-    elif os.name == "nt":
+    elif sys.platform == "win32":
         os.startfile(path)
         return True
     elif os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
