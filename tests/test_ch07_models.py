@@ -319,13 +319,16 @@ def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
 
 @exercise("GPT", weight=3)
 def test_the_loss_is_the_mean_over_the_targets(learner, reference):
-    """The loss is the mean of -log p(target) over all targets that are not -100; targets are shifted already."""
+    """The loss is the mean of -log p(target) over all targets that are not -100, be it one; targets are shifted already."""
     n, seed = drawn()
     ids, targets, every = ids_of(n, seed), targets_of(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
+    single = torch.full_like(every, -100)
+    single[1, 1] = every[1, 1]
     mine, model = pair(learner, reference, n, seed)
-    some, whole, logits = mine(ids, targets), mine(ids, every), model(ids)[0]
+    some, whole, one, logits = mine(ids, targets), mine(ids, every), mine(ids, single), model(ids)[0]
     close(loss_of(whole), F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
     close(loss_of(some), F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
+    close(loss_of(one), F.cross_entropy(logits[1, 1], every[1, 1]), "the loss where all targets but one are -100")
 
 
 @exercise("GPT")

@@ -37,7 +37,9 @@ def same_windows(got, expected, ids, seq_len):
 def test_a_window_is_inputs_and_what_follows_each_of_them(learner, reference, ids, seq_len):
     """A window is a pair of lists, inputs and targets: each target is the id right after its input. Windows follow one another."""
     sizes(ids=len(ids), seq_len=seq_len)
-    same_windows(learner.next_token_pairs(ids, seq_len), reference.next_token_pairs(ids, seq_len), ids, seq_len)
+    got, expected = (learner.next_token_pairs(ids, seq_len), learner.next_token_pairs(tuple(ids), seq_len)), reference.next_token_pairs(ids, seq_len)
+    same_windows(got[0], expected, ids, seq_len)
+    same_windows(got[1], expected, tuple(ids), seq_len)
 
 
 @exercise("next_token_pairs", weight=2)

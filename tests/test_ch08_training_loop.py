@@ -406,9 +406,12 @@ def test_one_update_a_batch(learner, reference, n, seed):
 @exercise("fit", weight=3)
 @given(n=language, seed=seeds)
 def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
-    """`train_loss` is the epoch's mean over kept targets, of the losses as they were met while training; padding does not count."""
+    """`train_loss` is the epoch's mean over kept targets, be it one, of the losses as they were met while training; padding does not count."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
+    weight, single = tensor(seed, n.V, n.V, scale=2.0), [batches_of(seed, n, ((1, 1),))]
+    one, alone = (side.bring(trained)(side.fit, weight, single, 1, validated=False) for side in (learner, reference))
     the_same(got, expected, "train_loss")
+    close(values(one, "train_loss")[0], values(alone, "train_loss")[0], "train_loss of an epoch with a single target")
 
 
 @exercise("fit")

@@ -346,11 +346,15 @@ def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
-    """A piece whose targets are all -100 adds nothing: no loss, no gradient, no NaN."""
-    first, second = pieces_of(n, seed)
-    mine = Taught(learner, n, seed).accumulate([first, batch(n, seed + 50, 0, 0), second])
+    """A piece whose targets are all -100 adds nothing: no loss, no gradient, no NaN; beside a single target, and where there is no target at all."""
+    (first, second), nothing, single = pieces_of(n, seed), batch(n, seed + 50, 0, 0), batch(n, seed + 70, 1)
+    mine = Taught(learner, n, seed).accumulate([first, nothing, second])
     model = Taught(reference, n, seed).accumulate([first, second])
+    few, one = Taught(learner, n, seed).accumulate([single, nothing]), Taught(reference, n, seed).train([single])
+    none, zero = Taught(learner, n, seed).accumulate([nothing, nothing]), Taught(reference, n, seed).train([nothing])
     same_steps(mine, model, " with a piece of nothing but -100 among them")
+    same_steps(few, one, " with a single target in all pieces")
+    same_steps(none, zero, " with no target in any piece")
 
 
 @exercise("accumulated_step", weight=3)

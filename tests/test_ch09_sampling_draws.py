@@ -30,6 +30,11 @@ def draws(sample, logits, n, seed, temperature=1.0, top_k=None, top_p=None):
     return sample(logits.repeat(n, *[1] * logits.dim()), temperature, top_k, top_p, generator)
 
 
+def draws_plainly(sample, logits, n, seed):
+    """n draws in one call that says nothing of temperature or filters; brought to the far side."""
+    return sample(logits.repeat(n, 1), generator=torch.Generator().manual_seed(seed))
+
+
 def one_by_one(sample, logits, n, seed):
     """n calls with the generator as it goes on; brought to the far side."""
     generator = torch.Generator().manual_seed(seed)
@@ -78,11 +83,13 @@ def test_tokens_come_as_often_as_their_probabilities_say(learner):
 
 @exercise("sample_next_token", weight=2)
 def test_a_temperature_changes_the_frequencies(learner):
-    """The logits are divided by the temperature before they become probabilities: below 1 the likely come more often, above 1 less."""
+    """The logits are divided by the temperature before they become probabilities: below 1 the likely come more often, above 1 less. It is 1 unless given."""
     logits = logits_of(0.15, 0.5, 0.05, 0.3)
     found = {t: learner.bring(draws)(learner.sample_next_token, logits, 3000, 5, t) for t in (0.5, 2.0)}
+    plain = learner.bring(draws_plainly)(learner.sample_next_token, logits, 3000, 5)
     for temperature, ids in found.items():
         as_often(drawn(ids, (3000,), 4), torch.softmax(logits / temperature, -1), f"at temperature {temperature}")
+    as_often(drawn(plain, (3000,), 4), torch.softmax(logits, -1), "where no temperature is given")
 
 
 @exercise("sample_next_token", weight=2)

@@ -77,18 +77,21 @@ def agrees_with_one_pass(learner, reference, *schedules):
 
 @exercise("CachedGPT", weight=2)
 def test_without_caches_it_is_a_gpt(learner, reference):
-    """Without caches, or with new ones, the logits are those of GPT at every position: (B, T) becomes (B, T, V), a tensor."""
+    """Without caches, or with new ones, the logits are those of GPT at every position, be it of one layer: (B, T) becomes (B, T, V), a tensor."""
     n, seed = drawn()
     ids = ids_of(n, seed, 5)
     kinds = TABLES[seed % 2], INSIDE[seed % 2]
     models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
     results = [(mine(ids), mine(ids, caches=mine.new_caches())) for mine, _ in models]
     again = models[0][0](ids, None)
+    single, model_of_one, _ = pair(learner, reference, n, seed, n_layers=1)
+    chunks = read(single, single.new_caches(), ids, [3, 2])
     for positions, (without, new), (_, model) in zip(kinds, results, models):
         expected = model(ids)[0]
         close(tensor_of(without), expected, f"the tensor of logits with {positions} positions", tol=5e-5)
         close(tensor_of(new), expected, f"the tensor of logits with {positions} positions and new caches", tol=5e-5)
     close(tensor_of(again), tensor_of(results[0][0]), "the tensor of logits with caches=None, after a pass with caches,", tol=5e-5)
+    agrees(chunks, model_of_one(ids)[0], [3, 2], "with one layer")
 
 
 @exercise("CachedGPT", weight=4)

@@ -93,7 +93,7 @@ def test_a_head_is_named_for_the_place_it_looks_at(learner, T, seed):
 
 @exercise("classify_head", weight=2)
 def test_row_0_does_not_count(learner):
-    """Position 0 can only attend to itself: means are taken over rows 1 and later, and divided by their number."""
+    """Position 0 can only attend to itself: means are taken over rows 1 and later, all of them, and divided by their number."""
     named(
         learner,
         (with_row_0([[0.3, 0.7], [0.6, 0.35, 0.05], [0.66, 0.04, 0.25, 0.05]]), "mixed"),  # with row 0: first
@@ -103,6 +103,9 @@ def test_row_0_does_not_count(learner):
         (with_row_0([[0.72, 0.28], [0.14, 0.72, 0.14], [0.1, 0.1, 0.72, 0.08]]), "previous"),
         (with_row_0([[0.28, 0.72], [0.04, 0.24, 0.72], [0.12, 0.1, 0.06, 0.72]]), "self"),
         (attending(5, elsewhere, 0.87, 3, spread=0.1), "sparse"),
+        (with_row_0([[0.1, 0.9], [0.5, 0.15, 0.35]]), "self"),  # without row 1: mixed
+        (with_row_0([[0.5, 0.5], [0.05, 0.9, 0.05], [0.9, 0.04, 0.03, 0.03]]), "mixed"),  # without row 1: sparse
+        (with_row_0([[0.0, 1.0], [0.0, 1.0, 0.0], [0.3, 0.2, 0.2, 0.3]]), "mixed"),  # without the last: sparse
     )
 
 

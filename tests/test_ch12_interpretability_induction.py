@@ -184,12 +184,17 @@ def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
     """Where the vocabulary is smaller than period, tokens stand several times in a sequence, every token may come, and sequences differ."""
     mine, model = model_of(learner, reference, 4, 5, 3, tokens_differ=False)
     scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, 5, 12, 2)
+    long = model_of(learner, reference, 7, 30, 29, H=2, L=1)[0]
+    _, ids_of_long = learner.bring(scores_and_sequences)(learner.find_induction_heads, long, 30, 6, 2)
     same_scores(scores, scored(reference, model, torch.zeros(1, 10, dtype=torch.long), 5), "the scores with period 5 and a vocabulary of 3")
     firsts = halves(ids, 5)
     if firsts is not None:
         holds(len(firsts) > 3, f"12 sequences by chance should hardly be alike; there were {len(firsts)} different ones")
         came = firsts.unique().tolist()
         holds(came == [0, 1, 2], f"in 12 sequences of 5 tokens from a vocabulary of 3 only these came: {came}")
+    many = halves(ids_of_long, 30)
+    if many is not None:
+        holds(len(many) == 6, f"with n_sequences = 6 there should be 6 sequences; {len(many)} different ones went through the model")
 
 
 def draws(find, model, period, n_sequences):

@@ -23,7 +23,7 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
 def accumulated_step(model, optimizer, micro_batches, max_norm=None):
     model.train()
     pieces = tuple(micro_batches)
-    n = sum(targets.ne(-100).sum() for _, targets in pieces)
+    n = max(1, sum(targets.ne(-100).sum() for _, targets in pieces))
     loss = 0
     for inputs, targets in pieces:
         logits = model(inputs)
@@ -74,8 +74,8 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
         sums = [g if s is None else s if g is None else s + g for s, g in zip(sums, found)]
         total, n = total + loss.item() * kept, n + kept
     for p, s in zip(every, sums):
-        p.grad = None if s is None else s / n
+        p.grad = None if s is None else s / n  # where there is no target, nothing has a gradient
     if max_norm is not None:
         clip_gradients(every, max_norm)
     optimizer.step()
-    return total / n
+    return total / n if n else 0.0
