@@ -30,6 +30,9 @@ from .syllabus import TESTS, Exercise, load_syllabus
 from .target import reference_of
 from .trial import Record
 
+MEMORY_BYTES, REPLY_BYTES = 1 << 28, 500  # how much is remembered of what ours answered; about what a reply weighs besides its tensors
+
+Reply = tuple[dict, list[bytes]]
 Map = Callable[[Callable[["Misconception"], int], list["Misconception"]], Iterable[int]]
 
 
@@ -94,11 +97,8 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
         return None
     known = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name]
     fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _fits(mistake, exercise, failing), known)) if fits]
-    reference = replayer(exercise, _ours(exercise.module))
-    try:
-        telling = [record for record in passing if _alike(reference, record, exercise, strict=False)]
-    finally:
-        reference.close()
+    with _Replayer(exercise, _ours(exercise.module)) as reference:
+        telling = [record for record in passing if _alike(reference, record, strict=False)]
     found = [mistake for mistake in fitting if _fits(mistake, exercise, telling, strict=False)] or _nearly(known, exercise, failing, telling, each)
     return Diagnosis(found[0].id, found[0].says, found[0].hint) if len(found) == 1 else None
 
@@ -119,53 +119,106 @@ def _points(mistake: Misconception, exercise: Exercise, wrong: list[Record], tel
     with _mistaken_far(mistake, exercise) as far:
         fits = 0
         for tried, record in enumerate(wrong, start=1):
-            fits += _alike(far, record, exercise)
+            fits += _alike(far, record)
             if 3 * (tried - fits) > len(wrong) or (tried == 2 and not fits):
                 return 0
-        clashes = sum(not _alike(far, record, exercise, strict=False) for record in telling) if fits else 0
+        clashes = sum(not _alike(far, record, strict=False) for record in telling) if fits else 0
     return fits - clashes if fits >= 3 and clashes <= 1 or fits == len(wrong) and not clashes else 0
 
 
 def _fits(mistake: Misconception, exercise: Exercise, records: list[Record], strict: bool = True) -> bool:
     with _mistaken_far(mistake, exercise) as far:
-        return all(_alike(far, record, exercise, strict) for record in records)
+        return all(_alike(far, record, strict) for record in records)
 
 
 @contextmanager
-def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[Local | None]:
+def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[_Replayer | None]:
     """The reference with this mistake in it, to be asked; None where the edit does not fit, which `headway dev-check` tells the maintainer."""
     try:
-        far = replayer(exercise, _mistaken_source(exercise.module, mistake))
+        far = _Replayer(exercise, _mistaken_source(exercise.module, mistake))
     except (StaleEdit, SourceProblem):
         yield None
         return
-    try:
+    with far:
         yield far
-    finally:
-        far.close()
 
 
-def replayer(exercise: Exercise, own: ChapterSource) -> Local:
+class _Replayer:
     """An implementation of ours to ask the same: the reference with `own` for the exercise's chapter."""
-    chapter = load_syllabus().chapter(exercise.chapter)
-    neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
-    return Local([own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
+
+    def __init__(self, exercise: Exercise, own: ChapterSource) -> None:
+        self.exercise, self.own = exercise, own
+        self.far: Local | None = None
+
+    def __enter__(self) -> _Replayer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.far:
+            self.far.close()
+
+    def replies(self, record: Record) -> Iterator[Reply]:
+        """What it answers to each question of this record, as far as one listens."""
+        memory, far = _memory, None
+        for place, asked in enumerate(record.log):
+            reply = memory.replies.get((self.own, record.paths[place])) if memory and far is None else None
+            if reply is None:
+                if far is None:  # all before this was remembered, and has not been asked today
+                    far = self._begun(record)
+                    for earlier in record.log[:place]:
+                        far.exchange(earlier.op, earlier.tree, earlier.buffers)
+                reply = far.exchange(asked.op, asked.tree, asked.buffers)
+                if memory:
+                    memory.keep((self.own, record.paths[place]), reply)
+            yield reply
+
+    def _begun(self, record: Record) -> Local:
+        if self.far is None:
+            chapter = load_syllabus().chapter(self.exercise.chapter)
+            neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
+            self.far = Local([self.own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
+        self.far.exchange("load", [], [])
+        self.far.exchange("begin", [record.seed, [], self.exercise.gradient], [])  # what may not be called is judged elsewhere
+        return self.far
 
 
-def _alike(far: Local | None, record: Record, exercise: Exercise, strict: bool = True) -> bool:
+class _Memory:
+    def __init__(self) -> None:
+        self.replies: dict[tuple[ChapterSource, bytes], Reply] = {}
+        self.bytes = 0
+
+    def keep(self, key: tuple[ChapterSource, bytes], reply: Reply) -> None:
+        self.bytes += sum(map(len, reply[1])) + REPLY_BYTES
+        if self.bytes <= MEMORY_BYTES:
+            self.replies[key] = reply
+
+
+_memory: _Memory | None = None
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within this, ours are not asked again what they have answered: for whoever tries many implementations of one exercise."""
+    global _memory
+    _memory = _Memory()
+    try:
+        yield
+    finally:
+        _memory = None
+
+
+def _alike(far: _Replayer | None, record: Record, strict: bool = True) -> bool:
     """Does `far` answer this record as the learner did? Leniently, errors need only be of one type."""
     if far is None:
         return False
     try:
-        far.exchange("load", [], [])
-        far.exchange("begin", [record.seed, [], exercise.gradient], [])  # what may not be called is judged elsewhere
-        return all(_answers_alike(far, asked, strict) for asked in record.log)
+        return all(_answers_alike(reply, asked, strict) for reply, asked in zip(far.replies(record), record.log))
     except (OutOfTime, ChapterBroken):
         return False
 
 
-def _answers_alike(far: Local, asked: Asked, strict: bool) -> bool:
-    reply, out = far.exchange(asked.op, asked.tree, asked.buffers)
+def _answers_alike(answer: Reply, asked: Asked, strict: bool) -> bool:
+    reply, out = answer
     if "value" in reply and out == asked.out and repr(reply) == repr(asked.reply):  # to the last bit: nothing has to be unpacked
         return True
     if reply.keys() != asked.reply.keys():

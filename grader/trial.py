@@ -5,11 +5,13 @@ Knows nothing of pytest: the plugin calls it, and so does whatever runs tests an
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 import time
 import zlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,6 +39,17 @@ class Record:
     passed: bool
     seed: int
     log: list[Asked]
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """For each question a fingerprint of it and all before it."""
+        digest, found = hashlib.blake2b(f"{self.test} {self.seed}".encode(), digest_size=16), []
+        for asked in self.log:
+            digest.update(repr((asked.op, asked.tree)).encode())
+            for buffer in asked.buffers:
+                digest.update(buffer)
+            found.append(digest.digest())
+        return found
 
 
 @dataclass

@@ -1,11 +1,15 @@
 """A known mistake is named when the answers are exactly its own, and nothing is said when they are not."""
 
+import contextlib
 import json
 import subprocess
 import sys
 
 import pytest
+from grader import diagnosis
 from grader.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
+from grader.door.errors import LearnerError
+from grader.door.values import pack
 from grader.source import definition, replace_definition
 from grader.syllabus import ROOT, load_syllabus
 from grader.target import Target, reference_of
@@ -99,6 +103,31 @@ def test_the_same_wrong_numbers_in_most_tests_name_a_mistake_too(tmp_path, wrong
 def test_a_right_answer_has_no_diagnosis():
     exercise = load_syllabus().exercise("softmax")
     assert diagnose(exercise, []) is None
+
+
+def test_what_ours_have_answered_is_remembered_and_is_the_same():
+    exercise = load_syllabus().exercise("causal_mask")
+    known = [mistake for mistake in misconceptions("ch03_attention") if mistake.exercise == "causal_mask"][:3]
+
+    def diagnosed(mistake):
+        trial = Trial(Target("mistaken", None, {"ch03_attention": mistaken("ch03_attention", mistake)}))
+        for q_len, k_len in ((3, 3), (2, 5)):
+            trial.begin_test(exercise, f"test_{q_len}_and_{k_len}")
+            trial.begin_example()
+            with contextlib.suppress(LearnerError):
+                trial.learner("ch03").causal_mask(q_len, k_len)
+            trial.end_test("failed")
+        found = diagnose(exercise, trial.records["causal_mask"])
+        trial.close()
+        return found
+
+    plain = [diagnosed(mistake) for mistake in known]
+    assert any(plain)
+    with diagnosis.remembering():
+        assert [diagnosed(mistake) for mistake in known] == plain
+        replies = diagnosis._memory.replies
+        replies.update(dict.fromkeys(replies, ({"value": pack("another answer", None)[0]}, [])))
+        assert [diagnosed(mistake) for mistake in known] == [None] * len(known)  # so they were not asked
 
 
 def test_an_edit_that_no_longer_fits_is_told():
