@@ -48,7 +48,7 @@ def inside(root: Path, module: str, arguments: list[str]) -> int:
     """Run a module of the copy's own kit, showing what it prints; its exit status. The ratios it finds are ours too."""
     command = [sys.executable, "-u", "-P", "-m", module, *arguments]
     with subprocess.Popen(command, cwd=root, env=environment(root), stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
-        for line in process.stdout:
+        for line in process.stdout or ():
             print(line, end="", flush=True)
             if line.startswith(MARK):
                 ratios.append(line.removeprefix(MARK).rstrip())
