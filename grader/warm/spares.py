@@ -41,11 +41,12 @@ class Spare:
         self.token = secrets.token_hex(16)
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-P", "-m", module, str(self.listener.getsockname()[1]), *options]
-        silent = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        apart = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
+        silent: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
         self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **apart, **silent)
         family.runs.add(self.process.pid)
         with contextlib.suppress(OSError):  # it is gone already
+            assert self.process.stdin
             self.process.stdin.write(self.token.encode())
             self.process.stdin.close()
         self.sock, self.theirs = socket.socketpair()
@@ -55,12 +56,13 @@ class Spare:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait(self) -> None:
-        """Until everything is loaded; NeverReady where that fails."""
+    def wait(self) -> socket.socket:
+        """Until everything is loaded: the line to it. NeverReady where that fails."""
         while self.line is None:
             if not self.alive:
                 raise NeverReady(COLD)
             self.line = self._connected()
+        return self.line
 
     def begin(self, job: Job) -> None:
         threading.Thread(target=self._carry, args=[job], name="headway spare", daemon=True).start()
@@ -69,12 +71,12 @@ class Spare:
         """Hand it its job when it is ready, and pass on what it says."""
         with self.theirs, contextlib.suppress(OSError):
             try:
-                self.wait()
+                line = self.wait()
             except NeverReady as problem:
                 self.theirs.sendall(encode({"trouble": str(problem)}))
                 return
-            self.line.sendall(encode({"job": vars(job)}))
-            while piece := self.line.recv(1 << 16):
+            line.sendall(encode({"job": vars(job)}))
+            while piece := line.recv(1 << 16):
                 self.theirs.sendall(piece)
 
     def _connected(self) -> socket.socket | None:
