@@ -49,7 +49,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         numbers = {known[:4] for known in self.sources}
         if all(re.match(r"ch\d\d_", chapter) for chapter in (name, latest)) and name < latest and name[:4] not in numbers:
             return f"{name}.py is not in the folder of {latest}.py, which builds on it; put it there, or run without --whole"
-        return f"there is no chapter {name} to import from here; this chapter may build on {', '.join(sorted(self.sources))}"
+        earlier = ", ".join(known for known in sorted(self.sources) if known != latest)
+        return f"there is no chapter {name} to import from here; {f'this chapter may build on {earlier}' if earlier else 'no earlier chapter is here'}"
 
     def create_module(self, spec):
         return None

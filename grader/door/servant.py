@@ -5,11 +5,13 @@ from __future__ import annotations
 import linecache
 import math
 import random
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from os import _exit, getpid
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -230,9 +232,21 @@ class Servant:
             for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
                 if frame.filename in self.own_files:
                     where = [self._named(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+        if isinstance(problem, ImportError):
+            message = self._not_there(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
+
+    def _not_there(self, message: str) -> str:
+        """Why a name of another chapter cannot be imported; without the path, which may be one of ours."""
+        name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
+        source = self.graft.sources.get(name[2]) if name else None
+        if name is None or source is None:
+            return message
+        ours = Path(source.filename).parent.name in ("solutions", "reference")
+        why = ": while this chapter is tested, that one is ours. Keep a helper in the chapter that uses it, or test with --whole" if ours else ""
+        return f"there is no {name[1]} in {name[2]}.py{why}"
 
     def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
         """Where a stub raised its NotImplementedError; None where torch did (for a module without `forward`, say)."""

@@ -10,8 +10,10 @@ import pytest
 import torch
 from doors import FILENAME, KINDS, QUICK_KINDS, TOY, alike, doors_of
 from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
-from grader.door.near import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
+from grader.door.local import Local
+from grader.door.near import Door, Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from grader.door.worker import Nursery
+from grader.source import ChapterSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit_copy import posix
@@ -380,6 +382,16 @@ def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words)
     finally:
         door.far.close()
         nursery.close()
+
+
+@pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is ours. Keep a helper in the chapter"), ("mine", "$")])
+def test_a_helper_that_an_earlier_chapter_lacks_is_a_sentence_without_a_path(folder, why):
+    sources = [ChapterSource("toy", "from .ch01_one import helper\n", FILENAME), ChapterSource("ch01_one", "x = 1\n", f"{folder}/ch01_one.py")]
+    door = Door(Local(sources, "toy", 1.0, 10.0))
+    with pytest.raises(ChapterBroken, match="there is no helper in ch01_one.py" + why) as caught:
+        door.begin(0)
+    assert "solutions" not in str(caught.value)
+    door.far.close()
 
 
 def test_in_process_an_import_ends_in_time_too():

@@ -35,7 +35,7 @@ def test_two_packages_share_nothing(graft):
 
 def test_a_later_chapter_is_not_there_and_the_message_says_what_is(graft):
     early = ChapterSource("ch01_one", "from .ch02_two import quadruple\n", "mine/ch01_one.py")
-    with pytest.raises(ModuleNotFoundError, match="no chapter ch02_two .* may build on ch01_one"):
+    with pytest.raises(ModuleNotFoundError, match="no chapter ch02_two .* no earlier chapter is here"):
         graft(early).module("ch01_one")
 
 
