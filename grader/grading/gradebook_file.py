@@ -93,6 +93,8 @@ def told(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise GradebookProblem(_sentence(error, path)) from error
+    except UnicodeError as error:  # its complaint quotes what is damaged
+        raise GradebookProblem(damaged(path)) from error
 
 
 def damaged(path: Path) -> str:

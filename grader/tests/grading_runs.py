@@ -112,38 +112,3 @@ def until(true: Callable[[], object], what: str) -> None:
     while not true():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.05)
-
-
-def family(pid: int) -> dict[int, str]:
-    """Whatever descends from this process: number and time of birth."""
-    found, new = {}, [pid]
-    while new:
-        children = [child for parent in new for child in _children(parent)]
-        found |= {child: _born(child) for child in children}
-        new = children
-    return found
-
-
-def alive(members: dict[int, str]) -> list[int]:
-    return [pid for pid, born in members.items() if born and _born(pid) == born]
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, path.read_text(encoding="ascii").split())
-        except OSError:
-            continue
-    return found
-
-
-def _born(pid: int) -> str:
-    """Empty for one that is gone, or a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
-
-

@@ -26,13 +26,14 @@ from grader.grading.grade_job import GradeJob
 from grader.grading.gradebook import Gradebook
 from grader.grading.record import Person
 from grader.grading.rules import Rules
+from grader.proof.processes import alive, family
 from grader.sandbox import kernel
 from grader.sandbox.isolation import available
 from grader.syllabus import ROOT
 from grader.verdict import Verdict
 from grader.warm.client import Engine
 from grader.warm.job import read
-from grading_runs import MODULE, PATIENCE, alive, command, family, hand_in, marks, mistake
+from grading_runs import MODULE, PATIENCE, command, hand_in, marks, mistake
 
 walls = available()
 pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")

@@ -15,9 +15,10 @@ from grader.diagnosis import misconceptions
 from grader.grading.gradebook import Gradebook
 from grader.grading.judging import LOST, Judge
 from grader.grading.submissions import read_submissions
+from grader.proof.processes import alive, family
 from grader.sandbox.isolation import Isolation, available
 from grader.verdict import Verdict
-from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, alive, command, exports, family, hand_in, headway, judged, make_class, marks, mistake, until
+from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
 
