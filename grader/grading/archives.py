@@ -8,7 +8,8 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import BinaryIO
+from functools import partial
+from typing import IO, BinaryIO
 
 from .found import Found, plausible
 from .naming import is_wanted, parts_of
@@ -81,7 +82,7 @@ class _Careful:
 class _Member:
     """A member's bytes, with zipfile's complaints in our words, and one it does not have: fewer bytes than were announced."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._left = file, size
 
     def read(self, size: int) -> bytes:
@@ -112,7 +113,7 @@ def _zip_members(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         _refuse_overlaps([info for info, _ in wanted])
         for info, path in wanted:
             time, zone_known = _zip_time(info)
-            yield Found(path, _zip_kind(info, path), info.file_size, time, zone_known, open=lambda info=info: _open_member(archive, info))
+            yield Found(path, _zip_kind(info, path), info.file_size, time, zone_known, open=partial(_open_member, archive, info))
 
 
 def _name(info: zipfile.ZipInfo) -> str:
@@ -185,7 +186,7 @@ def _amount(size: int) -> str:
     return f"{size / 1000 / MB:.1f} GB" if size >= 1000 * MB else f"{size / MB:.0f} MB"
 
 
-_MAGIC = {
+_MAGIC: dict[str, bytes | tuple[bytes, ...]] = {
     "zip": (b"PK\x03\x04", b"PK\x05\x06"),
     "gz": b"\x1f\x8b",
     "bz2": b"BZh",

@@ -8,13 +8,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, NoReturn, Protocol
 
 from .harmless import shown
 from .naming import is_skipped
 from .problems import Unreadable
 
 DEEPEST = 60  # folders below each other
+
+
+class Opened(Protocol):
+    """A file's bytes, in order: on disk, or on their way out of an archive."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def __enter__(self) -> Opened: ...
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None, /) -> None: ...
+
+
+def _no_file() -> NoReturn:
+    raise AssertionError("only files are opened")
 
 
 @dataclass(frozen=True)
@@ -24,7 +39,7 @@ class Found:
     size: int = 0
     time: datetime | None = None
     zone_known: bool = True  # zip archives keep the hour but not the time zone
-    open: Callable[[], BinaryIO] | None = None  # for files; raises Unreadable, and so does reading what it gives
+    open: Callable[[], Opened] = _no_file  # for files; raises Unreadable, and so does reading what it gives
 
 
 def files_below(folder: Path, path: tuple[str, ...] = ()) -> Iterator[Found]:

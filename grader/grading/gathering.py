@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ..source import SourceProblem, decode_source
 from .archives import HEAD, MB, PERSON, kind_of, members
-from .found import Found
+from .found import Found, Opened
 from .harmless import shown
 from .naming import KIT_FOLDERS, ChapterFile, archive_stem, chapter_file
 from .problems import Unreadable
@@ -112,7 +112,7 @@ class Pile:
         of_the_kit = any(part in KIT_FOLDERS for part in path[:-1])
         copy = Copy(path, data, found.time, found.zone_known, (of_the_kit, bool(chapter.person), len(path), newest, -chapter.copy, path))
         known = self.best.get(chapter.module)
-        loser = copy
+        loser: Copy | None = copy
         if known is None or copy.rank < known.rank:
             self.best[chapter.module], loser = copy, known
         if loser is not None and loser.data != self.best[chapter.module].data:
@@ -181,13 +181,13 @@ def finished(pile: Pile) -> Gathered:
         except SourceProblem as trouble:
             broken[module] = str(trouble)
         _tell_of_copies(pile, module, copy)
-    times = [copy for copy in pile.best.values() if copy.time]
-    latest = max(times, key=lambda copy: copy.time, default=None)
+    times = [(copy.time, copy.zone_known) for copy in pile.best.values() if copy.time]
+    submitted, zone_known = max(times, key=lambda one: one[0], default=(None, True))
     problem = "" if sources else next(iter(broken.values()))
     for sentence in broken.values():
         if sentence != problem:
             pile.note(sentence)
-    return Gathered(sources, broken, problem, tuple(pile.notes), latest and latest.time, latest.zone_known if latest else True)
+    return Gathered(sources, broken, problem, tuple(pile.notes), submitted, zone_known)
 
 
 def _leave_out_the_kit(pile: Pile) -> None:
@@ -231,16 +231,16 @@ def _flat(texts: dict[str, str]) -> list[str]:
     return [part for name in sorted(texts) for part in (name, texts[name])]
 
 
-def _seekable(file: BinaryIO, size: int) -> BinaryIO:
+def _seekable(file: Opened, size: int) -> BinaryIO:
     """An archive within an archive comes as a stream and is kept in memory; one on disk is read where it lies."""
     if hasattr(file, "seek"):
-        return file
+        return cast(BinaryIO, file)
     if size > PERSON.size:
-        return file  # refused for its size before it is read
+        return cast(BinaryIO, file)  # refused for its size before it is read
     return BytesIO(file.read(PERSON.size + 1))
 
 
-def _rewound(file: BinaryIO, head: bytes) -> BinaryIO:
+def _rewound(file: Opened, head: bytes) -> Opened:
     if hasattr(file, "seek"):
         file.seek(0)
         return file

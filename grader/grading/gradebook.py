@@ -151,7 +151,7 @@ class Gradebook:
         """The class as of now, every word of it harmless to show: the same for the same submissions, in whatever order they were graded."""
         rows = self._all("SELECT * FROM people ORDER BY rowid")  # by name
         with self._whole():
-            people = [_handed_in(*columns.texts(row[:-1]), bool(row[-1])) for row in rows]
+            people = [_handed_in(columns.texts(row[:-1]), bool(row[-1])) for row in rows]
         found: dict[str, Verdict | str] = {}
         for person in people:
             if not person.problem and person.digest not in found:
@@ -223,7 +223,8 @@ class Gradebook:
             raise GradebookProblem(gradebook_file.damaged(self.path)) from error
 
 
-def _handed_in(slug: str, name: str, digest: str, problem: str, notes: str, submitted: str, zone_known: bool) -> HandedIn:
+def _handed_in(texts: Sequence[str], zone_known: bool) -> HandedIn:
+    slug, name, digest, problem, notes, submitted = texts
     when = datetime.fromisoformat(submitted) if submitted else None
     if when and when.tzinfo is None:
         raise ValueError("a time without a zone")

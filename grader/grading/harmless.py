@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import replace
+from typing import Any
 
 from ..results import Diagnosis, ExerciseResult, Failure, TestResult
 
@@ -49,7 +50,8 @@ def result(found: ExerciseResult) -> ExerciseResult:
 
 
 def failure(words: Failure) -> Failure:
-    return Failure(**{name: [text(entry) for entry in value] if name == "called" else text(value) for name, value in vars(words).items()})
+    said: dict[str, Any] = {name: [text(entry) for entry in value] if name == "called" else text(value) for name, value in vars(words).items()}
+    return Failure(**said)
 
 
 def _test(test: TestResult) -> TestResult:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Protocol
 
 from ..syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 from .harmless import shown
@@ -37,6 +38,22 @@ LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
 LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
 DAY = timedelta(days=1)
+
+
+class Dated(Protocol):
+    """As much of a submission as says whether it was late."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def problem(self) -> str: ...
+
+    @property
+    def submitted(self) -> datetime | None: ...
+
+    @property
+    def zone_known(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,7 @@ class Rules:
         """When this person's submission is due."""
         return self.extensions.get(name, self.due)
 
-    def late(self, submission: Submission) -> Late:
+    def late(self, submission: Dated) -> Late:
         """How late it is. Where nobody knows when it was handed in, it is in time, and the sentence says so."""
         due = self.due_for(submission.name)
         if due is None:
@@ -150,7 +167,7 @@ def _rules(tables: dict, syllabus: Syllabus) -> Rules:
     if due is None and (late or extensions):
         raise GradingProblem("[late] due is missing: without a due date nothing is late")
     for name, until in extensions.items():
-        if until < due:
+        if due and until < due:
             raise GradingProblem(f"[extensions] {shown(name)!r}: {until.isoformat(' ', 'minutes')} is before the due date of everybody")
     last = late.get("last")
     if last is not None and (type(last) is not int or not 0 <= last <= 10_000):

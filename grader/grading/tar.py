@@ -25,6 +25,9 @@ class _Window:
     def __init__(self, stream: Unpacked, size: int) -> None:
         self._stream, self.left = stream, size
 
+    def opened(self) -> _Window:
+        return self
+
     def read(self, size: int) -> bytes:
         data = self._stream.read(min(size, self.left))
         if not data and min(size, self.left):
@@ -81,7 +84,7 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
             count += 1
             if count > most:
                 raise _too_many(most)
-            yield Found(path, _kind(header, path), size, _time(told, header), open=lambda window=window: window)
+            yield Found(path, _kind(header, path), size, _time(told, header), open=window.opened)
         stream.skip(window.left + padding)
 
 

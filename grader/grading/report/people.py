@@ -70,8 +70,9 @@ def _counted(many: int, kind: str) -> str:
 def _work(person: Person, result: ExerciseResult) -> Work:
     mark = person.marks.get(result.exercise.name)
     points = f"{number(mark.earned)} of {number(mark.points)}" if mark else ""
-    first, *others = result.failures or [None]
-    also = [f"{test.outcome}: {test.name}" for test in others]
+    failures = result.failures
+    first = failures[0] if failures else None
+    also = [f"{test.outcome}: {test.name}" for test in failures[1:]]
     named = len(also) if len(also) == ALSO + 1 else min(len(also), ALSO)
     return Work(
         result.exercise.name, result.exercise.chapter, points, result.forbidden, result.diagnosis, first, also[:named], len(also) - named

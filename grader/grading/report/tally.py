@@ -105,7 +105,7 @@ def spread(people: list[Person]) -> Spread | None:
     tenths = Counter(_tenth(person) for person in people)
     labels = [f"{10 * tenth} to {10 * tenth + 9} %" for tenth in range(10)] + ["100 %"]
     bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
-    return Spread(bins, totals[0], median_low(totals), totals[-1], sum(totals) / len(totals))
+    return Spread(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
 
 
 def _tenth(person: Person) -> int:
