@@ -127,11 +127,11 @@ class _Reader:
             out = _name(token)
         else:
             raise _NoFormula
-        while (token := self._next()) is not None:
-            if token in _RAISED:
+        while (after := self._next()) is not None:
+            if after in _RAISED:
                 self._at += 1
-                out = f"<msup>{out}{_RAISED[token]}</msup>"
-            elif token in _CLOSING and self._tokens[self._at][1]:
+                out = f"<msup>{out}{_RAISED[after]}</msup>"
+            elif after in _CLOSING and self._tokens[self._at][1]:
                 out = f"<mrow>{out}{self._list()}</mrow>"
             else:
                 break

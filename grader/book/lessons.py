@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from .code import coloured, is_python
@@ -69,12 +70,13 @@ def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = la
         title, tokens = tokens[1].content, tokens[3:]
     _give_anchors(tokens, set(taken))
     renderer = reader.renderer
+    assert isinstance(renderer, RendererHTML)
     writer = _Writer(links)
     for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open"):
         renderer.rules[name] = getattr(writer, name)
     out, start, parts = [], 0, _parts(tokens, title)
     for at, token in enumerate(tokens):
-        if token.type == "paragraph_open" and (name := _about(tokens[at + 1])) and (made := card(name)) is not None:
+        if token.type == "paragraph_open" and (exercise := _about(tokens[at + 1])) and (made := card(exercise)) is not None:
             _without_name(tokens[at + 1])
             paragraph = renderer.render(tokens[at : at + 3], reader.options, {})
             out += [renderer.render(tokens[start:at], reader.options, {}), made.before, paragraph, made.after]
@@ -102,24 +104,26 @@ def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
 
 def _about(inline: Token) -> str | None:
     """The exercise that a paragraph begins with, as **`name`**."""
-    kinds = [child.type for child in inline.children or ()]
-    while kinds[:1] == ["text"] and not inline.children[0].content:
-        kinds.pop(0)
-        inline.children.pop(0)
-    return inline.children[1].content if kinds[:3] == ["strong_open", "code_inline", "strong_close"] else None
+    children = inline.children or []
+    while children and children[0].type == "text" and not children[0].content:
+        children.pop(0)
+    kinds = [child.type for child in children[:3]]
+    return children[1].content if kinds == ["strong_open", "code_inline", "strong_close"] else None
 
 
 def _without_name(inline: Token) -> None:
     """The name stands in the heading above by now."""
-    while inline.children and inline.children[0].type != "strong_close":
-        inline.children.pop(0)
-    del inline.children[:1]
-    if inline.children and inline.children[0].type == "text":
-        inline.children[0].content = inline.children[0].content.lstrip()
+    children = inline.children or []
+    while children and children[0].type != "strong_close":
+        children.pop(0)
+    del children[:1]
+    if children and children[0].type == "text":
+        children[0].content = children[0].content.lstrip()
 
 
 def _parts(tokens: list[Token], title: str) -> list[Part]:
-    parts, level, anchor, text = [], 1, "", []
+    parts, level, anchor = [], 1, ""
+    text: list[str] = []
     for at, token in enumerate(tokens):
         if token.type == "heading_open":
             parts.append(Part(_plain(title), anchor, level, " ".join(text)))
@@ -147,8 +151,10 @@ class _Writer:
 
     def heading_open(self, tokens: list[Token], at: int, *_) -> str:
         anchor = tokens[at].meta["anchor"]
-        tokens[at + 1].children.append(_raw(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
-        for child in tokens[at + 1].children:
+        children = tokens[at + 1].children
+        assert children is not None, "what stands in a heading follows it"
+        children.append(_raw(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
+        for child in children:
             child.meta["quiet"] = True
         return f'<{tokens[at].tag} id="{anchor}">'
 
@@ -196,10 +202,10 @@ class _Writer:
 
     def image(self, tokens: list[Token], at: int, *_) -> str:
         token = tokens[at]
-        return f'<span class="picture scroll"><img src="{escape(token.attrs["src"])}" alt="{escape(token.content)}"></span>'
+        return f'<span class="picture scroll"><img src="{escape(str(token.attrs["src"]))}" alt="{escape(token.content)}"></span>'
 
     def link_open(self, tokens: list[Token], at: int, *_) -> str:
-        return f'<a href="{escape(page_address(tokens[at].attrs["href"]))}">'
+        return f'<a href="{escape(page_address(str(tokens[at].attrs["href"])))}">'
 
     def _chapter(self, match: re.Match) -> str:
         where = self._links.chapters.get(int(match[2]))

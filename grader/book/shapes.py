@@ -41,6 +41,7 @@ def rows_of(exercise: Exercise, stub: str) -> list[Row]:
     """A function has one row, a class one for each method that a caller uses; of a layer, which is called, only `forward`."""
     node = parse(stub).body[-1]
     if not isinstance(node, ast.ClassDef):
+        assert isinstance(node, ast.FunctionDef)
         return [_row(exercise.name, exercise.name, node, [ast.get_docstring(node) or ""])]
     methods = [child for child in node.body if isinstance(child, ast.FunctionDef) and not child.name.startswith("_")]
     about = ast.get_docstring(node) or ""
@@ -73,7 +74,8 @@ def _named_in(text: str) -> tuple[list[str], list[str]]:
     before, gives, after = opening.partition("; give ")
     if gives:
         return SHAPE_WITH_NAME.findall(before), SHAPE_WITH_NAME.findall(after)
-    taken, given = [], []
+    taken: list[str] = []
+    given: list[str] = []
     for match in SHAPE_WITH_NAME.finditer(opening):
         (taken if re.search(r"\bfrom (?:its )?$", opening[: match.start()]) else given).append(match[0])
     return taken, given

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..progress import number
-from ..source import parse, read_source
+from ..source import Definition, parse, read_source
 from ..syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
 from . import finding, glossary, shapes
 from .code import coloured, stub_of
@@ -196,7 +196,9 @@ class _Book:
 
 def _docstring(exercise: Exercise) -> str:
     """All on one line, for the search."""
-    return " ".join((ast.get_docstring(parse(stub_of(exercise)).body[-1]) or "").split())
+    node = parse(stub_of(exercise)).body[-1]
+    assert isinstance(node, Definition)
+    return " ".join((ast.get_docstring(node) or "").split())
 
 
 def place_of(exercise: Exercise) -> str:

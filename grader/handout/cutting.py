@@ -32,7 +32,9 @@ def syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection
 
 
 def _value(entry: str, key: str) -> str:
-    return re.search(rf'^{key} = "(.*)"$', entry, flags=re.MULTILINE).group(1)
+    found = re.search(rf'^{key} = "(.*)"$', entry, flags=re.MULTILINE)
+    assert found, f"an entry of the syllabus without its {key} on one line"
+    return found[1]
 
 
 def _with_hidden(entry: str, names: list[str]) -> str:
@@ -60,7 +62,7 @@ def _cut(module: str, needed: Collection[Name]) -> str:
         if names and not any((module, name) in needed for name in names):
             segment = definition(text, min(names))
             lines[segment.start - 1 : segment.end] = []
-        elif isinstance(node, ast.ImportFrom) and node.module.startswith("test_"):
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("test_"):
             left = [alias.name for alias in node.names if (node.module, alias.name) in needed]
             lines[node.lineno - 1 : node.end_lineno] = [f"from {node.module} import {', '.join(left)}\n"] if left else []
     return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
-from ..source import bound_names, find_definition, parse, read_source
+from ..source import bound_names, definition, find_definition, parse, read_source
 from ..syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus
 
 Name = tuple[str, str]  # a module, and what it defines at its top level
@@ -75,9 +75,9 @@ def tests_of(module: str) -> dict[str, str]:
 
 @cache
 def _said(module: str, name: str) -> frozenset[str]:
-    segment = find_definition(_text(TESTS, module), name)
-    tree = parse(segment.text)
-    docstrings = {id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)}
+    tree = parse(definition(_text(TESTS, module), name).text)
+    openings = [node.body[0] for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)]
+    docstrings = {id(opening.value) for opening in openings if isinstance(opening, ast.Expr)}
     said = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not _is_torchs(node):
@@ -89,7 +89,10 @@ def _said(module: str, name: str) -> frozenset[str]:
 
 def _marked(decorator: ast.expr) -> str | None:
     """The exercise that `@exercise("softmax", weight=2)` names."""
-    return decorator.args[0].value if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "exercise" else None
+    match decorator:
+        case ast.Call(func=ast.Name(id="exercise"), args=[ast.Constant(value=str() as name), *_]):
+            return name
+    return None
 
 
 def _is_torchs(node: ast.expr) -> bool:
@@ -120,7 +123,7 @@ def _defined(folder: Path, module: str) -> frozenset[str]:
 
 @cache
 def _imported(folder: Path, module: str) -> dict[str, Name]:
-    found = {}
+    found: dict[str, Name] = {}
     for node in parse(_text(folder, module)).body:
         if isinstance(node, ast.ImportFrom) and node.module and (folder / f"{node.module}.py").is_file():
             found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}

@@ -50,7 +50,9 @@ def mistakes(module: str) -> tuple[Mistake, ...]:
 
 def mistaken(module: str, mistake: Mistake, filename: str) -> ChapterSource:
     """The reference's chapter with this one mistake in it."""
-    body = form.statements(reference(module).sealed)
+    right = reference(module)
+    assert right is not None, "a mistake is given out with its chapter"
+    body = form.statements(right.sealed)
     body[mistake.start : mistake.start + mistake.many] = form.statements(mistake.body)
     return _source(module, form.joined(body), filename)
 

@@ -91,7 +91,7 @@ class _Reader:
             self.line += 1
             place = {"lineno": self.line, "end_lineno": self.line, "col_offset": 0, "end_col_offset": 0}
         fields = {name: self.value(child) for name, child in zip(value[1::2], value[2::2]) if name in kind._fields}
-        empty = {name: [] if name in _LISTS else None for name in kind._fields if name not in fields}
+        empty: dict[str, list | None] = {name: [] if name in _LISTS else None for name in kind._fields if name not in fields}
         return kind(**empty, **fields, **place)
 
 
