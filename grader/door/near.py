@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import textwrap
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -66,15 +67,16 @@ class Door:
         self.log: list[Asked] = []
         self.last_call: Call | None = None
         self.loaded = False
+        self.spent = 0.0  # seconds in which the far side was at work on questions
 
     def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
         """A new example: handles of the last are void, chance starts anew, the log is empty."""
-        self.log, self.last_call = [], None
+        self.log, self.last_call, spent = [], None, self.spent
         self.ask("begin", seed, list(forbidden), differentiable)
         if not self.loaded:
             self._load()
             self.ask("begin", seed, list(forbidden), differentiable)
-        self.log = []
+        self.log, self.spent = [], spent  # getting ready is not the code's own time
 
     def _load(self) -> None:
         try:
@@ -87,7 +89,11 @@ class Door:
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
         tree, buffers = pack(list(arguments), _handle_of)
-        reply, out = self.far.exchange(op, tree, buffers)
+        began = time.monotonic()
+        try:
+            reply, out = self.far.exchange(op, tree, buffers)
+        finally:
+            self.spent += time.monotonic() - began
         self.log.append(Asked(op, tree, buffers, reply, out))
         try:
             if "value" in reply:

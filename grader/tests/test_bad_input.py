@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from doors import forks
 from graded_runs import grade, graded_exercises, module, solution
+from grader import trial
+from grader.door.errors import OutOfTime
+from grader.door.near import Implementation
 from grader.syllabus import load_syllabus
+from grader.target import Target
 
 pytestmark = forks
 DOORS = ["local", "worker"]
@@ -257,3 +263,24 @@ def test_both_doors_judge_alike(runs):
     for target in ("first", "second", "good"):
         one, other = ({e["name"]: e["earned"] for e in runs[target, door].results["exercises"]} for door in ("local", "worker"))
         assert one == other
+
+
+def test_a_test_has_so_much_time_for_the_code_and_what_the_test_does_itself_is_not_counted(monkeypatch):
+    """Of the code under test: on a busy machine torch alone takes long, and that is nobody's fault who is graded."""
+    monkeypatch.setattr(trial, "TEST_SECONDS", 0.5)
+    slow = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(0.2)\n    return x\n"
+    exercise = load_syllabus().exercise("softmax")
+    run = trial.Trial(Target("learner", None, {exercise.module: slow}), "local")
+    try:
+        for test, seconds, calls in (("the test's own time", 0.6, 1), ("the code's time", 0.0, 3)):
+            run.begin_test(exercise, test)
+            run.begin_example()
+            time.sleep(seconds)
+            for _ in range(calls):
+                Implementation(run.door(exercise.chapter)).softmax(torch.ones(2))
+            if calls == 1:
+                run.begin_example()
+        with pytest.raises(OutOfTime, match="the test did not end within 0.5 s"):
+            run.begin_example()
+    finally:
+        run.close()
