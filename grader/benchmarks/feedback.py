@@ -56,7 +56,7 @@ class Watched:
         self.heard: queue.Queue = queue.Queue()
         self.name = ""
         self.runs = Runs(lambda number, message: self.heard.put((number, message)))
-        self.saves = Saves(EXERCISES, lambda _: self.runs.start(self.name), lambda word: print(word, file=sys.stderr))
+        self.saves = Saves(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
 
     def __enter__(self) -> Watched:
         return self
@@ -64,6 +64,9 @@ class Watched:
     def __exit__(self, *_: object) -> None:
         self.saves.close()
         self.runs.close()
+
+    def _saved(self, names: set[str]) -> None:
+        self.runs.start(self.name)
 
     def save(self, exercise: Exercise, text: str) -> tuple[Verdict, float, float]:
         """The verdict, the seconds until it came, and the processor's."""
@@ -90,9 +93,12 @@ class Watched:
 
     def _processor(self) -> float:
         """Seconds that the engine's runs have used; Linux tells."""
+        address = self.runs.address
+        if address is None:
+            return float("nan")
         try:
-            fields = Path(f"/proc/{self.runs.address.pid}/stat").read_text().rpartition(")")[2].split()
-        except (OSError, AttributeError):
+            fields = Path(f"/proc/{address.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
             return float("nan")
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 

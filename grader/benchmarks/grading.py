@@ -47,7 +47,8 @@ def measure(options: argparse.Namespace) -> None:
     """Everything, printed as it comes."""
     print(f"grading: {machine()}\n{options.jobs} at once; \"processor\" is user and system time of all processes, which a load beside it changes less\n")
     with tempfile.TemporaryDirectory(prefix="headway-bench-") as place:
-        rows, lines = [], []
+        rows: list[list[str]] = []
+        lines: list[str] = []
         if options.one:
             one = [load_syllabus().exercise(ONE)]
             rows.append(_compared(Path(place), "one exercise", one, options.one, options, lines))
@@ -173,7 +174,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
         if done == 1:
             last = time.perf_counter()  # the judge is there
         if done and (done % step == 0 or done == of):
-            now, pids = time.perf_counter(), judge.shared.engine.process.pid
+            now, pids = time.perf_counter(), _pid(judge)
             memory.append([_memory(pid) for pid in (os.getpid(), pids, _zygote(pids))])
             rows.append([str(done), shown(now - last), *(f"{megabytes:.0f} MB" for megabytes in memory[-1])])
             last = now
@@ -197,9 +198,9 @@ def _right(module: str) -> str:
 
 
 def _definition(exercise: Exercise) -> str:
-    from ..source import find_definition
+    from ..source import definition
 
-    return find_definition(_right(exercise.module), exercise.name).text
+    return definition(_right(exercise.module), exercise.name).text
 
 
 def _write(folder: Path, module: str, text: str) -> None:
@@ -221,10 +222,16 @@ def _family(pid: int) -> list[int]:
     return found
 
 
+def _pid(judge: Judge) -> int:
+    """Of the judge's process, once it is there."""
+    assert judge.shared is not None
+    return judge.shared.engine.process.pid
+
+
 def _processor(judge: Judge) -> float:
     """Seconds that the judge's family has used, with those of it that have ended."""
     total = 0
-    for pid in _family(judge.shared.engine.process.pid):
+    for pid in _family(_pid(judge)):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:

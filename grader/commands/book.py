@@ -48,8 +48,8 @@ def _page_of(name: str | None) -> str:
     """The page of an exercise or a chapter; of the current chapter, where nothing is named. UnknownName where there is none."""
     if name is None:
         read_course()
-        found = current_chapter(load())
-        where = f"{found.name}.html" if found else "index.html"
+        chapter = current_chapter(load())
+        where = f"{chapter.name}.html" if chapter else "index.html"
     else:
         found = read_course().find(name)
         where = f"{found.module}.html#{found.name}" if isinstance(found, Exercise) else f"{found.name}.html"

@@ -30,7 +30,7 @@ def check(name: str | None) -> int:
         if step is None:
             page().print("Everything has been passed. `pytest` tests all of it again.")
             return PASSED
-        found = step.exercise
+        found: Exercise | Chapter = step.exercise
     else:
         found = course.find(name)
     exercises = found.exercises if isinstance(found, Chapter) else (found,)

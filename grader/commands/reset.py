@@ -54,7 +54,7 @@ def undo_reset(name: str) -> int:
     newest = kept[-1]
     if isinstance(found, Chapter):
         data = read_bytes(newest)
-        aside = _reset_to(file, data, reference_stub(file.stem))
+        aside: str | None = _reset_to(file, data, reference_stub(file.stem))
     else:
         stub = definition(reference_stub(file.stem), found.name, f"the stub of {file.name}").text
         aside = _reset_exercise(found, file, read_source(newest), unless=stub)

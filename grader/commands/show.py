@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from grader.course import next_step, read_course, shown
@@ -96,7 +97,7 @@ def _current() -> Exercise | None:
 def _offer(found: Exercise | Chapter | None, named: bool) -> int:
     """Those that have a picture: of the chapter that was asked for, or of all."""
     console, course = page(), read_course()
-    chapters = course.chapters
+    chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
         say(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
         chapters = [course.chapter(found.chapter)] if named and drawable(course.chapter(found.chapter)) else chapters

@@ -15,6 +15,7 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 from types import ModuleType
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -49,7 +50,7 @@ class Row:
         return self.seconds / self.seconds_cached
 
 
-def multiply_adds(config: object, new: int, seen: int) -> int:
+def multiply_adds(config: Any, new: int, seen: int) -> int:
     """Those of one call of a GPT with d_ff = 4 d_model: `new` positions, each of them held against `seen` keys."""
     D = config.d_model
     maps = new * 12 * D * D  # four of D x D in attention, two of D x 4 D in the feed-forward layer
@@ -57,7 +58,7 @@ def multiply_adds(config: object, new: int, seen: int) -> int:
     return config.n_layers * (maps + attention) + new * D * config.vocab_size
 
 
-def work(config: object, prompt: int, tokens: int) -> tuple[int, int]:
+def work(config: Any, prompt: int, tokens: int) -> tuple[int, int]:
     """The multiply-adds of writing so many tokens: without a cache, and with one."""
     without = sum(multiply_adds(config, length, length) for length in range(prompt, prompt + tokens))
     steps = (multiply_adds(config, 1, length) for length in range(prompt + 1, prompt + tokens))
@@ -65,7 +66,7 @@ def work(config: object, prompt: int, tokens: int) -> tuple[int, int]:
 
 
 Generate = Callable[..., Tensor]
-Told = Callable[[int], None]
+Told = Callable[[int], object]
 
 
 def nothing(_: int) -> None:
@@ -98,7 +99,7 @@ def seconds(generate: Generate, model: torch.nn.Module, ids: Tensor, tokens: int
     return taken, text
 
 
-def measure(chapter: ModuleType, generate: Generate, config: object, prompt: int, tokens: tuple[int, ...], runs: int, told: Told = nothing) -> tuple[list[Row], bool]:
+def measure(chapter: ModuleType, generate: Generate, config: Any, prompt: int, tokens: tuple[int, ...], runs: int, told: Told = nothing) -> tuple[list[Row], bool]:
     """A row for each number of tokens, and whether both ways wrote the same text."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -106,7 +107,9 @@ def measure(chapter: ModuleType, generate: Generate, config: object, prompt: int
         ids = torch.randint(config.vocab_size, (1, prompt))
     for way in (generate, chapter.generate_cached):
         seconds(way, model, ids, 2)  # the first calls of all make room
-    plain, cached, same = [], {n: [] for n in tokens}, True
+    plain: list[list[float]] = []
+    cached: dict[int, list[float]] = {n: [] for n in tokens}
+    same = True
     for length in lengths(tokens, runs):
         times, text = seconds_until_each(generate, model, ids, length, told)
         plain.append(times)
@@ -116,9 +119,9 @@ def measure(chapter: ModuleType, generate: Generate, config: object, prompt: int
         same = same and torch.equal(text, written[:, : text.size(1)])
     rows = []
     for n in tokens:
-        taken = median(times[n - 1] for times in plain if len(times) >= n), median(cached[n])
+        medians = median(times[n - 1] for times in plain if len(times) >= n), median(cached[n])
         kept = chapter.kv_cache_bytes(config.n_layers, config.n_heads, config.d_model // config.n_heads, prompt + n, bytes_per_value=4)
-        rows.append(Row(n, *taken, *work(config, prompt, n), kept))
+        rows.append(Row(n, *medians, *work(config, prompt, n), kept))
     return rows, same
 
 

@@ -88,10 +88,9 @@ def measure(draws: int = 8) -> dict[str, list[Way]]:
 
 def rows(found: dict[str, list[Way]]) -> list[list[str]]:
     """The table: least and greatest of all draws at some blocks, last how alike the vectors are at the output."""
-    kinds = [(f"norm, {block}", ".2g", lambda way, i=block - 1: way.sizes[i]) for block in SHOWN]
-    kinds += [(f"as sent, {block}", ".2f", lambda way, i=block - 1: way.as_sent[i]) for block in (12, 1)]
-    kinds += [("neighbours", ".2f", lambda way: way.alike)]
-    return [[name, *(_reach([of(way) for way in ways], form) for ways in found.values())] for name, form, of in kinds]
+    table = [[f"norm, {block}", *(_reach([way.sizes[block - 1] for way in ways], ".2g") for ways in found.values())] for block in SHOWN]
+    table += [[f"as sent, {block}", *(_reach([way.as_sent[block - 1] for way in ways], ".2f") for ways in found.values())] for block in (12, 1)]
+    return [*table, ["neighbours", *(_reach([way.alike for way in ways], ".2f") for ways in found.values())]]
 
 
 def _reach(values: list[float], form: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ def draw(chapter: ModuleType) -> str:
     return card(marks, right + 170, end + 36, "Three new tokens: what is projected, and what is kept", None)
 
 
-def _cached(cache: object, chunks: list[int]) -> list[tuple[int, int]]:
+def _cached(cache: Any, chunks: list[int]) -> list[tuple[int, int]]:
     """For each chunk, how many positions the cache held before it and after it."""
     held = []
     for length in chunks:

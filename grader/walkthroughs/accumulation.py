@@ -70,7 +70,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     big, accumulated, averaged = (_stepped(parts, model, way, whole, pieces) for way in ("big", "accumulated", "averaged"))
     start = _weights(model)
 
-    losses = {}
+    losses: dict[str, list[float]] = {}
     with working("three runs", 3 * STEPS) as step:
         for name in RUNS:
             losses[name] = []

@@ -102,7 +102,8 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
 @torch.no_grad()
 def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[list[float]], list[list[float]], float]:
     """Write greedily, and note after each pass what every layer's cache gave back; the first layer's keys, early and late."""
-    caches, seen = model.new_caches(), {}
+    caches = model.new_caches()
+    seen: dict[int, tuple[Tensor, Tensor]] = {}
     for layer, cache in enumerate(caches):
         cache.append = _noting(cache.append, layer, seen)
     unseen, text, passes, kept = ids, ids, [], []
@@ -207,10 +208,10 @@ def tell(tour: Tour, n: Numbers) -> None:
         [[name, f"{kept} of {heads}", *map(size, found)] for name, heads, kept, found in n.memory],
         ["model", "key heads", *(f"{tokens:,}" for tokens in TEXTS)],
     )
-    (two, _, all_heads, a), (three, _, few_heads, b) = n.memory[1], n.memory[2]
+    (two, _, all_heads, full), (three, _, few_heads, fewer) = n.memory[1], n.memory[2]
     tour.say(
         f"The numbers above the columns are tokens. {two} and {three} have as many layers and as many queries; "
-        f"with {few_heads} key heads in place of {all_heads} the cache is {a[0] / b[0]:.0f} times smaller. That is what grouped queries are for."
+        f"with {few_heads} key heads in place of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. That is what grouped queries are for."
     )
 
     tour.step("Speed, measured on this machine")

@@ -40,7 +40,7 @@ class Parts:
         self.broken: dict[str, str] = {}  # chapters of the learner's that do not import after all
         self._mixed: dict[str, ModuleType] = {}
         theirs = {chapter.name for chapter in chapters if any(exercise.name in self.yours for exercise in chapter.exercises)}
-        sources = [_named(reference_of(chapter.name), "ours") for chapter in chapters if reference_of(chapter.name)]
+        sources = [_named(ours, "ours") for chapter in chapters if (ours := reference_of(chapter.name))]
         sources += [_named(learner.source(module), "yours") for module in theirs]
         self._graft = Graft(sources, "walk")
         with warnings.catch_warnings():

@@ -137,8 +137,7 @@ def _alone(exercises: list[Exercise], door: str) -> list[dict]:
         results = Path(folder) / "results.json"
         options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-q", "--door", door, "--results", str(results)]
         command = [sys.executable, "-P", "-m", "pytest", *options, *chosen, *suites]
-        quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        subprocess.run(command, cwd=ROOT, env=environment, **quiet)
+        subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return json.loads(results.read_text(encoding="utf-8"))["exercises"]
         except (OSError, ValueError):

@@ -205,7 +205,7 @@ def wait_for_key(console: Console) -> None:
 
 
 def _key() -> str:
-    if os.name != "posix":
+    if sys.platform == "win32":
         import msvcrt
 
         return msvcrt.getwch()
