@@ -38,8 +38,8 @@ def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False, tabl
         print(f"dev-check cannot run the suites: {problem}", file=beside)
         return 1
     print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
-    for problem in dict.fromkeys(problems):
-        print(f"✗ {problem}", file=beside)
+    for sentence in dict.fromkeys(problems):
+        print(f"✗ {sentence}", file=beside)
     word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
     many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}"
     print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
@@ -55,15 +55,15 @@ def _chosen(names: Sequence[str]) -> list[Exercise]:
 
 def _static(exercises: list[Exercise], everything: bool):
     if everything:
-        for invariant in invariants.OF_THE_KIT:
-            yield from invariant()
+        for of_the_kit in invariants.OF_THE_KIT:
+            yield from of_the_kit()
     for chapter in load_syllabus().chapters:
         if any(exercise.chapter == chapter.id for exercise in exercises):
-            for invariant in invariants.OF_A_CHAPTER:
-                yield from invariant(chapter)
+            for of_a_chapter in invariants.OF_A_CHAPTER:
+                yield from of_a_chapter(chapter)
     for exercise in exercises:
-        for invariant in invariants.OF_AN_EXERCISE:
-            yield from invariant(exercise)
+        for of_an_exercise in invariants.OF_AN_EXERCISE:
+            yield from of_an_exercise(exercise)
 
 
 def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], list[str]]:

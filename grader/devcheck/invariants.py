@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 from ..diagnosis import misconceptions
 from ..pictures import stale_lesson_pictures
-from ..source import SourceProblem, definition, find_definition
+from ..source import Definition, SourceProblem, definition, find_definition
 from ..stubs import check_stubs, reference_stub
 from ..syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
-from ..target import reference_of
-from .subjects import variants
+from .subjects import solution_of, variants
 
 SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
 LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
@@ -106,9 +105,9 @@ def todos_are_numbered(exercise: Exercise) -> Iterator[str]:
 
 
 def docstring_promises(exercise: Exercise) -> Iterator[str]:
-    segment = find_definition(reference_of(exercise.module).text, exercise.name)
+    segment = find_definition(solution_of(exercise), exercise.name)
     tree = ast.parse(segment.text).body[0] if segment else None
-    if tree is None or not ast.get_docstring(tree):
+    if not isinstance(tree, Definition) or not ast.get_docstring(tree):
         yield f"{exercise.name}: the solution has no docstring to promise anything"
 
 

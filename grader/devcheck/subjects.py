@@ -19,9 +19,16 @@ class Subject:
     text: str  # of the exercise's chapter
 
 
+def solution_of(exercise: Exercise) -> str:
+    """The text of our chapter, which the kit itself always has."""
+    ours = reference_of(exercise.module)
+    assert ours is not None, f"there is no solution of {exercise.module}"
+    return ours.text
+
+
 def subjects(exercise: Exercise) -> list[Subject]:
     """All of them. StaleEdit where a mistake's edit no longer fits."""
-    solution = reference_of(exercise.module).text
+    solution = solution_of(exercise)
     found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
     found += [Subject("mistake", m.id, mistaken(exercise.module, m)) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
     found += [Subject("variant", name, f"{solution}\n\n{text}") for name, text in variants(exercise)]

@@ -94,6 +94,7 @@ class _Trying:
         run.results, run.shortcuts, run.broken = {}, {}, {}
         began = time.process_time()
         for item, after in zip(items, [*items[1:], None]):
+            assert isinstance(item, pytest.Function)
             item._initrequest()
             plugin.give_seed(item, run)
             runtestprotocol(item, log=False, nextitem=after)

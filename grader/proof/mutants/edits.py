@@ -46,7 +46,8 @@ def mutants(chapter: str, exercise: str) -> list[Mutant]:
     places = Places(text)
     lines = split_lines(text)
     known = {_compiled(text)}
-    found, many = [], Counter()
+    found: list[Mutant] = []
+    many: Counter[tuple[str, str]] = Counter()
     for change in sorted(_changes(places), key=lambda change: change.start):
         changed = text[: change.start] + change.new + text[change.end :]
         code = _compiled(changed)

@@ -189,7 +189,7 @@ def _name(node: ast.Attribute | ast.Name, places: Places) -> Iterator[str]:
         yield owner
 
 
-def _exchanged(node: ast.expr, parent: ast.AST | None, places: Places) -> Iterator[Change]:
+def _exchanged(node: ast.Call | ast.Tuple | ast.List, parent: ast.AST | None, places: Places) -> Iterator[Change]:
     """Neighbouring arguments, or neighbours in a row, in each other's place."""
     if isinstance(parent, ast.Compare) and not isinstance(node, ast.Call):
         return  # the order of what is searched is nothing

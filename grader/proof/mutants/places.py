@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ...source import split_lines
 
+Placed = ast.expr | ast.stmt
+
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.JoinedStr)
 
 
@@ -34,24 +36,25 @@ class Places:
         """Python counts columns in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
-    def span(self, node: ast.AST) -> tuple[int, int]:
+    def span(self, node: Placed) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
         return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)
 
-    def source(self, node: ast.AST) -> str:
+    def source(self, node: Placed) -> str:
         start, end = self.span(node)
         return self.text[start:end]
 
-    def tight(self, node: ast.AST) -> str:
+    def tight(self, node: Placed) -> str:
         """Its text, in parentheses where what stands beside it could tear it apart."""
         source = self.source(node)
         return source if isinstance(node, ATOMS) or in_parentheses(source) else f"({source})"
 
-    def is_enclosed(self, node: ast.AST) -> bool:
+    def is_enclosed(self, node: Placed) -> bool:
         """Does it stand in parentheses of its own already?"""
         start, end = self.span(node)
         return self.text[start - 1 : start] == "(" and self.text[end : end + 1] == ")"
 
-    def change(self, node: ast.AST, new: str) -> Change:
+    def change(self, node: Placed, new: str) -> Change:
         return Change(*self.span(node), new)
 
 
