@@ -39,13 +39,18 @@ def prove(options: argparse.Namespace) -> int:
     problems = [f"{style} has no {module}.py" for style in names for module in dict.fromkeys(e.module for e in exercises) if module not in everything[style]]
     courses = [Course(style, everything[style], seed, door, whole=True) for seed in options.seeds for style in names for door in DOORS]
     print(f"fair: {machine()}", flush=True)
-    began, runs, full = time.monotonic(), Counter(), Counter()
+    began = time.monotonic()
+    runs: Counter[tuple[str, str]] = Counter()
+    full: Counter[tuple[str, str]] = Counter()
 
     def done(course: Course, found: Found) -> None:
         runs[course.style, course.door] += 1
-        short = [found] if isinstance(found, str) else [f"{r.exercise.name}: {words}" for r in found.results if (words := shortfall(r))]
-        if not short and len(found.results) != len(exercises):
-            short = [f"{len(found.results)} of {len(exercises)} exercises were judged"]
+        if isinstance(found, str):
+            short = [found]
+        else:
+            short = [f"{result.exercise.name}: {words}" for result in found.results if (words := shortfall(result))]
+            if not short and len(found.results) != len(exercises):
+                short = [f"{len(found.results)} of {len(exercises)} exercises were judged"]
         full[course.style, course.door] += not short
         problems.extend(f"{course}: {sentence}" for sentence in short)
         for sentence in short:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ def run_all(courses: list[Course], exercises: list[Exercise], at_once: int, done
     """Run each; `done` is told of each, one after another, as they end."""
     names, waiting = [exercise.name for exercise in exercises], iter(courses)
     with engine() as address, ThreadPoolExecutor(at_once) as pool:
-        at_work = {}
+        at_work: dict[Future[Found], Course] = {}
         while True:
             while len(at_work) < at_once and (course := next(waiting, None)):
                 at_work[pool.submit(_ask, address, course, names)] = course

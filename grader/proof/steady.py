@@ -19,7 +19,8 @@ def prove(options: argparse.Namespace) -> int:
     sources = {chapter.name: (SOLUTIONS / f"{chapter.name}.py").read_text(encoding="utf-8") for chapter in load_syllabus().chapters}
     courses = [Course("reference", sources, seed, "local") for seed in options.seeds]
     print(f"steady: {machine()}", flush=True)
-    began, judged, tests, failures, lost = time.monotonic(), 0, 0, Counter(), []
+    began, judged, tests, lost = time.monotonic(), 0, 0, []
+    failures: Counter[str] = Counter()
     examples: dict[str, str] = {}
 
     def done(course: Course, found: Found) -> None:
@@ -30,10 +31,9 @@ def prove(options: argparse.Namespace) -> int:
         judged += 1
         for result in found.results:
             tests += len(result.tests)
-            failing = [test for test in result.tests if test.outcome != "passed"]
-            failures.update(test.name for test in failing)
-            for test in failing or ([None] if shortfall(result) else []):
-                name = test.name if test else result.exercise.name
+            failing = [test.name for test in result.tests if test.outcome != "passed"]
+            failures.update(failing)
+            for name in failing or ([result.exercise.name] if shortfall(result) else []):
                 examples.setdefault(name, f"--exercise {result.exercise.name} --seed {course.seed}: {shortfall(result)}")
         if judged % 10 == 0:
             print(f"  {judged} of {len(courses)} runs, {len(examples)} tests that failed ({time.monotonic() - began:.0f} s)", flush=True)
