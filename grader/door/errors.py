@@ -81,3 +81,12 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
 def readable(text: Any, length: int) -> str:
     """The learner's words, cut, and without what would command a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
+
+
+def message_of(problem: BaseException) -> str:
+    """What an exception of the learner's says, cut; it may be unable to say anything."""
+    try:
+        text = problem.args[0] if isinstance(problem, KeyError) and problem.args else str(problem)
+        return str(text)[:1200]
+    except BaseException:
+        return "(its message cannot be read)"

@@ -22,7 +22,7 @@ from ..graft import Graft
 from ..source import ChapterSource
 from . import shortcuts
 from .changes import Packed, changed
-from .errors import FarSideDied, OutOfTime
+from .errors import FarSideDied, OutOfTime, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
 from .threads import Threads, new_threads, threads_now
 from .values import CannotCross, pack, unpack
@@ -222,7 +222,7 @@ class Servant:
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
-        kind, where, message = "raised", None, _message(problem).replace(f"{self.graft.package}.", "")
+        kind, where, message = "raised", None, message_of(problem).replace(f"{self.graft.package}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
             kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._named(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
@@ -274,14 +274,6 @@ def _module(value: Any) -> torch.nn.Module:
     if not isinstance(value, torch.nn.Module):
         raise _Refused(f"an object of type {type(value).__name__} stands where an nn.Module belongs")
     return value
-
-
-def _message(problem: BaseException) -> str:
-    try:
-        text = problem.args[0] if isinstance(problem, KeyError) and problem.args else str(problem)
-        return str(text)[:1200]
-    except BaseException:
-        return "(its message cannot be read)"
 
 
 @lru_cache(maxsize=256)
