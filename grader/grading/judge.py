@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -69,8 +71,12 @@ class JudgeServer(Server):
 
 def main() -> None:
     walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
+
+    def in_a_spare(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
+        become_grader(session, job, report, RunsNursery(report, fork=bool(walls), isolation=walls))
+
     if sys.argv[1].isdecimal():  # PORT WALLS
-        spares.be_spare(GradeJob, lambda *run: become_grader(*run, RunsNursery(run[-1], fork=bool(walls), isolation=walls)), limited=False)
+        spares.be_spare(GradeJob, in_a_spare, limited=False)
         return
     with engine.starting() as (out, lifeline):
         if fork:
@@ -80,8 +86,10 @@ def main() -> None:
 
 
 def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
-    nursery, judge, lent = Nursery(isolation=walls), os.getpid(), []
+    nursery, judge = Nursery(isolation=walls), os.getpid()
+    lent: list[socket.socket] = []
     nursery.lend().close()  # it starts while this process loads the suites
+    assert isinstance(nursery.zygote, subprocess.Popen)
     family.runs.add(nursery.zygote.pid)
 
     def start(job: GradeJob, forget: Callable[[], None]) -> forks.Fork:
@@ -94,6 +102,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
                 control.close()
 
     def begin(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
+        assert nursery.control is not None
         nursery.control.close()
         become_grader(session, job, report, RunsNursery(report, isolation=walls, control=lent[0]))
 
@@ -107,7 +116,7 @@ def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Repo
     run: GradedRun = config.stash[plugin.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
     run.trial = Trial(target, job.door, job.whole, job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
-    session.items[:] = [item for item in session.items if item.get_closest_marker("exercise").args[0] in names]
+    session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:
         plugin.give_seed(item, run)

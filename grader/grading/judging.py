@@ -95,6 +95,7 @@ class _Process:
 
     def ask(self, job: GradeJob) -> Verdict | str | None:
         """What it says; None where it is lost."""
+        assert self.address is not None, "nobody is given it before it is ready"
         for _ in range(ASKS):
             try:
                 sock = self.address.ask(job)

@@ -35,7 +35,7 @@ class Address:
     token: str
     pid: int
 
-    def ask(self, job: Job) -> socket.socket:
+    def ask(self, job: Any) -> socket.socket:
         """A socket from which the answers come (`job.read`); closing it stops the run. NoEngine where it is not accepted."""
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)

@@ -7,9 +7,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from . import family
-from .job import Job
 from .limits import be_silent, limit_this_process
 
 ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
@@ -18,7 +18,7 @@ ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 class InRun(BaseException):
     """Raised in the new process, out of the engine's main loop: this is the job, and here is whom to tell."""
 
-    def __init__(self, job: Job, sock: socket.socket) -> None:
+    def __init__(self, job: Any, sock: socket.socket) -> None:
         super().__init__()
         self.job, self.sock = job, sock
 
@@ -44,7 +44,7 @@ class Fork:
         return os.waitstatus_to_exitcode(status) if finished else None
 
 
-def start(job: Job, forget: Callable[[], None], limited: bool = True) -> Fork:
+def start(job: Any, forget: Callable[[], None], limited: bool = True) -> Fork:
     """Fork; `forget` lets go of what is the engine's, in the new process. `limited`: is the learner's code going to run in it?"""
     ours, theirs = socket.socketpair()
     engine = os.getpid()

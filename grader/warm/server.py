@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from ..door.ending import in_words
 from .job import Job, Lines, asked, decode, encode
@@ -136,7 +136,8 @@ class Server:
             _tell(caller, accepted=True)
             self._begin(job, caller)
 
-    def understand(self, line: bytes) -> Job | None:
+    def understand(self, line: bytes) -> Any:
+        """The job in a question, of the kind that this server takes; None where there is none."""
         return asked(line, self.token)
 
     def _begin(self, job: Job, client: socket.socket) -> None:
