@@ -7,10 +7,11 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -37,12 +38,13 @@ def try_all(jobs: list[Job], fresh: bool = False, processes: int | None = None) 
         else:
             yield job, kept
     waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.door == "worker" else 1))
-    for job, tried in _run(waiting, processes or os.cpu_count() or 1):
+    for job, tried in spread(waiting, serve, processes or os.cpu_count() or 1):
         _keep(job, tried)
         yield job, tried
 
 
-def _run(jobs: list[Job], processes: int) -> Iterator[tuple[Job, list[Tried]]]:
+def spread(jobs: list, work: Callable[[Connection], None], processes: int) -> Iterator[tuple[Any, list]]:
+    """Each job with the answer to it, as they come, from processes that do this `work`. A job says to which `exercise` it belongs."""
     context = multiprocessing.get_context("spawn")
     os.environ["PYTHONHASHSEED"] = "0"  # as the workers have it: what a set's order does is then the same on both sides
     at_work: dict = {}
@@ -50,7 +52,7 @@ def _run(jobs: list[Job], processes: int) -> Iterator[tuple[Job, list[Tried]]]:
     try:
         for _ in range(min(processes, len(jobs))):
             ours, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(theirs,), daemon=False)
+            process = context.Process(target=work, args=(theirs,), daemon=False)
             process.start()
             theirs.close()
             started.append((process, ours))
@@ -58,10 +60,11 @@ def _run(jobs: list[Job], processes: int) -> Iterator[tuple[Job, list[Tried]]]:
             ours.send(at_work[ours])
         while at_work:
             for pipe in wait(list(at_work)):
+                assert isinstance(pipe, Connection)
                 try:
                     answer = pipe.recv()
                 except (EOFError, ConnectionResetError):
-                    raise PoolBroken(f"a process of dev-check ended while it tried {at_work[pipe].exercise}") from None
+                    raise PoolBroken(f"a process ended while it tried {at_work[pipe].exercise}") from None
                 if isinstance(answer, str):
                     raise PoolBroken(answer)
                 yield at_work.pop(pipe), answer

@@ -11,10 +11,9 @@ import time
 
 from ...devcheck.pool import PoolBroken
 from ...syllabus import Chapter, Exercise, UnknownName, load_syllabus
-from ...target import reference_of
 from .edits import mutants
 from .explained import Judged, explanations, judge, strangers
-from .running import try_all
+from .running import reference_text, try_all
 
 
 def run(arguments: list[str]) -> int:
@@ -30,7 +29,7 @@ def run(arguments: list[str]) -> int:
         print(problem)
         return 2
     began = time.monotonic()
-    everything = {exercise: mutants(reference_of(exercise.module).text, exercise.name) for exercise in exercises}
+    everything = {exercise: mutants(reference_text(exercise.module), exercise.name) for exercise in exercises}
     chapters = [chapter for chapter in load_syllabus().chapters if any(exercise.chapter == chapter.id for exercise in exercises)]
     known = {chapter.name: explanations(chapter.name) for chapter in chapters}
     lost = [sentence for chapter in chapters for sentence in strangers(chapter, known[chapter.name])]

@@ -10,7 +10,6 @@ import gc
 import hashlib
 import json
 import math
-import multiprocessing
 import os
 import resource
 import select
@@ -20,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,10 @@ from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
 from ... import plugin, trial
-from ...devcheck.pool import PoolBroken, surroundings
+from ...devcheck.pool import spread, surroundings
 from ...files import write_whole
 from ...graded import GradedRun
+from ...source import SourceProblem
 from ...syllabus import ROOT, TESTS, Exercise, load_syllabus
 from ...target import Target, reference_of
 from ...trial import Trial
@@ -66,6 +66,14 @@ class Met:
         return self.outcome != SURVIVED
 
 
+def reference_text(module: str) -> str:
+    """Our chapter, as it stands in `solutions/`."""
+    source = reference_of(module)
+    if source is None:
+        raise SourceProblem(f"there is no reference to change: solutions/{module}.py is missing")
+    return source.text
+
+
 def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[Exercise, list[Met]]]:
     """Each exercise with what its mutants met, as it comes; from what is kept where nothing it depends on has changed."""
     left: dict[str, int] = {}
@@ -80,7 +88,7 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
         cut = [Piece(exercise.name, tuple(mutants[start : start + PIECE])) for start in range(0, len(mutants), PIECE)]
         left[exercise.name], met[exercise.name] = len(cut), []
         pieces += cut
-    for piece, found in _run(pieces, processes or os.cpu_count() or 1):
+    for piece, found in spread(pieces, serve, processes or os.cpu_count() or 1):
         met[piece.exercise] += found
         left[piece.exercise] -= 1
         if not left[piece.exercise]:
@@ -89,42 +97,6 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
             found = sorted(met[piece.exercise], key=lambda each: order[each.mutant.key])
             _keep(exercise, everything[exercise], found)
             yield exercise, found
-
-
-def _run(pieces: list[Piece], processes: int) -> Iterator[tuple[Piece, list[Met]]]:
-    context = multiprocessing.get_context("spawn")
-    os.environ["PYTHONHASHSEED"] = "0"  # what a set's order does is then the same every time
-    at_work: dict[Connection, Piece] = {}
-    started = []
-    waiting = list(pieces)
-    try:
-        for _ in range(min(processes, len(waiting))):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(theirs,))
-            process.start()
-            theirs.close()
-            started.append((process, ours))
-            at_work[ours] = waiting.pop(0)
-            ours.send(at_work[ours])
-        while at_work:
-            for pipe in wait(list(at_work)):
-                try:
-                    answer = pipe.recv()
-                except (EOFError, ConnectionResetError):
-                    raise PoolBroken(f"a process ended while it tried mutants of {at_work[pipe].exercise}") from None
-                if isinstance(answer, str):
-                    raise PoolBroken(answer)
-                yield at_work.pop(pipe), answer
-                if waiting:
-                    at_work[pipe] = waiting.pop(0)
-                    pipe.send(at_work[pipe])
-    finally:
-        for process, pipe in started:
-            with contextlib.suppress(OSError):
-                pipe.send(None)
-            process.join(10)
-            if process.is_alive():
-                process.kill()
 
 
 # ---- in a process that has everything loaded
@@ -141,16 +113,17 @@ class _Trying:
 
     def __init__(self, pieces: Connection) -> None:
         self.pieces = pieces
-        self.known: dict[str, dict[pytest.Item, float]] = {}  # exercise → its tests, with the seconds the reference takes
+        self.known: dict[str, dict[pytest.Function, float]] = {}  # exercise → its tests, with the seconds the reference takes
         self.caught: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
         self.last = ""  # how the last test ended
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         run = session.config.stash[plugin.RUN]
-        run.finished, run.message_of = self._note, lambda test: ""  # nobody reads why a mutant failed
+        vars(run).update(finished=self._note, message_of=lambda test: "")  # nobody reads why a mutant failed
         warm()
         trial.TEST_SECONDS = math.inf
-        for item in session.items:
+        tests = [item for item in session.items if isinstance(item, pytest.Function)]
+        for item in tests:
             quick = getattr(item.obj, "_hypothesis_internal_use_settings", None)
             if quick:  # nor asks for the smallest example
                 item.obj._hypothesis_internal_use_settings = settings(quick, phases=(Phase.explicit, Phase.generate))
@@ -158,7 +131,7 @@ class _Trying:
         gc.freeze()  # what is here already is not looked through in every process forked from this one
         while (piece := self.pieces.recv()) is not None:
             try:
-                answer = "the graded suites cannot be collected; run pytest to see why" if session.testsfailed else self._try_piece(session, run, piece)
+                answer = "the graded suites cannot be collected; run pytest to see why" if session.testsfailed else self._try_piece(tests, run, piece)
             except ReferenceFails as problem:
                 answer = str(problem)
             self.pieces.send(answer)
@@ -168,11 +141,11 @@ class _Trying:
     def _note(self, exercise: Exercise, test: str, outcome: str, *_: Any) -> None:
         self.last = outcome
 
-    def _try_piece(self, session: pytest.Session, run: GradedRun, piece: Piece) -> list[Met]:
+    def _try_piece(self, tests: list[pytest.Function], run: GradedRun, piece: Piece) -> list[Met]:
         exercise = load_syllabus().exercise(piece.exercise)
-        text = reference_of(exercise.module).text
+        text = reference_text(exercise.module)
         if exercise.name not in self.known:
-            items = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] == exercise.name]
+            items = [item for item in tests if (mark := item.get_closest_marker("exercise")) and mark.args[0] == exercise.name]
             self.known[exercise.name] = self._times(run, exercise, text, items)
         found = []
         for mutant in piece.mutants:
@@ -184,7 +157,7 @@ class _Trying:
             found.append(Met(mutant, by, outcome))
         return found
 
-    def _times(self, run: GradedRun, exercise: Exercise, text: str, items: list[pytest.Item]) -> dict[pytest.Item, float]:
+    def _times(self, run: GradedRun, exercise: Exercise, text: str, items: list[pytest.Function]) -> dict[pytest.Function, float]:
         """How long the reference keeps a processor busy with each test. It is asked in this very process, which has then done everything once."""
         run.trial = _trial(exercise, text)
         seconds = {}
@@ -197,7 +170,7 @@ class _Trying:
         run.trial.close()
         return seconds
 
-    def _first_failure(self, run: GradedRun, exercise: Exercise, text: str, items: list[pytest.Item]) -> tuple[str, str]:
+    def _first_failure(self, run: GradedRun, exercise: Exercise, text: str, items: list[pytest.Function]) -> tuple[str, str]:
         run.trial = _trial(exercise, text)
         for item, after in zip(items, [*items[1:], None]):
             self._run_test(run, item, after)
@@ -205,7 +178,7 @@ class _Trying:
                 return item.name, self.last
         return "", SURVIVED
 
-    def _run_test(self, run: GradedRun, item: pytest.Item, after: pytest.Item | None) -> None:
+    def _run_test(self, run: GradedRun, item: pytest.Function, after: pytest.Function | None) -> None:
         self.last = "error"  # where nothing is noted
         item._initrequest()
         plugin.give_seed(item, run)
