@@ -51,7 +51,8 @@ def command_line(pid: int) -> str:
 def memory(pid: int) -> tuple[float, float]:
     """Megabytes it holds, and its share of what it holds with others; NaN where nobody tells."""
     words = dict(re.findall(rb"^(Rss|Pss): +(\d+) kB", _read(f"/proc/{pid}/smaps_rollup"), re.MULTILINE))
-    return tuple(int(words[key]) / 1024 if key in words else float("nan") for key in (b"Rss", b"Pss"))
+    rss, pss = (int(words[key]) / 1024 if key in words else float("nan") for key in (b"Rss", b"Pss"))
+    return rss, pss
 
 
 def descriptors(pid: int) -> int:
