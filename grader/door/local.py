@@ -161,11 +161,11 @@ def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -
             yield
         return
 
-    fired, began = 0, time.monotonic()
+    fired, over, began = 0, False, time.monotonic()
 
     def fire(signum: int, frame: FrameType | None) -> None:
         nonlocal fired, began
-        if frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis', out of which no exception comes: the alarm does come again
+        if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis', out of which no exception comes: the alarm does come again
             return
         if _debugging(frame):
             Local.debugged = True
@@ -195,8 +195,12 @@ def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -
     old_handler = signal.signal(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
     try:
-        yield
-    finally:
+        try:
+            yield
+        finally:
+            over = True
+    finally:  # whatever alarm came between the last line of the code and this one
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         if fired > 1:
             sys.settrace(old_trace)
