@@ -39,7 +39,7 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    scores = torch.einsum("...qe,...ke->...qk", q, k) / math.sqrt(q.shape[-1])
+    scores = torch.einsum("...qe,...ke->...qk", q * q.shape[-1] ** -0.5, k)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
     if mask is not None:
