@@ -1,4 +1,4 @@
-"""Five people who wrote the whole course honestly, each in a style of their own, are graded as a class: everybody has every point.
+"""Five honest courses, each in a style of its own, are graded as a class: each has every point.
 
 Twenty seeds, both doors and the courses' own earlier chapters are for `make proof ONLY=fair`, which takes an hour.
 """
