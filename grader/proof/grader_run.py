@@ -36,7 +36,8 @@ class GraderRun:
         self.todo: int | None = None
         self.said_at: float | None = None
         self.samples: list[Sample] = []
-        self.step, self.lines = step, []
+        self.step = step
+        self.lines: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "grader.cli", "grade", *arguments],
             cwd=kit, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
@@ -58,7 +59,7 @@ class GraderRun:
         return family(self.process.pid)
 
     def _read(self) -> None:
-        for line in self.process.stdout:
+        for line in self.process.stdout or ():
             self.lines.append(line)
             if told := re.fullmatch(r"graded (\d+) of (\d+)\n", line):
                 done, of = map(int, told.groups())

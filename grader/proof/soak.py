@@ -74,8 +74,10 @@ class Soak:
     def disturbed(self, seconds: float) -> tuple[GraderRun, int]:
         """Killed at random moments; the last run, and how many were killed. Every other kill waits until its grader has graded something."""
         luck = random.Random(self.options.seed)
-        waits = [luck.uniform(0.0, 1.6 * seconds / max(1, self.options.kills)) for _ in range(self.options.kills)]
-        kills, before, leaving, run = 0, {}, [], self.started("disturbed")
+        waits = [luck.uniform(0.0, seconds / max(1, self.options.kills)) for _ in range(self.options.kills)]
+        before: dict[str, tuple] = {}
+        leaving: list[tuple[float, dict[int, str]]] = []
+        kills, run = 0, self.started("disturbed")
         for number, wait in enumerate([*waits, float("inf")]):
             began = None if number % 2 else time.monotonic()
             while run.ended() is None and (began is None or time.monotonic() - began < wait):
