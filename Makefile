@@ -20,6 +20,7 @@ learn: .venv/.learn
 
 test: .venv/.dev
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	$(BIN)/headway stubs --check
 	$(BIN)/python -m pytest --target solutions
 	$(BIN)/headway dev-check

@@ -83,6 +83,7 @@ def cluster(kit: Path, place: Path) -> Iterator[str]:
     """The address of a cluster with two workers, each a process."""
     command = [sys.executable, "-c", CLUSTER, str(place / "dask")]
     with subprocess.Popen(command, cwd=kit, env=environment(kit), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdin and process.stdout
         yield process.stdout.readline().strip()
         process.stdin.close()
 
@@ -133,7 +134,8 @@ def prove(kit: Path, place: Path) -> list[str]:
     (place / "out").mkdir()
     for folder in (place, kit.parent, place / "out", homes["nobody"]):
         folder.chmod(0o777)
-    runs = [("here -j 1", ["-j", "1"], []), ("here -j 2", ["-j", "2"], []), ("here -j 2 again", ["-j", "2"], []), ("here -j 4", ["-j", "4"], [])]
+    here = (("here -j 1", "1"), ("here -j 2", "2"), ("here -j 2 again", "2"), ("here -j 4", "4"))
+    runs: list[tuple[str, list[str], list[str]]] = [(name, ["-j", jobs], []) for name, jobs in here]
     left_out = nobody_can(place)
     if left_out:
         print(f"as nobody: left out, {left_out}")
@@ -164,7 +166,7 @@ def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -
         digests = dict(database.execute("SELECT name, digest FROM people").fetchall())
     asked = [(name, door) for name in found if (place / "class" / name).is_dir() for door in ("worker", "local") if door == "worker" or name not in NOT_IN_PROCESS]
     with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(lambda one: by_pytest(kit, place, *one, digests[one[0]]), asked))
+        told = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), asked))
     wrong = [
         f"{name}, {exercise}: pytest by the {door} door finds {theirs.get(exercise)}, headway grade {ours}"
         for (name, door), theirs in zip(asked, told)
