@@ -153,8 +153,8 @@ def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tok
 
     Each row begins with sos_id, and is finished when it has written eos_id; then it is filled with config.pad_id. When all rows
     are finished, writing ends early. The source is encoded once. Works in eval mode without gradient, and restores each
-    module's mode. Raises ValueError when the target, as far as it is really written, outgrows config.max_len. Whatever has a
-    Seq2Seq's encode, decode and config can be translated with.
+    module's mode. Raises ValueError when the target outgrows config.max_len; it may do so at once where max_new_tokens
+    words would not fit. Whatever has a Seq2Seq's encode, decode and config can be translated with.
     """
     # TODO 1: look at the model, encode the source once, and begin each row with sos_id
     # TODO 2: decode, and take the likeliest token at the last position
