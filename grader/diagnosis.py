@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 
-from . import sealed
+from .chapter import ChapterSource
 from .door.errors import ChapterBroken, OutOfTime
 from .door.local import Local
 from .door.near import Asked
 from .door.values import unpack
 from .results import Diagnosis
-from .source import ChapterSource, SourceProblem, definition, replace_definition
+from .sealed import reading as sealed
+from .source import SourceProblem, definition, replace_definition
 from .syllabus import TESTS, Exercise, load_syllabus
 from .target import reference_of
 from .trial import Record

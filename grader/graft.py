@@ -15,8 +15,8 @@ import sys
 from functools import lru_cache
 from types import CodeType, ModuleType
 
+from .chapter import ChapterSource
 from .sealed.form import opened
-from .source import ChapterSource
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 

@@ -27,16 +27,6 @@ class SourceProblem(ValueError):
 
 
 @dataclass(frozen=True)
-class ChapterSource:
-    """A chapter as somebody wrote it."""
-
-    name: str  # "ch03_attention"
-    text: str
-    filename: str  # where the author keeps it, for messages and tracebacks
-    sealed: bytes = b""  # in a handout, ours: the code itself, of which `text` then shows next to nothing
-
-
-@dataclass(frozen=True)
 class Segment:
     """One definition in a module: its decorators and the comment lines directly above it belong to it."""
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import sealed
 from grader.files import problem, write_whole
+from grader.sealed import reading as sealed
 from grader.source import SourceProblem, parse, read_source, split_lines
 from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
 

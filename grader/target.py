@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from . import sealed
+from .chapter import ChapterSource
 from .door.errors import ChapterBroken, Where
 from .given import Given
-from .source import ChapterSource, SourceProblem, bound_names, find_definition, parse, read_source
+from .sealed import reading as sealed
+from .source import SourceProblem, bound_names, find_definition, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 
 

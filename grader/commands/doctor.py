@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader import sealed
 from grader.course import read_course, shown
 from grader.page import page, wrapped
 from grader.sandbox import isolation
+from grader.sealed import reading as sealed
 from grader.source import SourceProblem, parse, read_source
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
 from rich.text import Text

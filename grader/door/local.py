@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
+from ..chapter import ChapterSource
 from ..given import Given
-from ..source import ChapterSource
 from .errors import ChapterBroken, FarSideDied, Heard, OutOfTime
 from .servant import Servant
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
+from ..chapter import ChapterSource
 from ..given import Given
 from ..graft import Graft
-from ..source import ChapterSource
 from . import shortcuts
 from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime, message_of

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..chapter import ChapterSource
 from ..sandbox import bubble
 from ..sandbox.isolation import Isolation, available
-from ..source import ChapterSource
 from .ending import WALLED, in_words
 from .errors import ChapterBroken, FarSideDied, Heard, NoWorker, OutOfTime
 from .wire import Allowance, Garbage, TooLate, receive, send

@@ -19,9 +19,9 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch  # noqa: E402
 
+from ..chapter import ChapterSource  # noqa: E402
 from ..sandbox.entering import enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
-from ..source import ChapterSource  # noqa: E402
 from .ending import CUT_OFF, UNWALLED, WALLED  # noqa: E402
 from .servant import Servant  # noqa: E402
 from .wire import receive, send  # noqa: E402

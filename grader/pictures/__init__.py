@@ -10,9 +10,10 @@ from pathlib import Path
 
 import torch
 
+from ..chapter import ChapterSource
 from ..files import write_whole
 from ..graft import Graft
-from ..source import ChapterSource, read_source
+from ..source import read_source
 from ..syllabus import EXERCISES, SOLUTIONS
 
 PICTURES = EXERCISES / "pictures"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from grader.chapter import ChapterSource
 from grader.door.local import Local
 from grader.door.near import Door
 from grader.door.worker import Nursery, Worker
-from grader.source import ChapterSource
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are forked on Linux only")
 KINDS = ["local", pytest.param("fork", marks=forks), "spawn"]

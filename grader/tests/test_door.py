@@ -9,11 +9,11 @@ import threading
 import pytest
 import torch
 from doors import FILENAME, KINDS, QUICK_KINDS, TOY, alike, doors_of
+from grader.chapter import ChapterSource
 from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
 from grader.door.local import Local
 from grader.door.near import Door, Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from grader.door.worker import Nursery
-from grader.source import ChapterSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit_copy import posix

@@ -15,8 +15,9 @@ from collections.abc import Collection, Sequence
 from types import ModuleType
 from typing import Any
 
+from ..chapter import ChapterSource
 from ..graft import Graft
-from ..source import ChapterSource, bound_names, parse
+from ..source import bound_names, parse
 from ..syllabus import EXERCISES, Chapter, load_syllabus
 from ..target import Target, reference_of, uses
 
