@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -88,6 +89,12 @@ class Syllabus:
                     raise
         names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
         raise UnknownName(_unknown("exercise or chapter", name, names))
+
+    def chosen(self, names: Iterable[str]) -> list[Exercise]:
+        """The exercises that have these names or are in chapters that have them, in the course's order; all of them where there are no names."""
+        found = [self.find(name) for name in names]
+        wanted = {exercise.name for item in found for exercise in (item.exercises if isinstance(item, Chapter) else (item,))}
+        return [exercise for exercise in self.exercises if not found or exercise.name in wanted]
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:

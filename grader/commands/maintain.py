@@ -42,5 +42,6 @@ def dev_check(names: list[str], full: bool, fresh: bool, table: bool) -> int:
     for name in names:
         course.find(name)
     from grader.devcheck import run
+    from grader.proof.mutants.explained import last_found
 
-    return run(names, full, fresh, table)
+    return run(names, full, fresh, table, last_found)

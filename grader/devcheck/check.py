@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..diagnosis import StaleEdit
 from ..source import SourceProblem
-from ..syllabus import Chapter, Exercise, load_syllabus
+from ..syllabus import Exercise, load_syllabus
 from . import invariants
 from .pool import PoolBroken, try_all
 from .subjects import subjects
-from .table import Row, for_a_page, for_a_terminal
+from .table import Mutants, Row, for_a_page, for_a_terminal
 from .trying import Job, Tried
 
 SEEDS = (0, 1, 2)
 GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
 
 
-def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False, table: bool = False) -> int:
+def run(
+    names: Sequence[str] = (), full: bool = False, fresh: bool = False, table: bool = False, mutants: Callable[[Exercise], Mutants | None] = lambda exercise: None
+) -> int:
     """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
 
-    `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error.
+    `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error. What is known of the
+    exercises' `mutants` has two columns there.
     """
     began, beside = time.monotonic(), sys.stderr if table else sys.stdout
-    exercises = _chosen(names)
+    exercises = load_syllabus().chosen(names)
     problems = list(_static(exercises, everything=not names))
-    rows = {exercise.name: Row(exercise) for exercise in exercises}
+    rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in exercises}
     jobs, stale = _jobs(exercises, full)
     problems += stale
     try:
@@ -44,13 +47,6 @@ def run(names: Sequence[str] = (), full: bool = False, fresh: bool = False, tabl
     many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}"
     print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
     return 1 if problems else 0
-
-
-def _chosen(names: Sequence[str]) -> list[Exercise]:
-    if not names:
-        return list(load_syllabus().exercises)
-    found = [load_syllabus().find(name) for name in names]
-    return list(dict.fromkeys(e for item in found for e in (item.exercises if isinstance(item, Chapter) else [item])))
 
 
 def _static(exercises: list[Exercise], everything: bool):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..diagnosis import misconceptions, mistaken
+from ..source import SourceProblem
 from ..stubs import reference_stub
 from ..syllabus import TESTS, Exercise
 from ..target import reference_of
@@ -20,9 +21,10 @@ class Subject:
 
 
 def solution_of(exercise: Exercise) -> str:
-    """The text of our chapter, which the kit itself always has."""
+    """The text of our chapter. SourceProblem where there is none."""
     ours = reference_of(exercise.module)
-    assert ours is not None, f"there is no solution of {exercise.module}"
+    if ours is None:
+        raise SourceProblem(f"there is no solution of {exercise.module}")
     return ours.text
 
 

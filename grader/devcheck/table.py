@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..syllabus import Exercise, load_syllabus
+
+NO_MUTANTS = "A dash: the exercise's mutants have not been tried on these sources; `python -m grader.proof mutants` tries them, and the next table has them."
+
+
+class Mutants(NamedTuple):
+    """How the changes ended that a machine made to an exercise of the reference."""
+
+    total: int
+    caught: int
+    equivalent: int  # it is written down why they change nothing that is promised
 
 
 @dataclass
@@ -20,6 +31,7 @@ class Row:
     accepted: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0
+    mutants: Mutants | None = None  # where it is known
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -41,13 +53,15 @@ def for_a_terminal(rows: list[Row]) -> str:
 
 def for_a_page(rows: list[Row]) -> str:
     lines = [
-        "| exercise | tests | known mistakes caught | and called by name | correct variants accepted | milliseconds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| exercise | tests | known mistakes caught | and called by name | correct variants accepted | mutants caught | the others: equivalent | milliseconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for title, of_chapter in _by_chapter(rows):
         lines.append(_line(f"**{title}**", of_chapter))
         lines += [_line(f"`{row.exercise.name}`", [row]) for row in of_chapter]
     lines.append(_line(f"**{len(rows)} exercise{'s' * (len(rows) > 1)}**", rows))
+    if any(row.mutants is None for row in rows):
+        lines += ["", NO_MUTANTS]
     return "\n".join(lines)
 
 
@@ -59,5 +73,15 @@ def _by_chapter(rows: list[Row]) -> Iterable[tuple[str, list[Row]]]:
 
 def _line(name: str, rows: list[Row]) -> str:
     tests, known, caught, named, tried, accepted = (sum(numbers) for numbers in zip(*(row.numbers for row in rows)))
-    cells = [name, str(tests), f"{caught}/{known}", f"{named}/{known}", f"{accepted}/{tried}", f"{sum(row.milliseconds for row in rows):.0f}"]
+    shares = [f"{caught}/{known}", f"{named}/{known}", f"{accepted}/{tried}"]
+    cells = [name, str(tests), *shares, *_mutants([row.mutants for row in rows]), f"{sum(row.milliseconds for row in rows):.0f}"]
     return f"| {' | '.join(cells)} |"
+
+
+def _mutants(each: list[Mutants | None]) -> list[str]:
+    """Their two columns: sums, or dashes where one of them is not known."""
+    known = [mutants for mutants in each if mutants is not None]
+    if len(known) < len(each):
+        return ["–", "–"]
+    total, caught, equivalent = (sum(numbers) for numbers in zip(*known))
+    return [f"{caught}/{total}", str(equivalent)]

@@ -15,7 +15,7 @@ from ..benchmarks.workplace import copied_kit, inside
 from ..grading.grade_job import GradeJob
 from ..results import ExerciseResult
 from ..sandbox.isolation import available
-from ..syllabus import Chapter, Exercise, UnknownName, load_syllabus
+from ..syllabus import Exercise, UnknownName, load_syllabus
 from ..verdict import Verdict
 from ..warm.client import Address, Engine, NoEngine
 from ..warm.job import read
@@ -111,11 +111,9 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
     """The options; `exercises` are those to be run."""
     options = parser.parse_args(arguments)
     try:
-        found = [load_syllabus().find(name) for name in options.exercise or ()]
+        options.exercises = load_syllabus().chosen(options.exercise or ())
     except UnknownName as problem:
         parser.error(str(problem))
-    names = {exercise.name for item in found for exercise in (item.exercises if isinstance(item, Chapter) else [item])}
-    options.exercises = [exercise for exercise in load_syllabus().exercises if not names or exercise.name in names]
     options.seeds = range(options.first, options.first + max(1, options.seeds))
     return options
 

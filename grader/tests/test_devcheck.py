@@ -1,11 +1,17 @@
 """dev-check notices each thing that can go wrong with an exercise, in a copy of the kit where it has been made to go wrong."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 from grader.devcheck.degenerate import KINDS, degenerate
 from grader.devcheck.subjects import subjects, variants
+from grader.devcheck.table import Mutants, Row, for_a_page
 from grader.source import definition, replace_definition
 from grader.syllabus import load_syllabus
 from grader.target import reference_of
+from kit_copy import posix
 
 WEAK_SUITE = '''
 from grader.comparing import holds, shaped
@@ -69,9 +75,37 @@ def test_a_second_run_is_answered_from_the_cache(kit):
     assert list((kit.root / ".headway" / "devcheck").iterdir())
     page = kit.run("dev-check", "padding_mask", "--table").splitlines()
     name, tests, _, caught, named, variants, milliseconds = table[0].split()
-    assert f"| `{name}` | {tests} | {caught} | {named} | {variants} | {milliseconds} |" in page[:5]
+    assert f"| `{name}` | {tests} | {caught} | {named} | {variants} | – | – | {milliseconds} |" in page[:5]
     assert [line.split(" | ")[0] for line in page[:5]] == ["| exercise", "| ---", "| **ch03 Attention**", "| `padding_mask`", "| **1 exercise**"]
     assert page[2].partition(" | ")[2] == page[3].partition(" | ")[2] == page[4].partition(" | ")[2]
+
+
+@posix
+def test_the_page_has_the_mutants_that_were_tried_on_these_sources(kit):
+    def page():
+        return kit.run("dev-check", "padding_mask", "causal_mask", "--table").splitlines()
+
+    def cells(name):
+        return next(line for line in page() if line.startswith(f"| `{name}` |")).split(" | ")[5:7]
+
+    command = [sys.executable, "-m", "grader.proof", "mutants", "padding_mask"]
+    tried = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8", check=True).stdout
+    total, caught, equivalent, _ = re.search(r"^  padding_mask +(\d+) +(\d+) +(\d+) +(\d+)$", tried, re.M).groups()
+    assert cells("padding_mask") == [f"{caught}/{total}", equivalent]
+    assert cells("causal_mask") == ["–", "–"]
+    assert next(line for line in page() if "ch03 Attention" in line).split(" | ")[5:7] == ["–", "–"]
+    assert any("`python -m grader.proof mutants`" in line for line in page())
+    suite = kit.root / "tests" / "strategies.py"
+    suite.write_text(suite.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert cells("padding_mask") == ["–", "–"]
+
+
+def test_the_mutants_of_a_chapter_are_added_up():
+    one, other, unknown = (Row(exercise) for exercise in load_syllabus().chapter("ch03").exercises[:3])
+    one.mutants, other.mutants = Mutants(9, 7, 2), Mutants(3, 3, 0)
+    lines = for_a_page([one, other]).splitlines()
+    assert [line.split(" | ")[5:7] for line in lines[2:]] == [["10/12", "2"], ["7/9", "2"], ["3/3", "0"], ["10/12", "2"]]
+    assert [line.split(" | ")[5:7] for line in for_a_page([one, other, unknown]).splitlines()[2:7:4]] == [["–", "–"]] * 2
 
 
 def test_an_unknown_name_is_met_with_the_nearest(kit):

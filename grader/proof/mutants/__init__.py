@@ -1,7 +1,7 @@
 """`mutants`: every small change to the reference is caught by the exercise's suite, or it is written down why it changes nothing promised.
 
-The changes are made mechanically (`edits.py`), tried with the first failure ending it (`running.py`), and the survivors held against
-their explanations (`explained.py`, `explained/`).
+The changes are made mechanically (`edits.py`), tried with the first failure ending it (`running.py`), what they met is kept (`kept.py`),
+and the survivors are held against their explanations (`explained.py`, `explained/`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import argparse
 import time
 
 from ...devcheck.pool import PoolBroken
-from ...syllabus import Chapter, Exercise, UnknownName, load_syllabus
+from ...devcheck.subjects import solution_of
+from ...syllabus import Exercise, UnknownName, load_syllabus
 from .edits import mutants
 from .explained import Judged, explanations, judge, strangers
-from .running import reference_text, try_all
 
 
 def run(arguments: list[str]) -> int:
@@ -23,13 +23,15 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--fresh", action="store_true", help="try again what was tried before")
     parser.add_argument("-j", "--processes", type=int, default=None, help="how many at a time (default: as many as there are processors)")
     options = parser.parse_args(arguments)
+    from .running import try_all  # only here: it forks, and who wants to know what was found before need not be able to
+
     try:
-        exercises = chosen(options.names)
+        exercises = load_syllabus().chosen(options.names)
     except UnknownName as problem:
         print(problem)
         return 2
     began = time.monotonic()
-    everything = {exercise: mutants(reference_text(exercise.module), exercise.name) for exercise in exercises}
+    everything = {exercise: mutants(solution_of(exercise), exercise.name) for exercise in exercises}
     chapters = [chapter for chapter in load_syllabus().chapters if any(exercise.chapter == chapter.id for exercise in exercises)]
     known = {chapter.name: explanations(chapter.name) for chapter in chapters}
     lost = [sentence for chapter in chapters for sentence in strangers(chapter, known[chapter.name])]
@@ -42,13 +44,6 @@ def run(arguments: list[str]) -> int:
         return 1
     _print(exercises, judged, lost, time.monotonic() - began)
     return 0 if all(each.fine for each in judged.values()) and not lost else 1
-
-
-def chosen(names: list[str]) -> list[Exercise]:
-    if not names:
-        return list(load_syllabus().exercises)
-    found = [load_syllabus().find(name) for name in names]
-    return list(dict.fromkeys(exercise for item in found for exercise in (item.exercises if isinstance(item, Chapter) else [item])))
 
 
 def _print(exercises: list[Exercise], judged: dict[Exercise, Judged], lost: list[str], seconds: float) -> None:

@@ -15,8 +15,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...devcheck.subjects import solution_of
+from ...devcheck.table import Mutants
 from ...syllabus import Chapter, Exercise
-from .running import Met
+from .edits import mutants
+from .kept import Met, kept
 
 FOLDER = Path(__file__).parent / "explained"
 
@@ -66,3 +69,12 @@ def judge(exercise: Exercise, met: list[Met], known: dict[Key, str]) -> Judged:
     equivalent = [each for each in survivors if known.get(each.mutant.key, "").strip()]
     unexplained = [each for each in survivors if not known.get(each.mutant.key, "").strip()]
     return Judged(len(met), len(met) - len(survivors), equivalent, unexplained, stale)
+
+
+def last_found(exercise: Exercise) -> Mutants | None:
+    """How the exercise's mutants ended when they were last tried; None where that was never, or with other sources."""
+    met = kept(exercise, mutants(solution_of(exercise), exercise.name))
+    if met is None:
+        return None
+    judged = judge(exercise, met, explanations(exercise.module))
+    return Mutants(judged.total, judged.caught, len(judged.equivalent))

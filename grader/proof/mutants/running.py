@@ -1,13 +1,9 @@
-"""Tries mutants on the suites of their exercises, each in a process forked from one that has loaded everything, until the first test fails.
-
-What a mutant got is kept by the content it depends on, so that a second run tries only what has changed.
-"""
+"""Tries mutants on the suites of their exercises, each in a process forked from one that has loaded everything, until the first test fails."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import json
 import math
 import os
@@ -20,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,50 +23,27 @@ from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
 from ... import plugin, trial
-from ...devcheck.pool import spread, surroundings
-from ...files import write_whole
+from ...devcheck.pool import spread
+from ...devcheck.subjects import solution_of
 from ...graded import GradedRun
-from ...source import SourceProblem
-from ...syllabus import ROOT, TESTS, Exercise, load_syllabus
-from ...target import Target, reference_of
+from ...syllabus import TESTS, Exercise, load_syllabus
+from ...target import Target
 from ...trial import Trial
 from ...warm.held import ARGUMENTS, warm
 from ...warm.limits import be_silent, limit_this_process
 from .edits import Mutant
+from .kept import SURVIVED, Met, keep, kept
 
-KEPT = ROOT / ".headway" / "mutants"
 SEED = 0
 PROCESSOR_SECONDS = 2  # a mutant that goes on for ever is caught after so long, and three times what the reference takes
 CLOCK_SECONDS = 600.0  # and one that waits for ever after so long; on a busy machine the clock says little
 PIECE = 30  # mutants that a process is handed at a time
-SURVIVED = "survived"
 
 
 @dataclass(frozen=True)
 class Piece:
     exercise: str
     mutants: tuple[Mutant, ...]
-
-
-@dataclass(frozen=True)
-class Met:
-    """How a mutant ended: by which test and with what outcome, or SURVIVED."""
-
-    mutant: Mutant
-    by: str
-    outcome: str
-
-    @property
-    def caught(self) -> bool:
-        return self.outcome != SURVIVED
-
-
-def reference_text(module: str) -> str:
-    """Our chapter, as it stands in `solutions/`."""
-    source = reference_of(module)
-    if source is None:
-        raise SourceProblem(f"there is no reference to change: solutions/{module}.py is missing")
-    return source.text
 
 
 def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[Exercise, list[Met]]]:
@@ -81,9 +53,9 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
     pieces: list[Piece] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mutants in everything.items():
-        kept = None if fresh else _kept(exercise, mutants)
-        if kept is not None:
-            yield exercise, kept
+        before = None if fresh else kept(exercise, mutants)
+        if before is not None:
+            yield exercise, before
             continue
         cut = [Piece(exercise.name, tuple(mutants[start : start + PIECE])) for start in range(0, len(mutants), PIECE)]
         left[exercise.name], met[exercise.name] = len(cut), []
@@ -95,7 +67,7 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
             exercise = by_name[piece.exercise]
             order = {mutant.key: place for place, mutant in enumerate(everything[exercise])}
             found = sorted(met[piece.exercise], key=lambda each: order[each.mutant.key])
-            _keep(exercise, everything[exercise], found)
+            keep(exercise, everything[exercise], found)
             yield exercise, found
 
 
@@ -143,7 +115,7 @@ class _Trying:
 
     def _try_piece(self, tests: list[pytest.Function], run: GradedRun, piece: Piece) -> list[Met]:
         exercise = load_syllabus().exercise(piece.exercise)
-        text = reference_text(exercise.module)
+        text = solution_of(exercise)
         if exercise.name not in self.known:
             items = [item for item in tests if (mark := item.get_closest_marker("exercise")) and mark.args[0] == exercise.name]
             self.known[exercise.name] = self._times(run, exercise, text, items)
@@ -218,26 +190,3 @@ def _in_a_fork(work: Callable[[], tuple[str, str]], processor_seconds: int) -> t
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # what it has left behind
     return tuple(json.loads(said)) if said else ("", "timeout" if late or -status == signal.SIGXCPU else "died")
-
-
-# ---- what is kept
-
-
-def _file(exercise: Exercise, mutants: list[Mutant]) -> Path:
-    digest = hashlib.sha256(surroundings(exercise.chapter))
-    for mutant in mutants:
-        digest.update(repr(mutant).encode())
-    digest.update(Path(__file__).read_bytes())
-    return KEPT / f"{exercise.name}-{digest.hexdigest()[:32]}.json"
-
-
-def _kept(exercise: Exercise, mutants: list[Mutant]) -> list[Met] | None:
-    try:
-        return [Met(mutant, by, outcome) for mutant, (by, outcome) in zip(mutants, json.loads(_file(exercise, mutants).read_text("utf-8")), strict=True)]
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _keep(exercise: Exercise, mutants: list[Mutant], found: list[Met]) -> None:
-    with contextlib.suppress(OSError):  # what cannot be kept costs time, and nothing else
-        write_whole(_file(exercise, mutants), json.dumps([(met.by, met.outcome) for met in found]))
