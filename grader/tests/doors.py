@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -263,6 +265,16 @@ def doors_of(kind: str, nursery: Nursery, text: str = TOY, seconds: float = 20.0
         nursery.fork = kind == "fork"
         far = Worker(nursery, sources, "toy", seconds, import_seconds)
     return Door(far)
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[Door]:
+    """A door of this kind to the toy chapter, with a nursery of its own."""
+    nursery = Nursery()
+    door = doors_of(kind, nursery)
+    yield door
+    door.far.close()
+    nursery.close()
 
 
 def children(pid: int) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from grader.syllabus import load_syllabus
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and modes are POSIX's")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,14 @@ from pathlib import Path
 import nbformat
 from kit_copy import Kit
 from nbclient import NotebookClient
+
+RIGHT = """
+def softmax(x, dim=-1):
+    largest = x.amax(dim, keepdim=True).clamp(min=-1e38)
+    powers = (x - largest).exp()
+    total = powers.sum(dim, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1.0)
+"""
 
 
 @dataclass
@@ -66,3 +75,12 @@ def opened(kit: Kit, folder: Path) -> Iterator[Notebook]:
     environment = {name: value for name, value in kit.environment(IPYTHONDIR=str(folder.parent / "ipython")).items() if name not in dropped}
     with client.setup_kernel(env=environment):
         yield Notebook(client, kit)
+
+
+@contextmanager
+def with_check(template: Path, folder: Path) -> Iterator[Notebook]:
+    """One that has imported `check` and `hint`, far from the copy of the kit that it uses."""
+    shutil.copytree(template, folder / "kit")
+    with opened(Kit(folder / "kit"), folder / "elsewhere") as notebook:
+        notebook.run("import math, torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\nfrom grader import check, hint")
+        yield notebook

@@ -1,35 +1,20 @@
-"""The pictures of `headway show`: the numbers that are drawn, on both sides, and what becomes of a learner's mistakes in them."""
+"""The pictures of `headway show`: the numbers that are drawn on both sides, and how a terminal shows them."""
 
 import json
 import math
 
 import pytest
 import torch
-from grader.showing import on_page, plain
+from grader.showing import on_page
 from grader.showing.differing import beside
-from grader.showing.half_blocks import NO_NUMBER, cells, in_256, near_256, plot, rasterised, text_of
-from grader.showing.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Picture
+from grader.showing.half_blocks import in_256, near_256, plot, rasterised, text_of
+from grader.showing.panels import Bars, Chart, Grid, Pair, Picture
 from grader.showing.sides import picture_of
-from grader.showing.spans import Span, of_values, span_of_grids
+from grader.showing.spans import Span, of_values
 from grader.showing.table import SUBJECTS, drawable, subject
-from grader.syllabus import Exercise, UnknownName, load_syllabus
-from grader.target import Target, reference_of, resolve
-
-EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
-
-
-def exercise(name: str) -> Exercise:
-    return EXERCISES[name]
-
-
-def drawn(name: str, *edits: tuple[str, str], door: str = "local") -> Picture:
-    """With the reference in the learner's place, changed by these edits."""
-    module = exercise(name).module
-    text = reference_of(module).text
-    for old, new in edits:
-        assert text.count(old) >= 1, old
-        text = text.replace(old, new, 1)
-    return picture_of(exercise(name), Target("exercises", texts={module: text}), door)
+from grader.syllabus import UnknownName
+from grader.target import resolve
+from shown import EXERCISES, drawn, exercise, panel, table
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +22,6 @@ def pictures():
     """Of every exercise that has one, the reference's on both sides."""
     solutions = resolve("solutions")
     return {name: picture_of(exercise(name), solutions) for name in SUBJECTS}
-
-
-def panel(picture: Picture, number: int = 0):
-    return picture.pairs[number].reference
-
-
-def table(picture: Picture, number: int = 0) -> torch.Tensor:
-    return torch.tensor(panel(picture, number).values, dtype=torch.float64)
 
 
 # ---- what is drawn of the reference
@@ -195,79 +172,6 @@ def test_words(pictures):
     assert table(pictures["merge_heads"], 1).flatten().tolist() == list(range(24))
     bands = table(pictures["fuse_qkv"])
     assert [round(float(part.mean())) for part in bands.chunk(3)] == [0, 3, 6]
-
-
-# ---- the learner's side
-
-
-def test_where_the_two_differ_is_marked():
-    picture = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
-    square, wide = picture.pairs
-    assert not picture.agrees and picture.verdict == "Yours differs from the reference's in 12 of 70 numbers."
-    assert square.differs is None and list(square.panels) == ["yours", "reference"] and list(wide.panels) == ["yours", "reference", DIFFERENCE]
-    assert wide.differs.values == [[0, -1, -1, -1, -1, 0, 0], [0, 0, -1, -1, -1, -1, 0], [0, 0, 0, -1, -1, -1, -1]]
-    assert wide.differs.rows == ["the", "dog", "ran"] and wide.differs.words is None
-    scale = span_of_grids(wide, DIFFERENCE)
-    assert (scale.low, scale.high) == (-1, 1), "both signs, whichever there are"
-
-
-def test_wrong_curves_bars_and_ways_are_marked():
-    curve = drawn("gelu", ("torch.erf(x / math.sqrt(2))", "torch.erf(x)")).pairs[0]
-    apart = dict(curve.differs.lines["exact"])
-    assert apart[1.0] == pytest.approx(0.5 * (math.erf(1) - math.erf(1 / math.sqrt(2))), abs=1e-4) and not any(y for _, y in curve.differs.lines["approximate"])
-    bar = drawn("top_p_filter", ("probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)")).pairs[1]
-    assert [name for name, value in zip(bar.differs.labels, bar.differs.values) if value < 0] == ["floor"], "the word that crosses is lost"
-    way = drawn("apply_rope", ("even * cos - odd * sin, even * sin + odd * cos", "even * cos + odd * sin, odd * cos - even * sin")).pairs[0]
-    for (_, y), (step, far) in zip(way.reference.lines["pair 0"], way.differs.lines["pair 0"]):
-        assert far == pytest.approx(2 * abs(y), abs=1e-4), step
-
-
-def test_another_size_is_drawn_and_not_laid_over():
-    picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
-    pair = picture.pairs[0]
-    assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
-    assert pair.note == "Yours is 8 x 7, and the reference's is 7 x 7: they cannot be laid over each other." and not picture.agrees
-    assert picture.verdict == "Yours has not the size of the reference's."
-
-
-def test_no_numbers_are_told_apart_from_numbers():
-    pair = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")).pairs[0]
-    assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
-    assert cells(pair.yours, of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
-    assert plain.cells(pair.yours, of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
-
-
-@pytest.mark.parametrize(
-    "body, sentence",
-    [
-        ("raise NotImplementedError", "Yours is not written yet: this is the reference's."),
-        ("return None", "The result should be a tensor of shape (7, 7); it is None."),
-        ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
-        ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
-        ("while True: pass", "The call did not end within 5 s."),
-        ("exit(3)", "causal_mask raised SystemExit: it ended the program (3)"),
-        ("return (", "ch03_attention.py does not import. SyntaxError: '(' was never closed."),
-    ],
-)
-def test_what_goes_wrong_is_a_sentence_beside_the_reference(body, sentence):
-    picture = drawn("causal_mask", ("k_len = q_len if k_len is None else k_len", body))
-    assert sentence in picture.verdict and not picture.agrees
-    assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
-    if "not written" not in picture.verdict:
-        assert picture.verdict.startswith("Yours cannot be drawn: this is the reference's. ")
-
-
-def test_what_waits_for_another_exercise_says_for_which():
-    text = reference_of("ch03_attention").text
-    begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
-    target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
-    picture = picture_of(exercise("scaled_dot_product_attention"), target)
-    assert picture.verdict == "Yours cannot be drawn yet, because softmax in ch03_attention.py is not written yet: this is the reference's."
-
-
-def test_code_that_prints_or_plays_tricks_leaves_the_picture_alone(capfd):
-    noisy = drawn("gelu", ("if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:"))
-    assert noisy.agrees and "noise" not in capfd.readouterr().out, "neither print nor a result without gradient keeps it from being drawn"
 
 
 # ---- in the terminal

@@ -1,0 +1,63 @@
+"""Gradebooks that are begun, filled and refused, in this process or in one that may be killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from grader.grading.exports import write_all
+from grader.grading.gradebook import Gradebook, GradebookProblem
+from made_up_class import EXERCISES, RULES, VERSIONS, verdict_of
+
+PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
+
+GRADER = """
+import sys
+from pathlib import Path
+from grader.grading.gradebook import Gradebook, GradebookProblem
+from made_up_class import *
+
+def say(words):
+    print(words, flush=True)
+
+folder = Path(sys.argv[1])
+"""
+GRADE_ALL = """
+with Gradebook.open(folder) as book:
+    book.begin(0, EXERCISES, VERSIONS)
+    for one in book.submissions_to_do(a_class(int(sys.argv[2]))):
+        sys.stdin.readline()
+        book.keep(one.digest, verdict_of(one.digest, seconds=len(sys.argv)))
+        say(one.digest)
+"""
+
+
+def process(body: str, *arguments: object) -> subprocess.Popen:
+    command = [sys.executable, "-c", GRADER + body, *map(str, arguments)]
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def begun(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> tuple[Gradebook, list, str]:
+    book = Gradebook.open(folder)
+    said = book.begin(seed, exercises, VERSIONS | changed)
+    return book, book.submissions_to_do(people), said
+
+
+def graded(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> int:
+    """Grade all of it; how many were graded in this run."""
+    book, todo, _ = begun(folder, people, seed, exercises, **changed)
+    with book:
+        for one in todo:
+            book.keep(one.digest, verdict_of(one.digest, exercises))
+    return len(todo)
+
+
+def exported(book: Gradebook, folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_all(book.graded(RULES), folder)}
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(GradebookProblem) as caught:
+        Gradebook.open(folder)
+    return str(caught.value)

@@ -1,0 +1,44 @@
+"""Graded classes to export: one out of a real gradebook, with strangers' words in every place, and ones of a single person."""
+
+from pathlib import Path
+
+from grader.grading import marking
+from grader.grading.gradebook import Gradebook
+from grader.grading.record import GradedClass, Person
+from grader.results import ExerciseResult, Failure
+from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
+
+
+def hostile_class(folder: Path) -> GradedClass:
+    """A class out of a real gradebook, with hostile words wherever a stranger can put any."""
+    hostile = submission(HOSTILE, slug="hostile", digest="0125" * 16, notes=(HOSTILE,))
+    people = [*a_class(6), hostile, submission(f"=HYPERLINK({HOSTILE})", slug="hostile-2", problem=f"the file {HOSTILE} is empty")]
+    with Gradebook.open(folder) as book:
+        book.begin(3, EXERCISES, VERSIONS)
+        for one in book.submissions_to_do(people):
+            verdict = verdict_of(one.digest, said=HOSTILE if one is hostile else "")
+            if one is hostile:
+                verdict.broken[EXERCISES[-1].module] = Failure("", message=HOSTILE, where=HOSTILE)
+            book.keep(one.digest, verdict)
+        return book.graded(RULES)
+
+
+def one(*results: ExerciseResult, **more) -> GradedClass:
+    """A class of one person, graded in these exercises."""
+    exercises = tuple(result.exercise for result in results) or EXERCISES
+    marks = marking.marks_of(results, exercises, RULES.points_of)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": marking.total(marks.values())} | more)
+    return GradedClass((person,), exercises, 0, VERSIONS)
+
+
+def result(*outcomes: str, **more) -> ExerciseResult:
+    return ExerciseResult(EXERCISES[0], [one_test(EXERCISES[0], number, outcome) for number, outcome in enumerate(outcomes, 1)], **more)
+
+
+def harmless(text: str) -> bool:
+    """Nothing in it commands a terminal, turns the direction of writing or is half a character."""
+    return all(c.isprintable() or c in "\n\u200c\u200d" for c in text)
+
+
+def first_of(graded: GradedClass) -> tuple[Person, GradedClass]:
+    return graded.people[0], graded

@@ -1,0 +1,31 @@
+"""Pictures of `headway show`, made of the reference and of changed copies of it."""
+
+import torch
+from grader.showing.panels import Picture
+from grader.showing.sides import picture_of
+from grader.syllabus import Exercise, load_syllabus
+from grader.target import Target, reference_of
+
+EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
+
+
+def exercise(name: str) -> Exercise:
+    return EXERCISES[name]
+
+
+def drawn(name: str, *edits: tuple[str, str], door: str = "local") -> Picture:
+    """With the reference in the learner's place, changed by these edits."""
+    module = exercise(name).module
+    text = reference_of(module).text
+    for old, new in edits:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new, 1)
+    return picture_of(exercise(name), Target("exercises", texts={module: text}), door)
+
+
+def panel(picture: Picture, number: int = 0):
+    return picture.pairs[number].reference
+
+
+def table(picture: Picture, number: int = 0) -> torch.Tensor:
+    return torch.tensor(panel(picture, number).values, dtype=torch.float64)

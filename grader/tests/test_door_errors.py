@@ -1,0 +1,192 @@
+"""What goes wrong on the far side is an answer: errors with their place, what no call may do, chapters that do not import, calls that do not end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+import pytest
+import torch
+from doors import FILENAME, KINDS, QUICK_KINDS, TOY, doors_of, opened
+from grader.chapter import ChapterSource
+from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
+from grader.door.local import Local
+from grader.door.near import Door, Implementation
+from grader.door.worker import Nursery
+from kit_copy import posix
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def toy_door(request):
+    with opened(request.param) as door:
+        yield door
+
+
+@pytest.fixture
+def toy(toy_door):
+    toy_door.begin(7)
+    return Implementation(toy_door)
+
+
+# ---- errors
+
+
+def test_an_error_crosses_with_its_place(toy):
+    with pytest.raises(ZeroDivisionError) as caught:
+        toy.divide(1, 0)
+    problem = caught.value
+    assert isinstance(problem, LearnerError) and (problem.type_name, problem.message) == ("ZeroDivisionError", "division by zero")
+    line = TOY.split("# the line of the error")[0].count("\n") + 1
+    assert (problem.where.file, problem.where.line, problem.where.code) == ("toy.py", line, "return a / b  # the line of the error")
+
+
+def test_the_learners_line_is_named_and_not_torchs(toy):
+    with pytest.raises(RuntimeError, match="shapes") as caught:
+        toy.Net()(torch.ones(1, 5))
+    assert "torch.tanh(self.first(x))" in caught.value.where.code
+
+
+def test_errors_of_every_kind(toy):
+    for how, kind, message in [
+        ("loud", ValueError, "x" * 100), ("mute", LearnerError, "cannot be read"), ("exit", LearnerError, "it ended the program (enough)"),
+        ("deep", RecursionError, "maximum recursion depth"), ("name", KeyError, "name"),
+    ]:  # fmt: skip
+        with pytest.raises(kind) as caught:
+            toy.fails(how)
+        assert message in str(caught.value) and len(str(caught.value)) <= 600
+        assert caught.value.where.file == "toy.py"
+    with pytest.raises(Todo):
+        toy.fails("todo")
+
+
+def test_no_message_can_command_the_terminal(toy):
+    with pytest.raises(ValueError) as caught:
+        toy.fails("escapes")
+    assert "red" in caught.value.message and caught.value.message.isprintable()
+
+
+# ---- what no call may do
+
+
+@pytest.mark.parametrize(
+    ("value", "how"),
+    [
+        (torch.zeros(3), "in place"),
+        (torch.zeros(3), "resize"),
+        ([1, 2], "list"),
+        ({"a": 1, "b": 2}, "dict"),
+        ({"a": 1, "b": 2}, "order"),
+        ({"deep": [torch.ones(2)]}, "nested"),
+        ({1, 2}, "set"),
+    ],
+)
+def test_a_changed_argument_is_told(toy, value, how):
+    with pytest.raises(RuleBroken, match="the call changed its argument number 1; work on a copy"):
+        toy.change(value, how)
+    assert toy.change(torch.ones(2), "not") == 1
+
+
+def test_a_changed_option_is_named(toy):
+    with pytest.raises(RuleBroken, match="changed its argument `mask`"):
+        toy.change_option(torch.ones(1), mask=torch.tensor([False]))
+
+
+def test_the_callers_value_stays_as_it_was(toy):
+    mine = torch.zeros(3)
+    with pytest.raises(RuleBroken):
+        toy.change(mine, "in place")
+    assert mine.tolist() == [0, 0, 0]
+
+
+def test_nan_and_nothing_are_not_a_change(toy):
+    assert toy.change(torch.tensor([float("nan"), -0.0]), "not") == 1
+    assert toy.change(torch.empty(0, 3), "not") == 1
+
+
+def test_a_thread_left_behind_is_told_and_a_joined_one_is_fine(toy):
+    assert toy.thread(0.01, True) == 1
+    with pytest.raises(RuleBroken, match=r"the call left a thread running \(helper\); join every thread"):
+        toy.thread(0.6, False)
+    before = threading.active_count()
+    assert toy.thread(0.05, False) == 0, "one that ends by itself at once is no harm"
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("x = 1\nraise ValueError('at import')\n", 2, "ValueError: at import"),
+        ("import nowhere_to_be_found\n", 1, "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("def f(:\n    pass\n", 1, "SyntaxError"),
+        ("import sys\nsys.exit()\n", 2, "it ended the program"),
+        ("from .ch09_other import x\n", 1, "there is no chapter ch09_other"),
+        ("def f():\n    raise NotImplementedError\nf()\n", 0, "a stub is called at the top level"),
+    ],
+)
+@pytest.mark.parametrize("kind", QUICK_KINDS)
+def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words):
+    nursery = Nursery()
+    door = doors_of(kind, nursery, text)
+    try:
+        with pytest.raises(ChapterBroken, match=words) as caught:
+            door.begin(0)
+        where = caught.value.where
+        assert (where.line if where else 0) == line and (where is None or where.file == FILENAME.rpartition("/")[2])
+    finally:
+        door.far.close()
+        nursery.close()
+
+
+@pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is ours. Keep a helper in the chapter"), ("mine", "$")])
+def test_a_helper_that_an_earlier_chapter_lacks_is_a_sentence_without_a_path(folder, why):
+    sources = [ChapterSource("toy", "from .ch01_one import helper\n", FILENAME), ChapterSource("ch01_one", "x = 1\n", f"{folder}/ch01_one.py")]
+    door = Door(Local(sources, "toy", 1.0, 10.0))
+    with pytest.raises(ChapterBroken, match="there is no helper in ch01_one.py" + why) as caught:
+        door.begin(0)
+    assert "solutions" not in str(caught.value)
+    door.far.close()
+
+
+def test_in_process_an_import_ends_in_time_too():
+    door = doors_of("local", Nursery(), "while True:\n    try:\n        f()\n    except BaseException:\n        pass\n", import_seconds=0.3)
+    with pytest.raises(ChapterBroken, match="importing it did not end within 0.3 s") as caught:
+        door.begin(0)
+    assert caught.value.timed_out
+    door.far.close()
+
+
+@posix
+def test_control_c_ends_the_run_whatever_the_code_catches():
+    text = "import os, signal\ndef f():\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        while True: pass\n    except BaseException:\n"
+    door = doors_of("local", Nursery(), text + "        return 1\ndef g():\n    raise KeyboardInterrupt\n")
+    door.begin(0)
+    with pytest.raises(LearnerError) as caught:
+        Implementation(door).g()
+    assert caught.value.type_name == "KeyboardInterrupt"
+    with pytest.raises(KeyboardInterrupt):
+        Implementation(door).f()
+    door.far.close()
+
+
+@pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
+def test_in_process_too_a_call_ends_in_time(how):
+    door = doors_of("local", Nursery(), seconds=0.3)
+    door.begin(0)
+    toy = Implementation(door)
+    before = sys.gettrace(), signal.getsignal(signal.SIGALRM)
+    for _ in range(2):
+        with pytest.raises(OutOfTime, match="did not end within 0.3 s"):
+            toy.stall(how)
+        assert toy.add(1, 2) == 3
+    assert (sys.gettrace(), signal.getsignal(signal.SIGALRM)) == before
+    door.far.close()
+
+
+@pytest.mark.parametrize("how", ["exit", "abort"])
+def test_in_process_the_process_cannot_be_ended(how):
+    door = doors_of("local", Nursery())
+    door.begin(0)
+    with pytest.raises(FarSideDied, match="your code ended the process"):
+        Implementation(door).die(how)
+    door.far.close()
