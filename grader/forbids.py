@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from grader.names import Comprehension, Scope, Scoped, comprehension_scope, resolve, scope_of, statements_and_expressions, text_of
+from grader.names import Comprehension, Scope, Scoped, comprehension_scope, forbidden, resolve, scope_of, statements_and_expressions, text_of
 from grader.source import SourceProblem, parse
 
 OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
@@ -120,7 +120,7 @@ class _Reading:
         root, *rest = path.split(".")
         if root in _OWN_KIND or (root[:2] == "ch" and root[2:4].isdigit()):
             return False
-        return any(part in self.forbids or _bare(part) in self.forbids for part in rest)
+        return any(forbidden(part, self.forbids) for part in rest)
 
     def _imported_whole(self, exercise: str) -> None:
         """`from torch.nn.functional import softmax` in place of a definition."""
@@ -132,14 +132,6 @@ class _Reading:
                 module = path.rpartition(".")[0]
                 lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
                 self._say(lines[0] if lines else 1, exercise, path)
-
-
-def _bare(part: str) -> str:
-    """The name behind torch's spellings of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
-    part = part.strip("_")
-    for prefix in ("special_", "native_", "safe_"):
-        part = part.removeprefix(prefix)
-    return part
 
 
 def _makers(tree: ast.Module) -> dict[str, list[ast.stmt]]:

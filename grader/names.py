@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
@@ -187,3 +187,16 @@ def _resolve_item(node: ast.Subscript, scope: Scope, seen: frozenset[int]) -> se
     if isinstance(table, ast.Call) and table.args and "builtins.vars" in resolve(table.func, scope, seen):
         return {f"{base}.{key}" for base in resolve(table.args[0], scope, seen)}
     return set()
+
+
+def bare(name: str) -> str:
+    """The name behind torch's spellings of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
+    name = name.strip("_")
+    for prefix in ("special_", "native_", "safe_"):
+        name = name.removeprefix(prefix)
+    return name
+
+
+def forbidden(name: str, forbids: Collection[str]) -> str | None:
+    """Which of the forbidden names this is, if it is one."""
+    return name if name in forbids else spelled if (spelled := bare(name)) in forbids else None

@@ -163,13 +163,9 @@ class Trial:
             self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(door.log)))
         if not exercise.forbids:
             return []
-        try:
-            told = door.ask("shortcuts")  # by the far side, which may say anything
-            return [name for name in exercise.forbids if isinstance(told, list) and any(name == word for word in told if isinstance(word, str))]
-        except BaseException as problem:
-            if isinstance(problem, KeyboardInterrupt):
-                raise
-            return []  # the far side is gone, and what it saw with it; the source check remains
+        seen = [name for name in exercise.forbids if name in door.far.shortcuts]
+        door.far.shortcuts.clear()
+        return seen
 
     def last_call(self) -> Call | None:
         """The learner's last call in the running example, for the words of a failure."""

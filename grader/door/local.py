@@ -27,7 +27,7 @@ from .servant import Servant
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
 
-QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len", "shortcuts"})  # questions by which nothing is drawn
+QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
 
 
 class Local:
@@ -40,7 +40,8 @@ class Local:
         self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None,
         heard: Heard = lambda _: None,
     ) -> None:  # fmt: skip
-        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given)
+        self.shortcuts: set[str] = set()
+        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given, self.shortcuts.add)
         self.seconds, self.import_seconds, self.trusted, self.heard = seconds, import_seconds, trusted, heard
         self.chance = _chance()
 

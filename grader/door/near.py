@@ -41,6 +41,8 @@ class Call:
 class Far(Protocol):
     """Something that carries a question to the far side: in process, or over a socket."""
 
+    shortcuts: set[str]  # what was called on the way to the answers that is the answer itself
+
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
 
     def abandon(self) -> None:

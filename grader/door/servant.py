@@ -24,6 +24,7 @@ from . import shortcuts
 from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
+from .operators import Notice
 from .threads import Threads, new_threads, threads_now
 from .values import CannotCross, pack, unpack
 
@@ -37,7 +38,7 @@ class _Refused(Exception):
 
 
 class Servant:
-    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", given: Given | None = None) -> None:
+    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", given: Given | None = None, notice: Notice = lambda _: None) -> None:
         self.graft = Graft(sources, label)
         self.given = given
         self.chapter = chapter
@@ -50,7 +51,7 @@ class Servant:
         self.numbers: dict[int, int] = {}
         self.forbidden: tuple[str, ...] = ()
         self.differentiable = False  # must gradient flow back from every answer of the learner's?
-        self.shortcuts: set[str] = set()
+        self.notice = notice  # of the forbidden names that the code calls
         self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
@@ -86,11 +87,6 @@ class Servant:
         torch.set_default_dtype(torch.float32)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, at 5 ms
         random.seed(seed)
-
-    def do_shortcuts(self) -> list[str]:
-        """What was called on the way that is the answer itself, since this was last asked."""
-        found, self.shortcuts = sorted(self.shortcuts), set()
-        return found
 
     def do_load(self) -> None:
         """Import the chapter, and see that it leaves no thread behind."""
@@ -211,7 +207,7 @@ class Servant:
     def _watching(self):
         files = {self.filename, *(self.given.files if self.given else ())}
         others = {_BROUGHT, *(source.filename for source in self.graft.sources.values())} - files
-        return shortcuts.watching(self.forbidden, files, others, self.shortcuts)
+        return shortcuts.watching(self.forbidden, files, others, self.notice)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         deadline = time.monotonic() + 0.2

@@ -189,6 +189,7 @@ class Worker:
         self.sock: socket.socket | None = None
         self.who: Any = None
         self.loaded = False
+        self.shortcuts: set[str] = set()
         self.allowance = Allowance()
 
     @property
@@ -215,7 +216,7 @@ class Worker:
         try:
             sock.settimeout(limit)
             send(sock, [op, tree], buffers)
-            reply, out = receive(sock, time.monotonic() + limit, self.allowance)
+            reply, out = self._reply(sock, time.monotonic() + limit)
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise Garbage("the answer has no value and no error")
             return reply, out
@@ -232,6 +233,14 @@ class Worker:
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
+
+    def _reply(self, sock: socket.socket, deadline: float) -> tuple[Any, list[bytes]]:
+        """The answer; what comes before it are names of shortcuts that were seen on the way to it."""
+        while True:
+            reply, out = receive(sock, deadline, self.allowance)
+            if not isinstance(reply, dict) or reply.keys() != {"shortcut"} or not isinstance(reply["shortcut"], str):
+                return reply, out
+            self.shortcuts.add(reply["shortcut"])
 
     def _start(self) -> None:
         self.heard(_START_SECONDS)

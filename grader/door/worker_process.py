@@ -23,6 +23,7 @@ from ..chapter import ChapterSource  # noqa: E402
 from ..sandbox.entering import enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
 from .ending import CUT_OFF, UNWALLED, WALLED  # noqa: E402
+from .operators import noticing  # noqa: E402
 from .servant import Servant  # noqa: E402
 from .wire import receive, send  # noqa: E402
 
@@ -32,7 +33,8 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(1)
     try:
         (sources, chapter), sealed = receive(sock)
-        servant = Servant([ChapterSource(name, text, filename, code) for (name, text, filename), code in zip(sources, sealed)], chapter)
+        held = [ChapterSource(name, text, filename, code) for (name, text, filename), code in zip(sources, sealed)]
+        servant = Servant(held, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
         while True:
             (op, tree), buffers = receive(sock)
             send(sock, *servant.answer(op, tree, buffers))
@@ -43,10 +45,12 @@ def serve(sock: socket.socket) -> None:
 
 
 def warm() -> None:
-    """Do once what costs a second when the learner's code does it first: autograd, and an operation without data, which imports half of torch."""
+    """Do once what costs time when the learner's code does it first: autograd, an operation without data (it imports half of torch), the watch."""
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()
     torch.empty(2, device="meta") + torch.empty(2, device="meta")
+    with noticing(frozenset({"softmax"}), lambda _: None):
+        pass
 
 
 def main() -> None:

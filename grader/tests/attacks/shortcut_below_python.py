@@ -1,5 +1,4 @@
-# in process: no, nor behind the walls: torch's dispatcher is asked past everything that Python sees
-# open: the numbers are right
+# in process: yes
 """Hopes that an operator of torch's dispatcher has no name to be forbidden by."""
 
 import torch

@@ -1,5 +1,4 @@
-# in process: no, nor behind the walls: the watch stands in its own process
-# open: the numbers are right
+# in process: yes
 """Hopes to call torch's own softmax where torch tells nobody of its calls."""
 
 import torch
