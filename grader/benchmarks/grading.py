@@ -23,15 +23,16 @@ from ..grading.judging import Judge
 from ..grading.rules import Rules
 from ..grading.submissions import Submission, read_submissions
 from ..sandbox.isolation import available
+from ..source import definition
 from ..syllabus import ROOT, SOLUTIONS, Exercise, load_syllabus
 from ..verdict import Verdict
 from .feedback import Untrue
 from .figures import machine, middle, ratio, shown, table
+from .processes import called, family, memory, processor
 from .workplace import copied_kit, environment, inside, is_a_copy, without_marks
 
 GOAL_RATIO, GOAL_OVERHEAD, GOAL_SECONDS = 40, 0.15, 20
 ONE = "softmax"
-TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     kinds = [_right(exercise.module), *mistakes, stub]
     for number in range(options.submissions):
         _write(folder / "in" / f"person {number:04}", exercise.module, f"{kinds[number % len(kinds)]}\n# {number}\n")
-    handed_in, rows, memory, judge = read_submissions(folder / "in"), [], [], Judge(available(), [ONE], 0)
+    handed_in, rows, held, judge = read_submissions(folder / "in"), [], [], Judge(available(), [ONE], 0)
     step = 100 if options.submissions >= 200 else max(1, options.submissions // 2)
     began = last = time.perf_counter()
 
@@ -174,9 +175,9 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
         if done == 1:
             last = time.perf_counter()  # the judge is there
         if done and (done % step == 0 or done == of):
-            now, pids = time.perf_counter(), _pid(judge)
-            memory.append([_memory(pid) for pid in (os.getpid(), pids, _zygote(pids))])
-            rows.append([str(done), shown(now - last), *(f"{megabytes:.0f} MB" for megabytes in memory[-1])])
+            now, of_judge = time.perf_counter(), _pid(judge)
+            held.append([memory(pid)[0] for pid in (os.getpid(), of_judge, called(list(family(of_judge)), "grader.door.zygote"))])
+            rows.append([str(done), shown(now - last), *(f"{megabytes:.0f} MB" for megabytes in held[-1])])
             last = now
 
     try:
@@ -189,7 +190,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - began
     print(f"\n{table(['judged', f'these {step}', 'grader', 'judge', 'zygote'], rows, words=0)}\n")
     ratio(f"A class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(seconds)}.")
-    grown = [last - first for first, last in zip(memory[0], memory[-1])]
+    grown = [last - first for first, last in zip(held[0], held[-1])]
     ratio("From the first {} of them to the last, memory grew by {:.0f} MB in the grader, {:.0f} MB in the judge, {:.0f} MB in the zygote.".format(step, *grown))
 
 
@@ -198,8 +199,6 @@ def _right(module: str) -> str:
 
 
 def _definition(exercise: Exercise) -> str:
-    from ..source import definition
-
     return definition(_right(exercise.module), exercise.name).text
 
 
@@ -208,18 +207,7 @@ def _write(folder: Path, module: str, text: str) -> None:
     (folder / f"{module}.py").write_text(text, encoding="utf-8")
 
 
-# ---- what Linux tells of processes
-
-
-def _family(pid: int) -> list[int]:
-    found = [pid]
-    for parent in found:
-        for path in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                found += map(int, path.read_text(encoding="ascii").split())
-            except OSError:
-                continue
-    return found
+# ---- the judge's processes
 
 
 def _pid(judge: Judge) -> int:
@@ -230,34 +218,7 @@ def _pid(judge: Judge) -> int:
 
 def _processor(judge: Judge) -> float:
     """Seconds that the judge's family has used, with those of it that have ended."""
-    total = 0
-    for pid in _family(_pid(judge)):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICKS or float("nan")
-
-
-def _memory(pid: int) -> float:
-    """Megabytes that a process holds, where Linux tells."""
-    try:
-        words = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").partition("VmRSS:")[2].split()
-    except OSError:
-        return float("nan")
-    return int(words[0]) / 1024 if words else float("nan")
-
-
-def _zygote(judge: int) -> int:
-    """The process all workers are forked from: the one child of the judge, in bubblewrap or not, that runs another program than it does."""
-    for pid in _family(judge)[1:]:
-        try:
-            if b"grader.door.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes() and b"bwrap" not in Path(f"/proc/{pid}/comm").read_bytes():
-                return pid
-        except OSError:
-            continue
-    return 0
+    return sum(map(processor, [_pid(judge), *family(_pid(judge))])) or float("nan")
 
 
 # ---- the command

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .processes import Members, called, descriptors, family, memory
+from ..benchmarks.processes import Members, called, descriptors, family, memory
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..benchmarks.figures import machine, table
+from ..benchmarks.processes import alive, command_line, family, open_sockets, sockets
 from ..benchmarks.workplace import copied_kit, environment
 from ..sandbox import kernel
 from . import made_class
 from .grader_run import GraderRun
-from .processes import alive, command_line, family, open_sockets, sockets
 
 GONE = 180.0  # seconds within which everything that a killed grader has started must be gone, on a machine with much else to do
 GROWTH = 1.1  # of memory, from the second sample to the last

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import pytest
 from graded_runs import environment, grade, solution
+from grader.benchmarks.processes import alive, family
 from grader.grading.grade_job import GradeJob
 from grader.grading.gradebook import Gradebook
 from grader.grading.record import Person
 from grader.grading.rules import Rules
-from grader.proof.processes import alive, family
 from grader.sandbox import kernel
 from grader.sandbox.isolation import available
 from grader.syllabus import ROOT

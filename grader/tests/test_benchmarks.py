@@ -6,7 +6,7 @@ import sys
 
 from graded_runs import environment
 from grader.benchmarks import course, feedback
-from grader.benchmarks.__main__ import one_after_another
+from grader.benchmarks.by_name import one_after_another
 from grader.benchmarks.figures import shown, table
 from grader.benchmarks.workplace import copied_kit
 from grader.syllabus import EXERCISES, ROOT, load_syllabus

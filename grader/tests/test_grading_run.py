@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from graded_runs import environment, grade, solution
+from grader.benchmarks.processes import alive, family
 from grader.diagnosis import misconceptions
 from grader.grading.gradebook import Gradebook
 from grader.grading.judging import LOST, Judge
 from grader.grading.submissions import read_submissions
-from grader.proof.processes import alive, family
 from grader.sandbox.isolation import Isolation, available
 from grader.verdict import Verdict
 from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until

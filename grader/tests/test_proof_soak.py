@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections import Counter
 
+from grader.benchmarks.processes import alive, born, called, family, memory, open_sockets, sockets
 from grader.diagnosis import misconceptions
 from grader.grading.gradebook import Gradebook
 from grader.grading.submissions import read_submissions
 from grader.proof import made_class, same
-from grader.proof.processes import alive, born, called, family, memory, open_sockets, sockets
 from grader.proof.soak import contents, gradebook
 from grader.source import parse
 from grading_runs import until
