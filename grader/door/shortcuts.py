@@ -1,7 +1,7 @@
 """Notices, while the learner's code runs, the calls that would be the answer itself (the syllabus's `forbids`).
 
 The source check (grader/forbids.py) reads; this one watches, and so sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)` too: torch's
-functions by a TorchFunctionMode, its classes by their `__init__`, its operators in the dispatcher (operators.py). A call counts when the learner's
+functions by a TorchFunctionMode and by their code, its classes by their `__init__`, its operators in the dispatcher (operators.py). A call counts when the learner's
 own chapter made it, itself or through a library, a thread or a piece of text that it runs: torch may use its parts as it likes, and so may the
 chapters grafted beside and what the test has brought (the `others`).
 """
@@ -9,11 +9,12 @@ chapters grafted beside and what the test has brought (the `others`).
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -39,12 +40,17 @@ def watching(forbids: tuple[str, ...], files: Collection[str], others: Collectio
 
     names = frozenset(forbids)
     originals = [(cls, cls.__init__) for cls in _classes(forbids)]
+    functions = _functions(names)
     for cls, original in originals:
         cls.__init__ = _telling(cls, original, called)
+    for function in functions:
+        function.tell(called)
     try:
         with _Watch(names, called), noticing(names, called):
             yield
     finally:
+        for function in functions:
+            function.be_quiet()
         for cls, original in originals:
             cls.__init__ = original
 
@@ -71,6 +77,47 @@ def _telling(cls: type, original, called: Notice):
         original(self, *args, **kwargs)
 
     return __init__
+
+
+class _Function:
+    """One of torch's functions that are written in Python. Its code is exchanged, so that whoever holds the function already is seen too."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function, self.code = function, function.__code__
+        self.listening: list[Notice] = []
+        self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        self.original.__kwdefaults__ = function.__kwdefaults__
+        self.known_as = f"_headway_tells_of_{function.__name__}"
+        calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
+        self.telling = next(part for part in calling.co_consts if isinstance(part, CodeType))
+
+    def _told(self, *args, **kwargs):
+        for called in tuple(self.listening):
+            called(self.function.__name__)
+        return self.original(*args, **kwargs)
+
+    def tell(self, called: Notice) -> None:
+        self.listening.append(called)
+        self.function.__globals__[self.known_as] = self._told
+        self.function.__code__ = self.telling
+
+    def be_quiet(self) -> None:
+        self.listening.pop()
+        if not self.listening:
+            self.function.__code__ = self.code
+            del self.function.__globals__[self.known_as]
+
+
+@cache
+def _functions(names: frozenset[str]) -> list[_Function]:
+    """Those of torch's modules, as far as they are loaded, that bear a forbidden name, and are made of nothing but their own code."""
+    found: dict[int, FunctionType] = {}
+    for place in [module for name, module in tuple(sys.modules.items()) if name.startswith("torch.")]:
+        for name in names:
+            function = inspect.unwrap(value) if isinstance(value := getattr(place, "__dict__", {}).get(name), FunctionType) else None
+            if isinstance(function, FunctionType) and not function.__closure__ and function.__name__ in names:
+                found[id(function)] = function
+    return [_Function(function) for function in found.values()]
 
 
 @cache

@@ -1,10 +1,13 @@
-"""The watch below Python: it sees the operators that it is to see, in whatever way they are called, and changes none of them."""
+"""The watch on what is forbidden sees operators and functions in whatever way they are called, and leaves them as they were."""
 
+import inspect
 import threading
 
 import pytest
 import torch
+import torch._refs.nn.functional
 from grader.door.operators import noticing
+from grader.door.shortcuts import watching
 from grader.syllabus import load_syllabus
 
 FORBIDS = {name for exercise in load_syllabus().exercises for name in exercise.forbids}
@@ -105,3 +108,42 @@ def test_each_operator_that_the_syllabus_forbids_can_be_watched(name):
     assert seen(lambda: None, name)[1] == []
     overloads = [f"aten::{name}" if overload == "default" else f"aten::{name}.{overload}" for overload in getattr(torch.ops.aten, name).overloads()]
     assert all(torch._C._dispatch_has_kernel_for_dispatch_key(overload, "TESTING_ONLY_GenericMode") for overload in overloads)
+
+
+# ---- functions that torch has in Python
+
+
+def test_a_function_in_python_is_seen_by_whoever_holds_it_already():
+    held, source = torch.nn.utils.clip_grad_norm_, inspect.getsource(torch.nn.utils.clip_grad_norm_)
+    found, p = [], torch.nn.Parameter(torch.ones(4))
+    p.grad = torch.full((4,), 2.0)
+    with watching(("clip_grad_norm_",), {__file__}, (), found.append):
+        total = held([p], max_norm=1.0)
+    assert found == ["clip_grad_norm_"] and float(total) == pytest.approx(4.0) and float(p.grad.norm()) == pytest.approx(1.0)
+    held([p], 1.0)
+    assert found == ["clip_grad_norm_"] and inspect.getsource(held) == source
+
+
+@pytest.mark.parametrize("call", [torch.nn.functional.dropout, torch._refs.nn.functional.dropout])
+def test_arguments_and_defaults_reach_it(call):
+    found = []
+    with watching(("dropout",), {__file__}, (), found.append):
+        assert torch.equal(call(X, training=False), X) and not call(X, 1.0).any() and 0 < int((call(X.repeat(100, 1, 1)) == 0).sum()) < 1200
+    assert set(found) == {"dropout"}
+
+
+def test_what_torch_calls_for_itself_is_nobodys_shortcut():
+    found = []
+    with watching(("softmax",), {"/somebody/ch03.py"}, (), found.append):
+        torch.nn.functional.softmax(X, -1)
+    assert found == []
+
+
+def test_one_watch_may_stand_in_another():
+    outer, inner, original = [], [], torch.nn.functional.dropout.__code__
+    with watching(("dropout",), {__file__}, (), outer.append):
+        with watching(("dropout",), {__file__}, (), inner.append):
+            torch.nn.functional.dropout(X)
+        before = len(outer)
+        torch.nn.functional.dropout(X)
+    assert len(outer) > before > 0 < len(inner) and torch.nn.functional.dropout.__code__ is original
