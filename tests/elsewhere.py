@@ -33,6 +33,22 @@ def makes_nothing_of_its_own(f, *inputs):
         return False
 
 
+def makes_nothing_beside_its_blocks(model, *inputs):
+    """Does the model make no tensor on a device of its own choice? Its blocks are left out: they move a mask to where it is needed, which is right."""
+    import copy
+
+    if any(isinstance(value, torch.Tensor) for value in vars(model).values()):
+        return False
+    empty = copy.deepcopy(model)
+    empty.blocks = nn.ModuleList()
+    try:
+        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
+            answers = empty(*inputs)
+    except (RuntimeError, NotImplementedError, IndexError):
+        return False
+    return all(answer.device.type == "cpu" for answer in (answers if isinstance(answers, tuple | list) else [answers]))
+
+
 def on_meta(f, *inputs):
     """What `f` makes of its inputs on the device `meta`; None where it must see values, which are not there: that may be right too."""
     there = f.to("meta") if isinstance(f, nn.Module) else f
@@ -42,3 +58,19 @@ def on_meta(f, *inputs):
         if any(words in str(problem) for words in ("item()", "meta tensor", "nonzero", "Meta kernel")):
             return None
         raise
+
+
+def works_elsewhere(module, x):
+    """Does the module follow its input to another device? The meta device is asked only where nothing else tells: torch loads it slowly."""
+    try:
+        with torch.device("meta"):  # new tensors land there unless they are told where
+            quick = module(x).device.type == "cpu"
+    except (RuntimeError, NotImplementedError):
+        quick = False
+    module.to("meta")
+    if quick and not any(isinstance(value, torch.Tensor) for value in vars(module).values()):
+        return True
+    try:
+        return module(x.to("meta")).device.type == "meta"
+    except (RuntimeError, NotImplementedError):
+        return False

@@ -5,11 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
+from gpts import made
 from grader.comparing import close, holds, sizes
 from grader.door.near import load, randomise
-from strategies import token_ids
-
-TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 
 
 def drawn(L=None):
@@ -21,11 +19,6 @@ def drawn(L=None):
     return n, int(torch.randint(10000, ()))
 
 
-def made(side, n, **options):
-    config = {"vocab_size": n.V, "max_len": n.max_len, "d_model": 4 * n.H, "n_heads": n.H, "n_layers": n.L} | options
-    return side.GPT(side.GPTConfig(**config))
-
-
 def pair(learner, reference, n, seed, **options):
     """Two GPTs, one on each side, with the same random parameters; both are in train mode."""
     model = made(reference, n, **options)
@@ -33,12 +26,6 @@ def pair(learner, reference, n, seed, **options):
     mine = made(learner, n, **options)
     load(mine, values)
     return mine, model
-
-
-def ids_of(n, seed, length=None):
-    ids = token_ids(seed, n.B, length or n.T, vocab=n.V)
-    ids[0, 1], ids[-1, 0] = 0, n.V - 1
-    return ids
 
 
 def watched(look, model, *arguments):

@@ -1,4 +1,4 @@
-"""What graded tests draw from: sizes that never coincide, tensors at a healthy scale, words, texts, padded batches.
+"""What graded tests draw from: sizes that never coincide, tensors at a healthy scale, token ids, texts.
 
 Hypothesis draws sizes and one seed; the numbers themselves come from torch, so an example is cheap and shrinks by its sizes.
 """

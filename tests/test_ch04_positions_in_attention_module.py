@@ -1,12 +1,14 @@
 """Chapter 4, third part: causal self-attention, with distance entering as none, rotation or bias."""
 
+import pairs
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, same, sizes
+from grader.comparing import close, holds, refuses, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs import exactly
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=2)  # for laws that ask about every kind of positions in each example
@@ -36,11 +38,7 @@ even_width = distinct(B=(2, 4), H=(2, 6), pairs=(2, 4), T=(5, 9)).filter(apart).
 
 def pair(learner, reference, n, seed, positions, **options):
     """The learner's module and the reference's with the same random parameters, and those."""
-    model = reference.CausalSelfAttention(n.D, n.H, positions, **options)
-    values = randomise(model, seed)
-    mine = learner.CausalSelfAttention(n.D, n.H, positions, **options)
-    load(mine, values)
-    return mine, model, values
+    return pairs.pair(learner, reference, "CausalSelfAttention", n.D, n.H, positions, seed=seed, **options)
 
 
 def inputs(n, seed, T=None):
@@ -56,12 +54,6 @@ def same_pair(got, expected, when=""):
     output, weights = both(got)
     close(weights, expected[1], f"the tensor of weights{when}")
     close(output, expected[0], f"the output{when}")
-
-
-def exactly(got, expected, what):
-    same(sorted(got), sorted(expected), f"the names of {what}")
-    for name, value in expected.items():
-        close(got[name], value, f"in {what}, {name}", tol=0.0)
 
 
 @exercise("CausalSelfAttention", weight=3)

@@ -1,12 +1,14 @@
 """Chapter 5, third part: FeedForward and SwiGLU. The rest is in test_ch05_layers.py and test_ch05_layers_norms.py."""
 
 import torch
+from dtypes import in_this_dtype, right_in
 from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, refuses, same, shaped
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slopes import every_parameter_learns
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -32,9 +34,7 @@ def same_sizes(got, expected, what):
 def same_gradients(got, expected):
     close(got.output, expected.output, "the output")
     close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
-    for name, gradient in expected.parameters.items():
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
-        close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
+    every_parameter_learns(got.parameters, expected.parameters, tol=5e-5)
 
 
 def alone(mine, model, x, seed):
@@ -51,31 +51,13 @@ def alone(mine, model, x, seed):
     close(got[5], expected[:, None], "the output for x of shape (B, 1, T, D)")
 
 
-def in_this_dtype(module, x, expected, tol):
-    """The dtype of module(x), and whether its values are right; not the values, for in half precision every way to write it rounds in its own way."""
-    result = module(x)
-    if not isinstance(result, torch.Tensor) or result.shape != expected.shape:
-        return {"instead": result}
-    off = (result.double() - expected.double()).abs().max()
-    return [str(result.dtype).removeprefix("torch."), bool(off <= tol * expected.double().abs().max())]
-
-
-def right_in(found, expected, what):
-    if isinstance(found, dict):
-        close(found["instead"], expected, f"the output in {what}")
-    dtype, right = found
-    wanted = str(expected.dtype).removeprefix("torch.")
-    holds(right, f"the output in {what} is off by more than rounding")
-    holds(dtype == wanted, f"the output in {what} is {dtype}; it should be {wanted}")
-
-
 def keeps_dtype_and_device(mine, model, learner, x):
     follows_its_inputs(learner, x, mine, x)
     ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
     expected = model.double()(double), model.bfloat16()(half)
     got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)
-    right_in(got[0], expected[0], "float64")
-    right_in(got[1], expected[1], "bfloat16")
+    right_in(got[0], expected[0], "the output in float64")
+    right_in(got[1], expected[1], "the output in bfloat16")
 
 
 # ---- FeedForward

@@ -1,11 +1,13 @@
 """Chapter 5, second part: LayerNorm and RMSNorm. The rest is in test_ch05_layers.py and test_ch05_layers_feedforward.py."""
 
 import torch
+from dtypes import in_this_dtype, right_in
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, same
+from grader.comparing import close, same
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
+from slopes import every_parameter_learns
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -36,27 +38,7 @@ def small(seed, n, scale=1e-3):
 def same_gradients(got, expected, when=""):
     close(got.output, expected.output, f"the output{when}", tol=ROUGHLY)
     close(got.inputs[0], expected.inputs[0], f"the gradient of x{when}", tol=ROUGHLY)
-    for name, gradient in expected.parameters.items():
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
-        close(got.parameters[name], gradient, f"the gradient of {name}{when}", tol=ROUGHLY)
-
-
-def in_this_dtype(module, x, expected, tol):
-    """The dtype of module(x), and whether its values are right; not the values, for in half precision every way to write it rounds in its own way."""
-    result = module(x)
-    if not isinstance(result, torch.Tensor) or result.shape != expected.shape:
-        return {"instead": result}
-    off = (result.double() - expected.double()).abs().max()
-    return [str(result.dtype).removeprefix("torch."), bool(off <= tol * expected.double().abs().max())]
-
-
-def right_in(found, expected, what):
-    if isinstance(found, dict):
-        close(found["instead"], expected, f"the result for {what}")
-    dtype, right = found
-    wanted = str(expected.dtype).removeprefix("torch.")
-    holds(right, f"the result for {what} is off by more than rounding")
-    holds(dtype == wanted, f"the result for {what} is {dtype}; it should be {wanted}")
+    every_parameter_learns(got.parameters, expected.parameters, ROUGHLY, when)
 
 
 def keeps_dtype_and_device(learner, reference, kind, n, seed):
@@ -68,7 +50,7 @@ def keeps_dtype_and_device(learner, reference, kind, n, seed):
     got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2), ask(mine.half(), large, expected[2], 2e-2)]
     words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares only float32 can hold")
     for found, right, what in zip(got, expected, words):
-        right_in(found, right, what)
+        right_in(found, right, f"the result for {what}")
     follows_its_inputs(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
 
 

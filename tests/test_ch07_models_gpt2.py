@@ -1,97 +1,20 @@
-"""Chapter 7: the weights of a published GPT-2 in the learner's own GPT."""
+"""Chapter 7, sixth part: the weights of a published GPT-2 in the learner's own GPT. Weights that do not fit are in test_ch07_models_gpt2_refused.py."""
 
 import random
 
 import torch
-from grader.comparing import close, holds, refuses, same
-from grader.door.errors import LearnerError
-from grader.door.near import gradients, load, parameters, randomise, state
+from grader.comparing import close, holds, same
+from grader.door.near import gradients, load, parameters, state
 from grader.marks import exercise
 from hypothesis import given, settings
-from strategies import distinct, seeds, tensor, token_ids
+from published import easy, holds_them, loaded, make, prefixed, published, some, wanted
+from strategies import seeds, tensor, token_ids
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
-def good(n):
-    """The width is no other size, and RoPE could pair the features of a head."""
-    return n.d_head % 2 == 0 and n.H * n.d_head not in vars(n).values()
-
-
-some = distinct(N=(2, 2), H=(3, 4), d_head=(2, 6), F=(5, 9), V=(10, 13), L=(6, 9)).filter(good)
-
-
-def make(learner, n, seed, **others):
-    """A GPT with random numbers in it. V is the vocabulary, L max_len, N the number of layers, F d_ff."""
-    config = dict(vocab_size=n.V, max_len=n.L, d_model=n.H * n.d_head, n_heads=n.H, n_layers=n.N, d_ff=n.F, activation="gelu_tanh")
-    model = learner.GPT(learner.GPTConfig(**config | others))
-    randomise(model, seed + 50)
-    return model
-
-
-def published(n, seed, layers=None, head=False):
-    """The state dict of a GPT-2: linear maps lie as (in, out), and q, k and v are one of them."""
-    D, shapes = n.H * n.d_head, {}
-    linear = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, n.F), "mlp.c_proj": (n.F, D)}
-    shapes |= {"wte.weight": (n.V, D), "wpe.weight": (n.L, D)}
-    for i in range(n.N if layers is None else layers):
-        for norm in ("ln_1", "ln_2"):
-            shapes |= {f"h.{i}.{norm}.weight": (D,), f"h.{i}.{norm}.bias": (D,)}
-        for name, shape in linear.items():
-            shapes |= {f"h.{i}.{name}.weight": shape, f"h.{i}.{name}.bias": shape[1:]}
-    shapes |= {"ln_f.weight": (D,), "ln_f.bias": (D,)}
-    if head:
-        shapes["lm_head.weight"] = (n.V, D)
-    return {name: tensor(seed + i, *shape) for i, (name, shape) in enumerate(shapes.items())}
-
-
-def prefixed(theirs):
-    return {name if name.startswith("lm_head") else f"transformer.{name}": value for name, value in theirs.items()}
-
-
-def wanted(theirs, tied=True):
-    """The same numbers under our names."""
-    ours = {"token_emb.weight": theirs["wte.weight"], "pos_emb.weight": theirs["wpe.weight"]}
-    if not tied:
-        ours["lm_head.weight"] = theirs.get("lm_head.weight", theirs["wte.weight"])
-    for name, value in theirs.items():
-        layer, _, kind = name.rpartition(".")
-        if layer == "ln_f":
-            ours[name] = value
-        if not layer.startswith("h."):
-            continue
-        _, i, part = layer.split(".", 2)
-        value = value.T if ".c_" in layer and kind == "weight" else value
-        if part == "attn.c_attn":
-            ours |= {f"blocks.{i}.attn.{which}.{kind}": third for which, third in zip(("W_q", "W_k", "W_v"), value.chunk(3))}
-        else:
-            places = {"ln_1": "ln1", "ln_2": "ln2", "attn.c_proj": "attn.W_out", "mlp.c_fc": "ffn.up", "mlp.c_proj": "ffn.down"}
-            ours[f"blocks.{i}.{places[part]}.{kind}"] = value
-    return ours
-
-
-def easy(name):
-    """Embeddings and norms: what goes in as it is. Most laws look at these, so that a mistake about linear maps costs its own points only."""
-    return ".attn." not in name and ".ffn." not in name
-
-
 def hard(name):
     return not easy(name)
-
-
-def holds_them(now, names, expected, what, where=easy):
-    """The parameters `now` are the expected ones, to the last bit, and no other name has come or gone."""
-    same(sorted(now), sorted(names), f"the names of the parameters {what}")
-    for name, value in expected.items():
-        if where(name):
-            close(now.get(name), value, f"{name} {what}", tol=0.0)
-
-
-def loaded(learner, model, theirs):
-    """The model's parameters after loading, and their names before."""
-    names = list(parameters(model))
-    learner.load_gpt2(model, theirs)
-    return parameters(model), names
 
 
 @exercise("load_gpt2", weight=2)
@@ -241,108 +164,3 @@ def test_the_loaded_model_speaks_and_can_go_on_learning(learner, reference, n, s
     for name, gradient in expected.parameters.items():
         if not name.endswith("W_k.bias"):
             close(got.parameters.get(name), gradient, f"the gradient of {name}", tol=1e-3)
-
-
-# ---- what cannot be loaded
-
-
-def asked(call):
-    """Do it now, and give something that tells again how it went: so that all is asked before anything is judged."""
-    try:
-        value = call()
-    except LearnerError as problem:
-        error = problem
-    else:
-        return lambda: value
-
-    def again():
-        raise error
-
-    return again
-
-
-def unchanged(now, before, because):
-    for name, value in before.items():
-        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be what it was, and {name} has changed")
-
-
-def refused_unchanged(learner, model, good, bad):
-    """A good state dict is loaded; then each bad one is refused, and every number of the good one is still there.
-
-    `bad` holds a state dict, what the error should name, and why it is refused.
-    """
-    names = list(parameters(model))
-    learner.load_gpt2(model, good)
-    before = parameters(model)
-    holds_them(before, names, wanted(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
-    outcomes = [(asked(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
-    for again, now, naming, because in outcomes:
-        refuses(again, naming=naming, because=because)
-        unchanged(now, before, because)
-
-
-@exercise("load_gpt2", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_a_missing_tensor_is_named(learner, n, seed):
-    """A state dict that lacks a tensor raises a ValueError with its name, and the model is as it was."""
-    good, other, last = published(n, seed), published(n, seed + 1), n.N - 1
-    wants = ["wte.weight", "wpe.weight", "ln_f.bias", "h.0.ln_1.weight", f"h.{last}.attn.c_attn.bias", f"h.{last}.mlp.c_proj.weight"]
-    bad = []
-    for name in random.Random(seed).sample(wants, 3):
-        without = {key: value for key, value in other.items() if key != name}
-        bad += [(without, (name,), f"{name} is missing"), (prefixed(without), (name,), f"transformer.{name} is missing")][: 1 + len(bad) % 2]
-    refused_unchanged(learner, make(learner, n, seed), good, bad)
-
-
-@exercise("load_gpt2", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
-    """A tensor that does not fit raises a ValueError with its name, also where it could be stretched or cut to fit, and the model is as it was."""
-    good, other, D, last = published(n, seed), published(n, seed + 1), n.H * n.d_head, n.N - 1
-    sizes = {
-        "wte.weight": (n.V + 1, D),
-        "wpe.weight": (n.L + 2, D),
-        "ln_f.bias": (1,),
-        f"h.{last}.ln_2.weight": (D + 1,),
-        "h.0.attn.c_attn.bias": (3 * D + 3,),
-        f"h.{last}.attn.c_attn.weight": (D + 1, 3 * D),
-        f"h.{last}.mlp.c_proj.weight": (D, n.F),
-    }
-    bad = []
-    for name in random.Random(seed).sample(list(sizes), 4):
-        bad.append((other | {name: tensor(seed, *sizes[name])}, (name,), f"{name} is {sizes[name]} in the state dict, and does not fit the model"))
-    refused_unchanged(learner, make(learner, n, seed), good, bad)
-    stretched = other | {"lm_head.weight": tensor(seed, 1, D)}, ("lm_head.weight",), f"lm_head.weight is {(1, D)} in the state dict, and the model is not tied"
-    refused_unchanged(learner, make(learner, n, seed, tie_weights=False), good, [stretched])
-
-
-@exercise("load_gpt2")
-@few
-@given(n=some, seed=seeds)
-def test_another_number_of_layers_is_refused(learner, n, seed):
-    """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
-    bad = []
-    for layers in (n.N + 1, n.N - 1):
-        bad.append((published(n, seed + 1, layers=layers), (layers, n.N), f"the state dict has {layers} layers, and the model {n.N}"))
-    refused_unchanged(learner, make(learner, n, seed), published(n, seed), bad)
-
-
-@exercise("load_gpt2")
-@few
-@given(n=some, seed=seeds)
-def test_a_model_without_learned_positions_is_refused(learner, n, seed):
-    """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and is as it was."""
-    theirs, model = published(n, seed), make(learner, n, seed)
-    got = loaded(learner, model, theirs)
-    holds_them(*got, wanted(theirs), "of a model with learned positions")
-    outcomes = []
-    for positions in ("sinusoidal", ("rope", "alibi")[seed % 2]):
-        other = make(learner, n, seed, positions=positions)
-        before = parameters(other)
-        outcomes.append((positions, before, asked(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
-    for positions, before, again, now in outcomes:
-        because = f"the model's positions are {positions!r}"
-        refuses(again, naming=(positions,), because=because)
-        unchanged(now, before, because)

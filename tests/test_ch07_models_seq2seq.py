@@ -1,93 +1,17 @@
-"""Chapter 7: the encoder and decoder that translate. The other models are in their own files."""
+"""Chapter 7, third part: a translator made of encoder and decoder: its numbers, dropout, names, sizes and dtypes. Who hears whom is in a file of its own."""
 
 from types import SimpleNamespace
 
 import torch
 from elsewhere import meta_is_ready, on_meta
 from grader.comparing import close, holds, refuses, same, shaped, sizes
-from grader.door.near import gradients, load, parameters, randomise, state
+from grader.door.near import gradients, parameters, state
 from grader.marks import exercise
 from hypothesis import given, settings
-from strategies import distinct, seeds, tensor, token_ids
+from seq2seqs import agree, alive, both, on_the_right, pair, some, words
+from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
-anything = dict(B=(3, 4), H=(2, 3), d_head=(2, 5), S=(5, 9), T=(5, 9), F=(7, 13), V=(14, 18), W=(14, 18), L=(10, 13))
-
-
-def all_different(n):
-    """The width is no other size either."""
-    return n.H * n.d_head not in vars(n).values()
-
-
-some = distinct(**anything).filter(all_different)
-
-
-def config(learner, n, **others):
-    """V and W are the vocabularies, L is max_len, F is d_ff."""
-    sizes = dict(src_vocab_size=n.V, tgt_vocab_size=n.W, max_len=n.L, d_model=n.H * n.d_head, n_heads=n.H, d_ff=n.F)
-    return learner.Seq2SeqConfig(**sizes, **others)
-
-
-def pair(learner, reference, n, seed, **others):
-    """The learner's model and the reference's with the same random parameters, and those; one of the stacks is higher."""
-    blocks = dict(zip(("n_encoder_blocks", "n_decoder_blocks"), ((1, 2), (2, 1))[seed % 2])) | others
-    model = reference.Seq2Seq(config(reference, n, **blocks))
-    values = randomise(model, seed)
-    mine = learner.Seq2Seq(config(learner, n, **blocks))
-    load(mine, values)
-    return mine, model, values
-
-
-def words(seed, rows, length, vocab, pad_id=0):
-    """Ids without padding."""
-    ids = token_ids(seed, rows, length, vocab=vocab - 1)
-    return ids + (ids >= pad_id)
-
-
-def both(n, seed, pad_id=0):
-    return words(seed, n.B, n.S, n.V, pad_id), words(seed + 1, n.B, n.T, n.W, pad_id)
-
-
-def on_the_right(ids, seed, pad_id=0):
-    """The same ids with other numbers of pads at the ends of the rows, and where real tokens are."""
-    real = torch.ones_like(ids, dtype=torch.bool)
-    for row in range(len(ids)):
-        real[row, ids.size(1) - (row + seed) % 4 :] = (row + seed) % 4 == 0
-    return ids.masked_fill(~real, pad_id), real
-
-
-def anywhere(ids, seed, pad_id=0):
-    """The same ids with pads on the left, inside, and on both sides, and where real tokens are."""
-    real = torch.ones_like(ids, dtype=torch.bool)
-    for row, places in enumerate([(0,), (1, 3), (0, -1), (0, 1, -2)][: len(ids)]):
-        real[(row + seed) % len(ids), list(places)] = False
-    return ids.masked_fill(~real, pad_id), real
-
-
-def only(tensor, real):
-    """The rows at real tokens; what stands at padding is nobody's business."""
-    return tensor[real] if isinstance(tensor, torch.Tensor) and tensor.shape[:2] == real.shape else tensor
-
-
-def agree(got, expected, what, real=None, tol=1e-4):
-    """The same numbers, at real tokens only where `real` says which these are."""
-    if real is None:
-        close(got, expected, what, tol=tol)
-    else:
-        close(only(got, real), only(expected, real), f"{what} at real tokens", tol=tol)
-
-
-def changed(before, after, axis=1):
-    """By how much each entry along `axis` changed, at most."""
-    difference = shaped(after, tuple(before.shape)) - before
-    return [float(d.abs().max()) for d in difference.unbind(axis)]
-
-
-def alive(logits, *shape):
-    """Logits of this shape that differ from each other. Laws ask no more than that, so that a wrong number costs the points of the numbers only."""
-    shaped(logits, shape, "the tensor of logits")
-    holds(float(logits.float().std()) > 1e-3, "all logits are alike: they do not depend on the tokens")
-    return logits
 
 
 # ---- the numbers
@@ -169,141 +93,6 @@ def test_gradients_of_the_translator(learner, reference, n, seed):
         if not name.endswith("W_k.bias"):  # softmax ignores it: its gradient is rounding and nothing else
             holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
             close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-4)
-
-
-# ---- padding
-
-
-@exercise("Seq2Seq", weight=3)
-@few
-@given(n=some, seed=seeds)
-def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed):
-    """A sentence gets the same logits alone as in a batch where it is filled up, in the source, in the target, or in both."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    (padded_src, real_src), (padded_tgt, real_tgt) = on_the_right(src, seed), on_the_right(tgt, seed + 1)
-    got = mine(padded_src, tgt), mine(src, padded_tgt), mine(padded_src, padded_tgt)
-    cases = "the source is padded", "the target is padded", "both are padded"
-    pairs = []
-    for row in range(n.B):
-        one, other = src[row : row + 1, real_src[row]], tgt[row : row + 1, real_tgt[row]]
-        alone = mine(one, tgt[row : row + 1]), mine(src[row : row + 1], other), mine(one, other)
-        pairs += [(row, *found) for found in zip(got, alone, (n.T, other.size(1), other.size(1)), cases)]
-    for row, logits, expected, length, where in pairs:
-        alive(logits, n.B, n.T, n.W)
-        shaped(expected, (1, length, n.W), "the tensor of logits")
-        agree(logits[row, :length], expected[0], f"row {row} of the logits where {where}, held against the logits of that sentence alone,")
-
-
-@exercise("Seq2Seq", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
-    """Wherever the padding stands, the vector of its id reaches no real token's logits."""
-    mine, _, values = pair(learner, reference, n, seed)
-    (src, _), (tgt, real) = anywhere(both(n, seed)[0], seed), anywhere(both(n, seed)[1], seed + 1)
-    before = alive(mine(src, tgt), n.B, n.T, n.W)
-    others = {}
-    for name in ("src_emb.weight", "tgt_emb.weight"):
-        others[name] = values[name].clone()
-        others[name][0] = tensor(seed + 2, n.H * n.d_head)
-    load(mine, others)
-    after = mine(src, tgt)
-    agree(after, before, "the tensor of logits, after the embedding of the pad id was changed,", real)
-
-
-@exercise("Seq2Seq")
-@few
-@given(n=some, seed=seeds)
-def test_any_id_may_be_the_padding(learner, reference, n, seed):
-    """Padding is where the id is config.pad_id; with another pad_id, 0 is a word like any other."""
-    pad_id = 1 + seed % 12
-    mine, _, values = pair(learner, reference, n, seed, pad_id=pad_id)
-    src, tgt = both(n, seed, pad_id)
-    src[:, 1], tgt[:, 1] = 0, 0
-    (src, _), (tgt, real) = anywhere(src, seed, pad_id), on_the_right(tgt, seed + 1, pad_id)
-    before, after = mine(src, tgt), {}
-    for row in (pad_id, 0):
-        others = {name: values[name].clone() for name in ("src_emb.weight", "tgt_emb.weight")}
-        for number, table in enumerate(others.values()):
-            table[row] = tensor(seed + number, n.H * n.d_head)
-        load(mine, others)
-        after[row] = mine(src, tgt)
-    alive(before, n.B, n.T, n.W)
-    agree(after[pad_id], before, f"the tensor of logits, after the embedding of pad_id = {pad_id} was changed,", real)
-    by = changed(before, after[0], axis=0)
-    holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should be heard")
-
-
-@exercise("Seq2Seq", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_every_real_place_of_the_memory_is_heard(learner, reference, n, seed):
-    """The logits at each target position depend on every real place of the memory, and on none where the source is padding."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    src, real = anywhere(src, seed)
-    memory, position = tensor(seed, n.B, n.S, n.H * n.d_head), seed % n.T
-    cotangent = torch.zeros(n.B, n.T, n.W)
-    cotangent[:, position] = tensor(seed + 1, n.B, n.W)
-    got = gradients(mine.decode, tgt, memory, src, cotangent=cotangent)
-    alive(got.output, n.B, n.T, n.W)
-    heard = got.inputs[1]
-    holds(heard is not None, "the logits do not depend on the memory")
-    by = heard.abs().amax(-1)
-    holds(float(by[~real].max()) == 0, "the logits depend on a place of the memory where the source is padding")
-    holds(float(by[real].min()) > 0, f"the logits at target position {position} should depend on every real place of the memory")
-
-
-# ---- who sees what
-
-
-@exercise("Seq2Seq", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_the_decoder_never_looks_ahead(learner, n, reference, seed):
-    """Another token at position t of the target changes the logits from t on, and none before, in padded rows too."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    t = 1 + seed % (n.T - 3)
-    tgt[0, -1] = 0
-    other = tgt.clone()
-    other[:, t] = 1 + other[:, t] % (n.W - 1)
-    before, after = mine(src, tgt), mine(src, other)
-    by = changed(before, after)
-    holds(max(by[:t]) < 1e-5, f"another token at position {t} of the target changed the logits at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:-1]) > 1e-5, f"another token at position {t} of the target should be heard there and at every later position")
-
-
-@exercise("Seq2Seq", weight=2)
-@few
-@given(n=some, seed=seeds)
-def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
-    """Another last token of the source changes the memory at every position, and the logits of every target position."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    other = src.clone()
-    other[:, -1] = 1 + other[:, -1] % (n.V - 1)
-    memories, logits = (mine.encode(src), mine.encode(other)), (mine(src, tgt), mine(other, tgt))
-    by = changed(*memories)
-    holds(min(by) > 1e-5, f"another last token of the source should be heard at every place of the memory; at {by.index(min(by))} it is not")
-    by = changed(*logits)
-    holds(min(by) > 1e-5, f"another last token of the source should change the logits at every position of the target; at {by.index(min(by))} it does not")
-
-
-@exercise("Seq2Seq")
-@few
-@given(n=some, seed=seeds)
-def test_order_matters_in_source_and_target(learner, reference, n, seed):
-    """The same tokens in another order give other logits: positions are added in the encoder and in the decoder."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    src[:, :2], tgt[:, :3] = torch.tensor([1, 2]), torch.tensor([1, 2, 3])
-    one, other = src.clone(), tgt.clone()
-    one[:, :2], other[:, :2] = torch.tensor([2, 1]), torch.tensor([2, 1])
-    plain, turned_src, turned_tgt = mine(src, tgt), mine(one, tgt), mine(src, other)
-    holds(min(changed(plain, turned_src)) > 1e-5, "two tokens of the source changed places, and the logits are the same: the encoder does not know positions")
-    holds(changed(plain, turned_tgt)[2] > 1e-5, "two earlier tokens of the target changed places, and the logits are the same: the decoder does not know positions")
 
 
 # ---- dropout, names, sizes, dtypes, devices

@@ -1,4 +1,4 @@
-"""Chapter 8, second part: the learning rate's schedule, and the optimizer that follows it."""
+"""Chapter 8, fourth part: the learning rate's schedule, and the optimizer that follows it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Chapter 8, second part: clipping, one step on one batch, one step on a batch in pieces. Windows, batches and loss are in test_ch08_training.py."""
+"""Chapter 8, third part: one step on one batch, one step on a batch in pieces. Clipping is in test_ch08_training_clipping.py."""
 
 import math
 from types import SimpleNamespace
@@ -8,120 +8,10 @@ from grader.comparing import close, holds, sizes
 from grader.door.near import parameters, randomise
 from grader.marks import exercise
 from hypothesis import given, settings
-from strategies import distinct, seeds, tensor, token_ids
+from strategies import distinct, seeds, token_ids
 from torch import nn
 
 models = distinct("B", "T", "D", V=(8, 11))
-
-
-# ---- clip_gradients
-
-
-def clipped(clip_gradients, gradients, max_norm, as_generator):
-    """Clip parameters that have these gradients: what came back, the gradients after it, and whether the parameters kept their values; brought."""
-    every = [nn.Parameter(torch.ones(2) if g is None else torch.ones_like(g)) for g in gradients]
-    for parameter, g in zip(every, gradients):
-        parameter.grad = None if g is None else g.clone()
-    came_back = clip_gradients((parameter for parameter in every) if as_generator else every, max_norm)
-    return came_back, [parameter.grad for parameter in every], all(bool((parameter == 1).all()) for parameter in every)
-
-
-def clip(learner, gradients, max_norm, as_generator=False):
-    norm, after, kept = learner.bring(clipped)(learner.clip_gradients, gradients, max_norm, as_generator)
-    return SimpleNamespace(norm=norm, after=after, kept=kept)
-
-
-def unequal(n, seed, dtype=torch.float32):
-    """Gradients of three shapes, one large, one small, one a single number."""
-    return [tensor(seed, n.a, n.b, scale=3.0, dtype=dtype), tensor(seed + 1, n.c, scale=0.4, dtype=dtype), torch.tensor(2.0 + seed % 3, dtype=dtype)]
-
-
-def length(gradients):
-    return math.sqrt(sum(float(g.double().square().sum()) for g in gradients if g is not None))
-
-
-def scaled(gradients, factor):
-    return [None if g is None else g * factor for g in gradients]
-
-
-def same_gradients(got, expected, when, tol=1e-4):
-    for i, (mine, wanted) in enumerate(zip(got, expected)):
-        if wanted is None:
-            holds(mine is None, f"parameter {i} had no gradient, and has one now")
-        else:
-            close(mine, wanted, f"the gradient of parameter {i} {when}", tol=tol)
-
-
-@exercise("clip_gradients", weight=3)
-@settings(max_examples=3)
-@given(n=distinct("a", "b", "c"), seed=seeds)
-def test_all_gradients_are_shortened_by_one_factor(learner, n, seed):
-    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: together they keep their direction."""
-    gradients = unequal(n, seed)
-    norm = length(gradients)
-    found = {limit: clip(learner, gradients, limit) for limit in (1.0, norm / 3, 0.02)}
-    for limit, got in found.items():
-        same_gradients(got.after, scaled(gradients, limit / norm), f"of joint norm {norm:.3f}, clipped to {limit:.3f},")
-        close(got.norm, norm, "the norm that comes back", tol=1e-4)
-        holds(got.kept, "the parameters themselves were changed; only their gradients are to be scaled")
-
-
-@exercise("clip_gradients", weight=2)
-@settings(max_examples=3)
-@given(n=distinct("a", "b", "c"), seed=seeds)
-def test_the_norm_from_before_comes_back(learner, n, seed):
-    """What comes back is the norm of all gradients as one long vector, as a float, as it was before clipping; clipped or not."""
-    gradients = unequal(n, seed)
-    norm = length(gradients)
-    shortened, left, triangle = clip(learner, gradients, 0.5), clip(learner, gradients, 1e3), clip(learner, [torch.tensor([3.0, 0.0]), torch.tensor([4.0])], 1.0)
-    close(triangle.norm, 5.0, "the norm of the gradients (3, 0) and (4)")
-    close(shortened.norm, norm, "the norm that comes back with max_norm = 0.5")
-    close(left.norm, norm, "the norm that comes back with max_norm = 1000")
-    holds(isinstance(shortened.norm, float | int), "the norm should come back as a float; it is a tensor: .item() makes it a float")
-    same_gradients(triangle.after, [torch.tensor([0.6, 0.0]), torch.tensor([0.8])], "of (3, 0) and (4), clipped to 1,")
-
-
-@exercise("clip_gradients", weight=2)
-@settings(max_examples=3)
-@given(n=distinct("a", "b", "c"), seed=seeds)
-def test_gradients_within_the_limit_stay(learner, n, seed):
-    """Gradients whose joint norm is below max_norm stay as they are, and are never stretched; zeros stay zeros."""
-    gradients = unequal(n, seed)
-    norm = length(gradients)
-    above, far, tight = clip(learner, gradients, norm * 1.05), clip(learner, gradients, 1e3), clip(learner, gradients, norm * 0.95)
-    zeros = clip(learner, scaled(gradients, 0.0), 1.0)
-    same_gradients(above.after, gradients, "below the limit", tol=1e-6)
-    same_gradients(far.after, gradients, "far below the limit", tol=1e-6)
-    same_gradients(tight.after, scaled(gradients, 0.95), "a little above the limit")
-    same_gradients(zeros.after, scaled(gradients, 0.0), "that was zero")
-    close(zeros.norm, 0.0, "the norm of zeros")
-    close(above.norm, norm, "the norm that comes back")
-
-
-@exercise("clip_gradients", weight=2)
-@settings(max_examples=3)
-@given(n=distinct("a", "b", "c"), seed=seeds)
-def test_parameters_without_gradient_do_not_count(learner, n, seed):
-    """Parameters whose gradient is None are passed over; where none has a gradient, or there is no parameter, the norm is 0.0."""
-    first, second, third = unequal(n, seed)
-    gradients = [None, first, None, second, third]
-    some, none, nobody = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
-    same_gradients(some.after, scaled(gradients, 0.7 / length(gradients)), "among parameters without,")
-    close(some.norm, length(gradients), "the norm where some have no gradient")
-    close(none.norm, 0.0, "the norm where none has a gradient")
-    close(nobody.norm, 0.0, "the norm of no parameters")
-
-
-@exercise("clip_gradients")
-@settings(max_examples=3)
-@given(n=distinct("a", "b", "c"), seed=seeds)
-def test_parameters_may_come_from_a_generator(learner, n, seed):
-    """The parameters may come as a generator, as model.parameters() is: it can be walked through only once. Dtypes stay."""
-    for dtype in (torch.float32, torch.float64):
-        gradients = unequal(n, seed, dtype)
-        got = clip(learner, gradients, 0.9, as_generator=True)
-        same_gradients(got.after, scaled(gradients, 0.9 / length(gradients)), "of parameters from a generator")
-        close(got.norm, length(gradients), "the norm of parameters from a generator")
 
 
 # ---- a model and an optimizer to learn with

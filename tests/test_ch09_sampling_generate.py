@@ -2,23 +2,16 @@
 
 import torch
 from grader.comparing import holds, same
-from grader.door.near import load, randomise
+from grader.door.near import load
 from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import distinct, seeds, token_ids
 from torch import nn
 from torch.nn import functional as F
+from writing import fluent, right
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
-
-
-def fluent(model, seed):
-    """Random weights with plain norms and no biases, so that a greedy text does not say one word for ever."""
-    values = randomise(model, seed, scale=1.5)
-    flat = {name: torch.full_like(value, float(".ln" in f".{name}" and name.endswith("weight"))) for name, value in values.items() if value.dim() < 2}
-    load(model, flat)
-    return values | flat
 
 
 # ---- generate
@@ -80,14 +73,6 @@ def texts(learner, reference, ids, new, options=GREEDY, **others):
 
     got = ask()
     return got["text"], reference.bring(written)(reference.generate, ids, new, options, **others)["text"], got, ask
-
-
-def right(answer, what):
-    """The text is the one expected. One that is not is asked for again, so that of several calls the learner is shown the one that went wrong."""
-    got, expected, _, again = answer
-    if not isinstance(got, torch.Tensor) or got.dtype != expected.dtype or not torch.equal(got, expected):
-        again()
-    same(got, expected, what)
 
 
 @exercise("generate", weight=4)

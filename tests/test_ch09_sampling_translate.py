@@ -3,12 +3,13 @@
 import torch
 from elsewhere import meta_is_ready, on_meta
 from grader.comparing import close, holds, refuses, same
-from grader.door.near import load, randomise
+from grader.door.near import load
 from grader.marks import exercise
 from hypothesis import given, settings
 from strategies import seeds, token_ids
 from torch import nn
 from torch.nn import functional as F
+from writing import fluent, right
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 
@@ -77,14 +78,6 @@ def texts(learner, reference, src, new, sos=10, eos=11, pad=0, **others):
     return got["text"], ask(reference)["text"], got, ask
 
 
-def right(answer, what):
-    """The text is the one expected. One that is not is asked for again, so that of several calls the learner is shown the one that went wrong."""
-    got, expected, _, again = answer
-    if not isinstance(got, torch.Tensor) or got.dtype != expected.dtype or not torch.equal(got, expected):
-        again()
-    same(got, expected, what)
-
-
 def special(seed):
     """Another pad_id, sos_id and eos_id each time, none of them 0."""
     return {"pad": 8 + seed % 2, "sos": 10 + seed % 3, "eos": 10 + (seed + 1) % 3}
@@ -100,19 +93,11 @@ def test_each_word_is_the_likeliest_after_all_before_it(learner, reference, seed
         right(answer, "the text")
 
 
-def fluent(model, seed):
-    """Random weights with plain norms and no biases, so that a greedy text does not say one word for ever."""
-    values = randomise(model, seed)
-    flat = {name: torch.full_like(value, float(".ln" in name and name.endswith("weight"))) for name, value in values.items() if value.dim() < 2}
-    load(model, flat)
-    return values | flat
-
-
 def pair(learner, reference, seed, **others):
     """The learner's Seq2Seq and the reference's, with the same weights."""
     sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=12, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
     mine, model = (who.Seq2Seq(who.Seq2SeqConfig(**sizes | others)) for who in (learner, reference))
-    load(mine, fluent(model, seed))
+    load(mine, fluent(model, seed, scale=1.0))
     return mine, model
 
 

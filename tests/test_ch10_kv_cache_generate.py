@@ -1,4 +1,4 @@
-"""Chapter 10: writing with caches, and what they weigh."""
+"""Chapter 10, fourth part: writing with caches, and what they weigh."""
 
 import numbers
 from types import SimpleNamespace

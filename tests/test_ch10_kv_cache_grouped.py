@@ -1,12 +1,14 @@
-"""Chapter 10, third part: several query heads share one head of keys and values."""
+"""Chapter 10, last part: several query heads share one head of keys and values."""
 
+import pairs
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, same, sizes
+from grader.comparing import close, holds, refuses, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs import exactly
 from strategies import distinct, seeds, tensor
 
 few, one = settings(max_examples=2), settings(max_examples=1)  # what is broken here is broken at every example
@@ -36,21 +38,11 @@ def made(side, n, positions, kv_heads=None):
 
 def pair(learner, reference, n, seed, positions, kv_heads=None):
     """The learner's module and the reference's with the same random parameters, and those."""
-    model = made(reference, n, positions, kv_heads)
-    values = randomise(model, seed)
-    mine = made(learner, n, positions, kv_heads)
-    load(mine, values)
-    return mine, model, values
+    return pairs.pair(learner, reference, "GroupedQueryAttention", n.D, n.H, kv_heads or n.K, positions, seed=seed)
 
 
 def inputs(n, seed, T=None):
     return tensor(seed, n.B, T or n.T, n.D)
-
-
-def exactly(got, expected, what):
-    same(sorted(got), sorted(expected), f"the names of {what}")
-    for name, value in expected.items():
-        close(got[name], value, f"in {what}, {name}", tol=0.0)
 
 
 @exercise("GroupedQueryAttention", weight=3)

@@ -1,18 +1,18 @@
-"""Chapter 10: a whole GPT that goes on from caches, one for each layer."""
+"""Chapter 10, third part: a whole GPT that goes on from caches, one for each layer."""
 
 from types import SimpleNamespace
 
+import gpts
 import preparing
 import torch
+from caches import chunk_by_chunk, read
 from counting import times_the_work
-from elsewhere import meta_is_ready, on_meta
+from elsewhere import makes_nothing_beside_its_blocks, meta_is_ready, on_meta
+from gpts import INSIDE, TABLES, ids_of
 from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, randomise
 from grader.marks import exercise
-from strategies import token_ids
 from torch import nn
-
-TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
 
 
 def drawn(**more):
@@ -23,8 +23,7 @@ def drawn(**more):
 
 
 def made(side, n, kind="CachedGPT", **options):
-    config = {"vocab_size": n.V, "max_len": n.max_len, "d_model": 6 * n.H, "n_heads": n.H, "n_layers": n.L} | options
-    return getattr(side, kind)(side.GPTConfig(**config))
+    return gpts.made(side, n, kind, **{"d_model": 6 * n.H} | options)
 
 
 def give(learner, mine, values):
@@ -41,28 +40,13 @@ def pair(learner, reference, n, seed, **options):
     return mine, model, values
 
 
-def ids_of(n, seed, length):
-    ids = token_ids(seed, n.B, length, vocab=n.V)
-    ids[0, 1], ids[-1, 0] = 0, n.V - 1
-    return ids
-
-
-def read(model, caches, ids, lengths):
-    return [model(part, caches) for part in ids.split(lengths, dim=1)]
-
-
 def tensor_of(logits):
     holds(isinstance(logits, torch.Tensor), f"a CachedGPT returns its logits and nothing else, a tensor; this one returned a {type(logits).__name__}")
     return logits
 
 
 def agrees(outputs, expected, lengths, how):
-    """Chunk by chunk, so that the first wrong chunk is the one shown."""
-    done = 0
-    for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
-        where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"
-        close(tensor_of(got), should, f"the tensor of logits for {where}, {how},", tol=5e-5)
-        done += T
+    chunk_by_chunk((tensor_of(logits) for logits in outputs), expected, lengths, "the tensor of logits", how, tol=5e-5)
 
 
 def agrees_with_one_pass(learner, reference, *schedules):
@@ -287,21 +271,6 @@ class LogitsOf(nn.Module):
         return self.model(ids)[0]
 
 
-def makes_nothing_of_its_own(model, ids):
-    """Does the model make no tensor on a device of its own choice? Its blocks are left out: they move a mask to where it is needed, which is right."""
-    import copy
-
-    if any(isinstance(value, torch.Tensor) for value in vars(model).values()):
-        return False
-    empty = copy.deepcopy(model)
-    empty.blocks = nn.ModuleList()
-    try:
-        with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
-            return empty(ids).device.type == "cpu"
-    except (RuntimeError, NotImplementedError, IndexError):
-        return False
-
-
 class Reading(nn.Module):
     """A model that reads ids in two chunks, with new caches."""
 
@@ -326,7 +295,7 @@ def test_cached_passes_follow_dtype_and_device(learner, reference):
         close(whole.double()(ids), model.double()(ids)[0][:, 3:], "the tensor of logits in float64", tol=5e-5)
         close(whole.bfloat16()(ids), model.bfloat16()(ids)[0][:, 3:], "the tensor of logits in bfloat16", tol=0.15)
     for (mine, _), whole in zip(models, reading):
-        if not learner.bring(makes_nothing_of_its_own)(mine, ids):
+        if not learner.bring(makes_nothing_beside_its_blocks)(mine, ids):
             meta_is_ready()
             there = learner.bring(on_meta)(whole, ids)
             holds(there is None or there.device.type == "meta", "the logits should be on the device of the ids")

@@ -1,4 +1,4 @@
-"""Chapter 11: choosing experts, and the loss that keeps them all at work. The layer, the block and the count have files of their own."""
+"""Chapter 11, first part: choosing experts, and the loss that keeps them all at work. The layer, the block and the count have files of their own."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Chapter 11: how many of a model's parameters one token uses."""
+"""Chapter 11, last part: how many of a model's parameters one token uses."""
 
 from types import SimpleNamespace
 

@@ -1,19 +1,16 @@
 """Chapter 11, third part: the block that thinks with experts."""
 
 import torch
+from blocks import width_of_its_own
+from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
 from grader.comparing import close, holds, refuses
 from grader.door.near import gradients, load, parameters, state
 from grader.marks import exercise
-from hypothesis import given
+from hypothesis import given, settings
+from pairs import pair
 from strategies import distinct, seeds, tensor
-from test_ch11_moe_layer import LossOnly, both, few, in_float64, pair, same_gradients, same_names, same_pair
 
-
-def width_of_its_own(n):
-    """D is no other size, nor is the 4 * D of a feed-forward."""
-    return n.H * n.d_head not in vars(n).values() and 4 * n.H * n.d_head != n.d_ff
-
-
+few = settings(max_examples=2)  # what these laws forbid breaks at every example
 stream = distinct(B=(2, 3), T=(4, 6), H=(2, 3), d_head=(2, 5), N=(4, 6), d_ff=(9, 14)).filter(width_of_its_own)
 
 

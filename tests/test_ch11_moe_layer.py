@@ -1,25 +1,18 @@
-"""Chapter 11, second part: the layer of experts, and the block that thinks with it."""
+"""Chapter 11, second part: the layer of experts. The block around it is in test_ch11_moe_block.py."""
 
 import torch
 from elsewhere import follows_its_inputs
+from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
 from grader.comparing import close, holds, refuses, same, shaped, sizes
 from grader.door.near import gradients, load, parameters, randomise, state
 from grader.marks import exercise
 from hypothesis import given, settings
+from pairs import pair
 from strategies import distinct, seeds, tensor
 from torch import nn
 
 few = settings(max_examples=2)  # what these laws forbid breaks at every example
 widths = distinct(B=(2, 3), T=(4, 7), D=(3, 8), N=(4, 6), d_ff=(9, 14)).filter(lambda n: 4 * n.D != n.d_ff)
-
-
-def pair(learner, reference, kind, *args, seed=0, **options):
-    """The learner's module and the reference's with the same random parameters, and those."""
-    model = getattr(reference, kind)(*args, **options)
-    values = randomise(model, seed)
-    mine = getattr(learner, kind)(*args, **options)
-    load(mine, values)
-    return mine, model, values
 
 
 def layers(learner, reference, n, seed, k):
@@ -30,46 +23,11 @@ def x_of(n, seed):
     return 1.5 * tensor(seed, n.B, n.T, n.D)
 
 
-def both(result, when=""):
-    holds(isinstance(result, tuple | list) and len(result) == 2, f"the result should be two tensors, (output, aux_loss){when}")
-    return result
-
-
-def same_pair(got, expected, when=""):
-    output, aux_loss = both(got, when)
-    close(output, expected[0], f"the output{when}")
-    close(aux_loss, expected[1], f"the balance loss{when}")
-
-
 def expert_of(reference, values, n, i=0):
     """One of the experts, by itself."""
     expert = reference.FeedForward(n.D, n.d_ff)
     load(expert, {name: values[f"experts.{i}.{name}"] for name in ("up.weight", "up.bias", "down.weight", "down.bias")})
     return expert
-
-
-def same_gradients(got, expected, what, names=None):
-    """By name. Where the formula has no gradient, none and zeros are as right; a key's bias is left out, its gradient is rounding and nothing else."""
-    for name, gradient in expected.items():
-        if name.endswith("W_k.bias") or (names is not None and name not in names):
-            continue
-        mine = got.get(name)
-        if gradient is None or not gradient.any():
-            holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: none of it is in there")
-            continue
-        holds(mine is not None, f"no gradient reaches {name} from {what}: it will never learn from that")
-        close(mine, gradient, f"the gradient of {name} from {what}", tol=1e-4)
-
-
-class LossOnly(nn.Module):
-    """The balance loss as the only result, to ask for its gradients."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        return self.layer(x)[1]
 
 
 class OutputOnly(nn.Module):
@@ -282,13 +240,6 @@ def test_a_router_and_experts_each_their_own(learner, reference, n, seed):
     same_pair(got, model(x_of(n, seed)))
 
 
-def same_names(held, saved, values):
-    for what, found in (("parameters", held), ("state dict", saved)):
-        same(sorted(found), sorted(values), f"the names of the {what}")
-        for name, value in values.items():
-            close(found[name], value, f"in the {what}, {name}", tol=0.0)
-
-
 @exercise("MoELayer")
 @few
 @given(n=widths, seed=seeds)
@@ -324,14 +275,6 @@ def test_training_and_use_are_alike(learner, reference, n, seed):
     same_pair(first, model(x))
     same_pair(second, model(x[:, :3]), " of a second batch")
     same_pair(used, model(x), " in eval mode")
-
-
-def in_float64(mine, model, x, what):
-    """The dtype of x is that of the output; a balance loss may have been computed in another."""
-    got, expected = mine.double()(x.double()), model.double()(x.double())
-    close(both(got)[0], expected[0], f"the output of the {what} in float64", tol=1e-5)
-    close(float(both(got)[1]), float(expected[1]), f"the balance loss of the {what} in float64")
-    mine.float(), model.float()
 
 
 @exercise("MoELayer")

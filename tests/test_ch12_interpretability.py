@@ -2,9 +2,10 @@
 
 import torch
 from elsewhere import meta_is_ready
+from gpts import INSIDE, TABLES, ids_of
 from grader.comparing import close, holds, shaped
 from grader.marks import exercise
-from looking import INSIDE, TABLES, drawn, ids_of, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
+from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
 
 
 def has_a_place_of_its_own(look, model, ids):

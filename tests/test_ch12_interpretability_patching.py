@@ -1,10 +1,11 @@
 """Chapter 12, last part: a state of one run put into another, and how much of the answer that brings back."""
 
 import torch
+from gpts import ids_of
 from grader.comparing import close, refuses, same, shaped
 from grader.marks import exercise
 from hypothesis import given, settings
-from looking import drawn, ids_of, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
+from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
 from strategies import distinct, seeds, tensor
 
 # ---- patch_residual

@@ -36,7 +36,7 @@ def test_merging_gives_something(learner, reference):
 @pytest.fixture
 def weak(kit):
     """A kit whose merge_heads has a suite that looks at shapes only, a stale edit, two hints, and a variant that is wrong."""
-    (kit.root / "tests" / "test_ch03_attention.py").write_text(WEAK_SUITE, encoding="utf-8")
+    (kit.root / "tests" / "test_ch03_attention_heads.py").write_text(WEAK_SUITE, encoding="utf-8")
     syllabus = kit.exercises / "syllabus.toml"
     text = syllabus.read_text(encoding="utf-8")
     start = text.index('name = "merge_heads"')

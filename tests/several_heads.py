@@ -1,0 +1,68 @@
+"""What the suites of attention in several heads share: sizes, modules on both sides, and how they are held against each other."""
+
+from __future__ import annotations
+
+import masks
+import torch
+from grader.comparing import close, holds
+from pairs import pair
+from slopes import every_parameter_learns
+from strategies import distinct, tensor
+
+
+def all_different(n):
+    """The width is no other size either, and dividing by the root of another size would show."""
+    return n.H * n.d_head not in vars(n).values()
+
+
+within = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), max_len=(10, 12)).filter(all_different)
+
+
+def two_attentions(learner, reference, n, seed, **options):
+    return pair(learner, reference, "MultiHeadAttention", n.H * n.d_head, n.H, seed=seed, **options)
+
+
+def two_fused(learner, reference, n, seed, **options):
+    return pair(learner, reference, "FusedSelfAttention", n.H * n.d_head, n.H, n.max_len, seed=seed, **options)
+
+
+def inputs(n, seed, positions="T"):
+    return tensor(seed, n.B, getattr(n, positions), n.H * n.d_head)
+
+
+def padding(B, S):
+    """(B, 1, 1, S): every row with real keys, and padding in another place, on the left, on the right, on both sides."""
+    return masks.padding(S, [(1, 0), (0, 2), (2, 1), (0, 1)][:B])
+
+
+def same_gradients(got, expected):
+    """Of inputs and parameters."""
+    for i, gradient in enumerate(expected.inputs):
+        holds(got.inputs[i] is not None, "no gradient reaches the input: somewhere the result is cut off from it")
+        close(got.inputs[i], gradient, "the gradient of " + ("x", "context")[i], tol=5e-5)
+    every_parameter_learns(got.parameters, expected.parameters, tol=5e-5)
+
+
+def transparent(values, out, width):
+    """The same parameters with a last map that passes everything through, so that the heads can be seen side by side."""
+    return values | {f"{out}.weight": torch.eye(width), f"{out}.bias": torch.zeros(width)}
+
+
+def same_pair(got, expected, when=""):
+    """Output and weights, each named."""
+    holds(isinstance(got, tuple | list) and len(got) == 2, "with return_weights the result should be two tensors: the output and the weights")
+    close(got[0], expected[0], f"the output{when}")
+    close(got[1], expected[1], f"the tensor of weights{when}")
+
+
+def drops_whole_messages(output, kept, n_heads, rate, word):
+    """One position can only listen to itself: each head hands on its value divided by 1 - rate, or, dropped, nothing.
+
+    `output` is that of a module whose last map passes everything through; `kept` are the values of the one position, (many, 1, D).
+    """
+    seen = output.reshape(len(kept), n_heads, -1)
+    wanted = kept.reshape(len(kept), n_heads, -1) / (1 - rate)
+    dropped = seen.abs().amax(-1) < 1e-6
+    close(seen, wanted.masked_fill(dropped[..., None], 0.0), f"what the heads hand on with dropout, {word}")
+    share = float(dropped.float().mean())
+    holds(abs(share - rate) < 0.07, f"{word}: about {rate:.0%} of the weights should be dropped; it was {share:.0%}")

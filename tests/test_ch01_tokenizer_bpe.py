@@ -1,0 +1,280 @@
+"""Chapter 1, second part: byte-pair encoding, from counting pairs to the tokenizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forms import as_list
+from grader.comparing import holds, refuses, same
+from grader.marks import exercise
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import texts
+
+id_lists = st.lists(st.integers(0, 3), min_size=4, max_size=16)
+LEARNED = "the merges, in the order learned"
+prose = st.lists(st.sampled_from(["a", "aa", "b", " ", "bab", "é", "ñe", "😀", "A"]), min_size=6, max_size=20).map("".join)
+
+
+def written(merges: dict) -> str:
+    """Merges in the order learned, as text: ab, ab+c."""
+    spelled = {i: chr(i) if 32 < i < 127 else f"<{i}>" for i in range(256)}
+    names = []
+    for (left, right), new_id in merges.items():
+        spelled[new_id] = spelled[left] + spelled[right]
+        names.append(f"{spelled[left]}+{spelled[right]}")
+    return ", ".join(names)
+
+
+def encodes(tokenizer: Any, expected: dict[str, list[int]], merges: dict) -> None:
+    """Each text has these ids. All are asked for before the first is judged: that is what tells mistakes apart."""
+    for text in expected:
+        tokenizer.encode(text)
+    for text, ids in expected.items():
+        same(as_list(tokenizer.encode(text)), ids, f"the ids of {text!r} (merges: {written(merges)})")
+
+
+def same_counts(got: Any, expected: dict, what: str = "the counts") -> None:
+    """Equal counts, whatever the order in which the pairs were met."""
+    ordered = dict(sorted(got.items(), key=repr)) if isinstance(got, dict) else got
+    same(ordered, dict(sorted(expected.items(), key=repr)), what)
+
+
+# --- count_pairs
+
+
+@exercise("count_pairs", weight=3)
+@given(ids=id_lists)
+def test_every_pair_of_neighbours_is_counted(learner, reference, ids):
+    """count_pairs counts every pair of neighbours: a dict from (left, right) to how often it occurs."""
+    same_counts(learner.count_pairs(ids), reference.count_pairs(ids))
+
+
+@exercise("count_pairs", weight=2)
+@given(length=st.integers(3, 9), i=st.integers(0, 300))
+def test_overlapping_pairs_count(learner, length, i):
+    """In a run of one id every pair counts, also those that share an id: n of them make n - 1 pairs."""
+    same_counts(learner.count_pairs([i] * length), {(i, i): length - 1}, "the counts of a run")
+
+
+@exercise("count_pairs")
+def test_a_pair_has_a_left_and_a_right(learner):
+    """(1, 2) and (2, 1) are two pairs, and only neighbours make one: not the ends, not every other id."""
+    same_counts(learner.count_pairs([1, 2, 1, 2, 3]), {(1, 2): 2, (2, 1): 1, (2, 3): 1})
+    same_counts(learner.count_pairs([5, 7, 6]), {(5, 7): 1, (7, 6): 1})
+
+
+@exercise("count_pairs")
+def test_short_lists_have_few_pairs(learner):
+    """Two ids make one pair; one id, or none, makes no pair."""
+    same_counts(learner.count_pairs([300, 12]), {(300, 12): 1}, "the counts of two ids")
+    same_counts(learner.count_pairs([4]), {}, "the counts of one id")
+    same_counts(learner.count_pairs([]), {}, "the counts of no ids")
+
+
+# --- merge_pair
+
+
+@exercise("merge_pair", weight=3)
+@given(ids=id_lists, at=st.integers(0, 2), new_id=st.integers(256, 300))
+def test_every_occurrence_is_merged(learner, reference, ids, at, new_id):
+    """merge_pair writes new_id for every occurrence of the pair, and leaves every other id where it is."""
+    pair = (ids[at], ids[at + 1])
+    same(as_list(learner.merge_pair(ids, pair, new_id)), reference.merge_pair(ids, pair, new_id), "the merged ids")
+
+
+@exercise("merge_pair", weight=2)
+@given(length=st.integers(3, 9), i=st.integers(0, 99))
+def test_merges_go_left_to_right_and_never_overlap(learner, length, i):
+    """A run is merged two by two from the left; where its length is odd the last id stays."""
+    expected = [300] * (length // 2) + [i] * (length % 2)
+    same(as_list(learner.merge_pair([i] * length, (i, i), 300)), expected, "the merged run")
+
+
+@exercise("merge_pair")
+def test_both_ends_are_merged_and_kept(learner):
+    """A pair at the beginning or the end is merged like any other, and a last id without a partner stays."""
+    same(as_list(learner.merge_pair([1, 2, 5, 1, 2], (1, 2), 9)), [9, 5, 9], "pairs at both ends")
+    same(as_list(learner.merge_pair([1, 2, 1], (1, 2), 9)), [9, 1], "half a pair at the end")
+    same(as_list(learner.merge_pair([3, 1, 2, 7], (1, 2), 9)), [3, 9, 7], "ids at both ends")
+    apart = (int("5000"), int("5001"))  # equal to the ids in the list, and not the same objects
+    same(as_list(learner.merge_pair([5000, 5001, 7, 5000, 5001], apart, 5002)), [5002, 7, 5002], "ids above the bytes")
+
+
+@exercise("merge_pair")
+def test_only_this_pair_is_merged(learner):
+    """Only the two ids side by side, in this order, are the pair."""
+    same(as_list(learner.merge_pair([2, 1, 3, 1, 2, 2, 1], (1, 2), 9)), [2, 1, 3, 9, 2, 1], "the merged ids")
+    same(as_list(learner.merge_pair([11, 2, 1, 22, 1, 2], (1, 2), 256)), [11, 2, 1, 22, 256], "the merged ids")
+    same(as_list(learner.merge_pair([5, 1, 4, 2, 1, 2], (1, 2), 9)), [5, 1, 4, 2, 9], "the merged ids")
+
+
+@exercise("merge_pair")
+def test_merging_is_done_once(learner):
+    """One pass: a new id takes part in no further pair, and ids without the pair stay as they are, also very few."""
+    same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that held the new id before")
+    same(as_list(learner.merge_pair([6, 7, 8], (7, 6), 9)), [6, 7, 8], "ids without the pair")
+    same(as_list(learner.merge_pair([6], (6, 6), 9)), [6], "one id")
+    same(as_list(learner.merge_pair([], (6, 6), 9)), [], "no ids")
+
+
+# --- train_bpe
+
+
+@exercise("train_bpe", weight=3)
+@given(text=prose, merges=st.integers(3, 9))
+def test_merges_are_learned_one_after_another(learner, reference, text, merges):
+    """Each merge takes the pair that is most frequent after the merges before it, from the UTF-8 bytes on."""
+    text = text + "bab ab"
+    same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
+
+
+@exercise("train_bpe", weight=2)
+def test_counts_are_taken_anew_after_each_merge(learner):
+    """After a merge the pairs are counted again: some are gone, and new ones hold the new id."""
+    expected = {(97, 98): 256, (256, 99): 257, (257, 257): 258}
+    same(learner.train_bpe("abcabcabcabc", 259), expected, "the merges of 'abcabcabcabc', in the order learned")
+
+
+@exercise("train_bpe", weight=2)
+def test_ties_go_to_the_smallest_pair(learner):
+    """Of equally frequent pairs the smallest is merged first: the smaller left id, then the smaller right id."""
+    same(learner.train_bpe("zyzyxw-xw", 257), {(120, 119): 256}, "the first merge of 'zyzyxw-xw'")
+    same(learner.train_bpe("ab1zy2ab3zy", 257), {(97, 98): 256}, "the first merge of 'ab1zy2ab3zy'")
+    same(learner.train_bpe("ad1ac2ab3ad4ac5ab", 257), {(97, 98): 256}, "the first merge of 'ad1ac2ab3ad4ac5ab'")
+    expected = {(97, 97): 256, (98, 99): 257, (256, 100): 258}
+    same(learner.train_bpe("aad1bc2aad3bc4aa", 259), expected, "the merges of 'aad1bc2aad3bc4aa', in the order learned")
+
+
+@exercise("train_bpe")
+@given(letter=st.sampled_from("aq 7"), length=st.integers(7, 15))
+def test_a_run_of_one_letter_is_halved_again_and_again(learner, reference, letter, length):
+    """In a run of one letter the overlapping pairs count, and are merged without overlapping."""
+    text = letter * length + "xyxyx-y-"
+    same(learner.train_bpe(text, 260), reference.train_bpe(text, 260), LEARNED)
+
+
+@exercise("train_bpe", weight=2)
+def test_it_begins_with_the_bytes_of_utf8(learner):
+    """The first ids are UTF-8 bytes: a letter such as é is two of them, an emoji four."""
+    found = learner.train_bpe("éé 😀😀", 259), learner.train_bpe("éñéñéñ ab ab", 257)
+    same(found[0], {(152, 128): 256, (159, 256): 257, (195, 169): 258}, "the merges of 'éé 😀😀'")
+    same(found[1], {(169, 195): 256}, "the first merge of 'éñéñéñ ab ab'")
+
+
+@exercise("train_bpe")
+def test_nothing_is_cleaned_away(learner):
+    """The text is taken as it is: case, spaces and line ends belong to it, and a merge may reach across them."""
+    same(learner.train_bpe("a b a b a b", 258), {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
+    same(learner.train_bpe("Aa\n\nAa\n\n", 257), {(10, 10): 256}, "the first merge of two lines")
+
+
+@exercise("train_bpe", weight=2)
+def test_it_stops_when_no_pair_occurs_twice(learner):
+    """A pair that occurs once is not worth an id: training stops early, and twice is enough."""
+    same(learner.train_bpe("xyzxy", 300), {(120, 121): 256}, "the merges of 'xyzxy'")
+    same(learner.train_bpe("abab", 300), {(97, 98): 256}, "the merges of 'abab'")
+    same(learner.train_bpe("aaaa", 300), {(97, 97): 256}, "the merges of 'aaaa'")
+    for text in ("abcd", "a", ""):
+        same(learner.train_bpe(text, 300), {}, f"the merges of {text!r}")
+
+
+@exercise("train_bpe")
+def test_the_vocabulary_size_counts_the_bytes_too(learner, reference):
+    """vocab_size is the 256 bytes and the merges: 256 learns none, and less than 256 is a ValueError."""
+    text = "how much wood would a woodchuck chuck if a woodchuck could chuck wood"
+    for merges in (1, 4, 0):
+        same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
+    refuses(lambda: learner.train_bpe(text, 255), naming=(255,))
+    refuses(lambda: learner.train_bpe(text, 0))
+
+
+# --- BPETokenizer
+
+
+@exercise("BPETokenizer", weight=3)
+@given(text=prose, more=prose)
+def test_encoding_applies_the_learned_merges(learner, reference, text, more):
+    """encode gives the ids that the learned merges give, applied in the order learned, on texts seen and unseen."""
+    merges = reference.train_bpe(text + "bab ab", 262)
+    ours = reference.BPETokenizer(merges)
+    encodes(learner.BPETokenizer(merges), {each: ours.encode(each) for each in (text, more + "ab", "Zoë:\t" + more + "  ")}, merges)
+
+
+@exercise("BPETokenizer", weight=3)
+def test_the_earliest_learned_merge_goes_first(learner):
+    """Of the merges that could be applied, the earliest learned is, wherever it stands and however short its token."""
+    cases = [
+        ({(98, 99): 256, (97, 98): 257}, {"abc": [97, 256], "ababc": [257, 97, 256]}),
+        ({(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259}, {"abcd": [256, 257], "bcdabc": [258, 259]}),
+        ({(122, 121): 256, (121, 97): 257, (97, 122): 258}, {"azyaz": [97, 256, 258], "zyaz": [256, 258]}),
+        ({(99, 100): 256, (98, 99): 257}, {"bcbcbcd": [257, 257, 98, 256]}),
+    ]
+    tokenizers = [learner.BPETokenizer(merges) for merges, _ in cases]
+    for tokenizer, (_, expected) in zip(tokenizers, cases):
+        for text in expected:
+            tokenizer.encode(text)
+    for tokenizer, (merges, expected) in zip(tokenizers, cases):
+        encodes(tokenizer, expected, merges)
+
+
+@exercise("BPETokenizer", weight=2)
+def test_merges_go_on_until_none_is_left(learner):
+    """Merges are applied again and again, to merged ids too, everywhere in the text and from the left."""
+    merges = {(97, 97): 256, (256, 256): 257, (257, 98): 258}
+    expected = {"aaaaaaab": [257, 256, 97, 98], "aaaab": [258], "aaaab aaaab": [258, 32, 258]}
+    encodes(learner.BPETokenizer(merges), expected, merges)
+
+
+@exercise("BPETokenizer", weight=2)
+@given(text=prose, vocab_size=st.integers(257, 266))
+def test_the_training_text_becomes_what_training_ended_with(learner, reference, text, vocab_size):
+    """Encoding the training text replays the training: its ids are those that training ended with."""
+    text = "bab ab" + text
+    merges, ids = reference.train_bpe(text, vocab_size), list(text.encode())
+    for pair, new_id in merges.items():
+        ids = reference.merge_pair(ids, pair, new_id)
+    encodes(learner.BPETokenizer(merges), {text: ids}, merges)
+
+
+@exercise("BPETokenizer", weight=2)
+@given(seen=prose, text=texts)
+def test_no_text_is_lost(learner, reference, seen, text):
+    """decode(encode(text)) is the text, whatever its characters; ids stay below vocab_size and are no more than its bytes."""
+    merges = reference.train_bpe(seen + "bab ab", 262)
+    tokenizer = learner.BPETokenizer(merges)
+    same(tokenizer.vocab_size, 256 + len(merges), "vocab_size")
+    for each in ("\ufeffe\u0301\r\nÅ  bab\n", " \tab", "Bab" + text + "aé😀 "):
+        ids = as_list(tokenizer.encode(each))
+        same(tokenizer.decode(ids), each, "the text after encoding and decoding")
+        holds(all(0 <= i < 256 + len(merges) for i in ids), f"ids should be below vocab_size {256 + len(merges)}, and are {ids}")
+        holds(len(ids) <= len(each.encode()), f"{each!r} has {len(each.encode())} bytes, and became more ids than that: {len(ids)}")
+
+
+@exercise("BPETokenizer")
+def test_short_texts_have_ids_too(learner):
+    """A text of one byte is one id, an empty text none, and no ids are an empty text."""
+    tokenizer = learner.BPETokenizer({(97, 98): 256})
+    same(as_list(tokenizer.encode("ab")), [256], "the ids of 'ab'")
+    same(as_list(tokenizer.encode("a")), [97], "the ids of 'a'")
+    same(as_list(tokenizer.encode("")), [], "the ids of an empty text")
+    same(tokenizer.decode([]), "", "the text of no ids")
+    same(as_list(learner.BPETokenizer({}).encode("aé")), [97, 195, 169], "the ids of 'aé' without merges")
+
+
+@exercise("BPETokenizer", weight=2)
+def test_ids_are_decoded_together(learner):
+    """The bytes of all ids are joined before they are read as UTF-8, since a character may be spread over several ids."""
+    tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257, (97, 195): 258})
+    same(tokenizer.decode([257, 128, 98]), "😀b", "the text of an emoji in two ids")
+    same(tokenizer.decode([258, 169, 240, 256, 128]), "aé😀", "the text of ids that end within a character")
+
+
+@exercise("BPETokenizer")
+def test_bytes_that_are_no_utf8_are_replaced(learner):
+    """Bytes that are no UTF-8 become U+FFFD, the replacement character, and everything around them is kept."""
+    tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257})
+    same(tokenizer.decode([97, 257]), "a\ufffd", "the text of half an emoji")
+    same(tokenizer.decode([98, 128, 97, 195]), "b\ufffda\ufffd", "the text of stray bytes")
+    same(tokenizer.decode([195, 40]), "\ufffd(", "the text of a broken é")
+    same(tokenizer.decode([97, 255, 98]), "a\ufffdb", "the text around byte 255, which UTF-8 never uses")

@@ -1,0 +1,191 @@
+"""Chapter 2, second part: positions made of waves."""
+
+import math
+
+import torch
+from elsewhere import works_elsewhere
+from grader.comparing import close, holds, refuses, same, shaped, sizes
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given
+from strategies import distinct, seeds, tensor
+
+table_sizes = distinct("B", "T", "D", max_len=(8, 11))
+
+
+def waves(max_len, d_model):
+    """The definition, number by number in double precision."""
+    rows = []
+    for p in range(max_len):
+        angles = [p / 10000 ** (column // 2 * 2 / d_model) for column in range(d_model)]
+        rows.append([math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+# ---- sinusoidal_positions
+
+
+@exercise("sinusoidal_positions", weight=3)
+@given(n=distinct("max_len", "d_model", max_len=(3, 12), d_model=(3, 9)))
+def test_every_entry_is_the_sine_or_cosine_of_its_angle(learner, n):
+    """Entry [p, 2i] is sin(p * 10000^(-2i / d_model)) and entry [p, 2i + 1] the cosine of the same angle, in float32."""
+    close(learner.sinusoidal_positions(n.max_len, n.d_model), waves(n.max_len, n.d_model).float(), "the table")
+
+
+@exercise("sinusoidal_positions")
+@given(n=distinct("max_len", "half", max_len=(2, 9), half=(1, 6)))
+def test_position_zero_is_zeros_and_ones(learner, n):
+    """Row 0 is 0, 1, 0, 1, ...: every angle begins at zero; row 1 begins with the sine and cosine of one radian."""
+    table = shaped(learner.sinusoidal_positions(n.max_len, 2 * n.half), (n.max_len, 2 * n.half), "the table")
+    close(table[0], torch.tensor([0.0, 1.0]).repeat(n.half), "row 0")
+    close(table[1, :2], torch.tensor([math.sin(1), math.cos(1)]), "the first two entries of row 1")
+
+
+@exercise("sinusoidal_positions")
+@given(n=distinct("max_len", "pairs", max_len=(2, 9), pairs=(3, 9)))
+def test_later_columns_turn_more_slowly(learner, n):
+    """From one position to the next the first pair of columns turns by 1, and each later pair by 10000^(2 / d_model) times less."""
+    table = shaped(learner.sinusoidal_positions(n.max_len, 2 * n.pairs), (n.max_len, 2 * n.pairs), "the table").double()
+    turn = torch.atan2(table[1, 0::2], table[1, 1::2])
+    close(turn[0].item(), 1.0, "the turn of the first pair")
+    close(turn[1:] / turn[:-1], torch.full((n.pairs - 1,), 10000 ** (-1 / n.pairs)).double(), "how much slower each next pair turns", tol=1e-4)
+
+
+@exercise("sinusoidal_positions", weight=2)
+@given(n=distinct("p", "k", "pairs", p=(1, 40), k=(1, 40), pairs=(1, 6)))
+def test_a_step_of_k_is_one_rotation(learner, n):
+    """Row p + k is row p with each pair of columns turned by the angle of row k: a distance means the same everywhere."""
+    width = 2 * n.pairs
+    table = shaped(learner.sinusoidal_positions(n.p + n.k + 1, width), (n.p + n.k + 1, width), "the table").double()
+    sine, cosine = table[:, 0::2], table[:, 1::2]
+    close(sine**2 + cosine**2, torch.ones(n.p + n.k + 1, n.pairs).double(), "sine squared plus cosine squared", tol=1e-5)
+    turned = sine[n.p] * cosine[n.k] + cosine[n.p] * sine[n.k], cosine[n.p] * cosine[n.k] - sine[n.p] * sine[n.k]
+    close(sine[n.p + n.k], turned[0], "the even columns of row p + k", tol=2e-5)
+    close(cosine[n.p + n.k], turned[1], "the odd columns of row p + k", tol=2e-5)
+
+
+@exercise("sinusoidal_positions")
+@given(n=distinct("short", "long", "d_model", short=(2, 6), long=(7, 20)))
+def test_a_longer_table_begins_like_a_shorter_one(learner, n):
+    """What row p holds does not depend on max_len."""
+    short, long = (learner.sinusoidal_positions(rows, n.d_model) for rows in (n.short, n.long))
+    close(shaped(long, (n.long, n.d_model), "the longer table")[1, 0].item(), math.sin(1), "entry [1, 0] of the longer table")
+    close(short, long[: n.short], "the shorter table")
+
+
+@exercise("sinusoidal_positions", weight=2)
+@given(n=distinct("max_len", "pairs", max_len=(2, 9), pairs=(1, 6)))
+def test_odd_d_model_ends_with_a_sine(learner, n):
+    """With odd d_model the last column is a sine whose cosine has no room."""
+    d_model = 2 * n.pairs + 1
+    sizes(d_model=d_model)
+    table = shaped(learner.sinusoidal_positions(n.max_len, d_model), (n.max_len, d_model), "the table")
+    close(table, waves(n.max_len, d_model).float(), "the table")
+
+
+@exercise("sinusoidal_positions")
+@given(n=distinct("max_len", "d_model", max_len=(520, 600), d_model=(4, 12)))
+def test_positions_far_out_are_still_exact(learner, n):
+    """Past position 500 the entries are right to four decimals, as float32 allows."""
+    table = shaped(learner.sinusoidal_positions(n.max_len, n.d_model), (n.max_len, n.d_model), "the table", torch.float32)
+    close(table[500:], waves(n.max_len, n.d_model)[500:].float(), "the rows from 500 on", tol=1e-4)
+
+
+# ---- SinusoidalPositions
+
+
+@exercise("SinusoidalPositions", weight=3)
+@given(n=table_sizes, seed=seeds)
+def test_position_t_gets_wave_t(learner, n, seed):
+    """Row t of the table of waves is added to position t of every sequence of the batch."""
+    x = tensor(seed, n.B, n.T, n.D)
+    close(learner.SinusoidalPositions(n.max_len, n.D)(x), x + waves(n.T, n.D).float(), "x with its positions")
+
+
+@exercise("SinusoidalPositions")
+@given(n=table_sizes)
+def test_zeros_come_out_as_the_table(learner, n):
+    """With x all zeros each sequence becomes the table's first T rows: nothing is scaled, and every place is another."""
+    zeros, expected = torch.zeros(n.B, n.T, n.D), waves(n.T, n.D).float().expand(n.B, -1, -1)
+    module = learner.SinusoidalPositions(n.max_len, n.D)
+    close(module(zeros), expected, "zeros with their positions")
+    close(module.eval()(zeros), expected, "zeros with their positions in eval mode")
+
+
+@exercise("SinusoidalPositions", weight=2)
+@given(n=table_sizes, seed=seeds)
+def test_start_names_the_first_wave(learner, n, seed):
+    """With `start` the rows start ... start + T - 1 are added: what the same tokens get at the end of a longer sequence."""
+    start = 1 + seed % (n.max_len - n.T)
+    sizes(start=start)
+    longer = tensor(seed, n.B, start + n.T, n.D)
+    module = learner.SinusoidalPositions(max_len=n.max_len, d_model=n.D)
+    end = longer[:, start:].clone()
+    close(module(end, start=start), end + waves(n.max_len, n.D)[start : start + n.T].float(), "x with its positions")
+    close(module(longer)[:, start:], module(end, start), "the end of the longer sequence")
+
+
+@exercise("SinusoidalPositions")
+@given(n=table_sizes, seed=seeds)
+def test_the_whole_table_of_waves_can_be_used(learner, n, seed):
+    """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row."""
+    x, table = tensor(seed, n.B, n.max_len, n.D), waves(n.max_len, n.D).float()
+    module = learner.SinusoidalPositions(n.max_len, n.D)
+    close(module(x), x + table, "x as long as the table")
+    close(module(x[:, :1].clone(), start=n.max_len - 1), x[:, :1] + table[-1:], "one vector at the last position")
+
+
+@exercise("SinusoidalPositions", weight=2)
+@given(n=table_sizes, seed=seeds)
+def test_a_wave_past_max_len_is_refused(learner, n, seed):
+    """A position that has no row is a ValueError that names max_len, whether T or `start` leads there."""
+    module = learner.SinusoidalPositions(n.max_len, n.D)
+    x = tensor(seed, n.B, n.max_len + 1, n.D)
+    close(module(x[:, 1:].clone()), x[:, 1:] + waves(n.max_len, n.D).float(), "x as long as the table")
+    why = "there is no such position in the table"
+    refuses(lambda: module(x), naming=(n.max_len,), because=why)
+    refuses(lambda: module(x[:, :2].clone(), start=n.max_len - 1), naming=(n.max_len,), because=why)
+    refuses(lambda: module(x[:, :1].clone(), start=n.max_len), naming=(n.max_len,), because=why)
+
+
+def what_it_keeps(module):
+    """How many parameters ask for a gradient, how many do not, and how many tensors are saved; brought to the far side."""
+    asks = [parameter.requires_grad for parameter in module.parameters()]
+    return [sum(asks), len(asks) - sum(asks), len(module.state_dict())]
+
+
+@exercise("SinusoidalPositions", weight=2)
+@given(n=table_sizes, seed=seeds)
+def test_there_is_nothing_to_train_and_nothing_to_save(learner, n, seed):
+    """The layer has no parameter, and its table is not in the state dict."""
+    x = tensor(seed, n.B, n.T, n.D)
+    module = learner.SinusoidalPositions(n.max_len, n.D)
+    learning, frozen, saved = learner.bring(what_it_keeps)(module)
+    close(module(x), x + waves(n.T, n.D).float(), "x with its positions")
+    same(learning, 0, "the number of parameters that an optimizer will change")
+    same(frozen, 0, "the number of frozen parameters")
+    same(saved, 0, "the number of tensors in the state dict")
+
+
+@exercise("SinusoidalPositions")
+@given(n=table_sizes, seed=seeds)
+def test_the_gradient_passes_unchanged(learner, n, seed):
+    """Adding a constant changes no slope: x gets exactly the gradient of the result."""
+    x, cotangent = tensor(seed, n.B, n.T, n.D), tensor(seed + 1, n.B, n.T, n.D)
+    found = gradients(learner.SinusoidalPositions(n.max_len, n.D), x, cotangent=cotangent)
+    close(found.output, x + waves(n.T, n.D).float(), "x with its positions")
+    close(found.inputs[0], cotangent, "the gradient of x")
+
+
+@exercise("SinusoidalPositions", weight=2)
+@given(n=table_sizes, seed=seeds)
+def test_waves_keep_dtype_and_device(learner, n, seed):
+    """The result has the dtype of x, far positions are exact in every dtype, and the table moves with the module."""
+    x, start = tensor(seed, n.B, n.T, n.D, dtype=torch.float64), 260 + seed % 7 * 3
+    sizes(start=start, max_len=300)
+    expected = x + waves(300, n.D)[start : start + n.T]
+    module = learner.SinusoidalPositions(300, n.D)
+    close(module(x, start=start), expected, "x in float64 with its positions", tol=1e-4)
+    close(module(x.bfloat16(), start=start), expected.bfloat16(), "x in bfloat16 with its positions")
+    works = learner.bring(works_elsewhere)(module, x)
+    holds(works, "the module fails on another device than the CPU: is the table a buffer, so that it moves when the module does?")

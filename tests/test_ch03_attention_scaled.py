@@ -1,0 +1,203 @@
+"""Chapter 3, second part: scaled dot-product attention."""
+
+import math
+
+from grader.comparing import close, holds, sizes
+from grader.door.near import gradients
+from grader.marks import exercise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from masks import some
+from slopes import same_gradient
+from strategies import distinct, seeds, tensor
+
+few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+
+
+# ---- scaled_dot_product_attention
+
+
+def qkv(seed, n, scale=1.6, lead=2):
+    """Queries, keys and values with `lead` axes in front, scores sharp enough to matter."""
+    front = (n.B, n.H)[:lead]
+    sizes(**{axis: None for axis in ("B", "H")[lead:]})
+    return (
+        tensor(seed, *front, n.Tq, n.d, scale=scale),
+        tensor(seed + 1, *front, n.Tk, n.d, scale=scale),
+        tensor(seed + 2, *front, n.Tk, n.d_v),
+    )
+
+
+attention_sizes = distinct("B", "H", "Tq", "Tk", "d", "d_v", B=(1, 3), H=(1, 4), Tq=(3, 9))
+
+
+def both(result):
+    holds(
+        isinstance(result, tuple | list) and len(result) == 2,
+        "scaled_dot_product_attention should return two tensors: the output and the weights",
+    )
+    return result
+
+
+def same_attention(got, expected, tol=None):
+    output, weights = both(got)
+    close(weights, expected[1], "the tensor of weights", tol)
+    close(output, expected[0], "the output", tol)
+
+
+@exercise("scaled_dot_product_attention", weight=4)
+@given(n=attention_sizes, lead=st.integers(0, 2), seed=seeds)
+def test_each_query_averages_the_values_by_how_well_keys_match(learner, reference, n, lead, seed):
+    """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the values mixed by them."""
+    q, k, v = qkv(seed, n, lead=lead)
+    same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v))
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_equal_values_come_back_unchanged(learner, reference, n, seed):
+    """Where all keys carry the same value, every query gets just that value: a row of weights sums to 1."""
+    q, k, _ = qkv(seed, n)
+    v = tensor(seed, n.B, n.H, 1, n.d_v).expand(-1, -1, n.Tk, -1)
+    mask = some(seed, n.Tq, n.Tk)
+    output, _ = both(learner.scaled_dot_product_attention(q, k, v, mask))
+    close(output, v[:, :, :1].expand(-1, -1, n.Tq, -1), "the output")
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_the_order_of_keys_does_not_matter(learner, reference, n, seed):
+    """Keys and values moved together to other places give the same output."""
+    q, k, v = qkv(seed, n)
+    order = tensor(seed, n.Tk).argsort()
+    output, _ = both(learner.scaled_dot_product_attention(q, k[:, :, order], v[:, :, order]))
+    close(output, reference.scaled_dot_product_attention(q, k, v)[0], "the output")
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_large_scores_do_not_overflow(learner, reference, n, seed):
+    """Scores in the hundreds give sharp weights, not NaN."""
+    q, k, v = qkv(seed, n, scale=12.0)
+    same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v), tol=1e-3)
+
+
+@exercise("scaled_dot_product_attention", weight=4)
+@given(n=attention_sizes, shape=st.sampled_from(["Tq Tk", "B 1 1 Tk", "B 1 Tq Tk", "B H Tq Tk"]), seed=seeds)
+def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
+    """Where the mask is False a key gets no weight, and the keys that are left share all of it; any mask that broadcasts will do."""
+    q, k, v = qkv(seed, n)
+    mask = some(seed, *[1 if axis == "1" else getattr(n, axis) for axis in shape.split()])
+    got = learner.scaled_dot_product_attention(q, k, v, mask=mask)
+    same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask))
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@few
+@given(n=distinct("B", "H", "d", "d_v", T=(3, 7)), seed=seeds)
+def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
+    """Under a causal mask, another key and value at position t leaves every output before t as it was, and is heard from t on."""
+    n.Tq = n.Tk = n.T
+    q, k, v = qkv(seed, n)
+    mask, t = reference.causal_mask(n.T), 1 + seed % (n.T - 1)
+    before, _ = both(learner.scaled_dot_product_attention(q, k, v, mask))
+    k[:, :, t], v[:, :, t] = v.new_tensor(2.0), v.new_tensor(3.0)
+    after, _ = both(learner.scaled_dot_product_attention(q, k, v, mask))
+    close(after, reference.scaled_dot_product_attention(q, k, v, mask)[0], "the output after the change")
+    close(after[:, :, :t], before[:, :, :t], f"the output before position {t}, once that token has changed,")
+
+
+def a_bias(seed, n, shape):
+    return tensor(seed + 3, *[getattr(n, axis) for axis in shape.split()], scale=2.0)
+
+
+bias_shapes = st.sampled_from(["Tq Tk", "H Tq Tk", "B H Tq Tk"])
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@given(n=attention_sizes, shape=bias_shapes, seed=seeds)
+def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, seed):
+    """`bias` is added to the scores after they are scaled."""
+    q, k, v = qkv(seed, n, scale=1.2)
+    bias = a_bias(seed, n, shape)
+    same_attention(learner.scaled_dot_product_attention(q, k, v, bias=bias), reference.scaled_dot_product_attention(q, k, v, bias=bias))
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@given(n=attention_sizes, shape=bias_shapes, seed=seeds)
+def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
+    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are left out."""
+    q, k, v = qkv(seed, n, scale=1.2)
+    bias, mask = a_bias(seed, n, shape), some(seed, n.B, 1, n.Tq, n.Tk)
+    got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
+
+
+@exercise("scaled_dot_product_attention", weight=2)
+@given(n=attention_sizes, seed=seeds)
+def test_a_query_whose_keys_are_all_masked_gets_zeros(learner, reference, n, seed):
+    """A query that may attend to nothing has weights and output of zero, and the other queries are as ever."""
+    q, k, v = qkv(seed, n)
+    mask = some(seed, n.B, 1, n.Tq, n.Tk)
+    mask[seed % n.B, :, seed % n.Tq] = False
+    same_attention(learner.scaled_dot_product_attention(q, k, v, mask), reference.scaled_dot_product_attention(q, k, v, mask))
+
+
+def dead_rows(seed, n):
+    """A mask and a bias: one query has all its keys biased to -inf, the next one all those that its mask allows."""
+    mask, bias = some(seed, n.B, 1, n.Tq, n.Tk), tensor(seed + 3, n.H, n.Tq, n.Tk)
+    row = seed % n.Tq
+    mask[:, :, row] = True
+    bias[:, row] = -math.inf
+    following = (row + 1) % n.Tq
+    mask[:, :, following] = some(seed, n.Tk)
+    bias[:, following] = bias[:, following].masked_fill(some(seed, n.Tk), -math.inf)
+    return mask, bias
+
+
+@exercise("scaled_dot_product_attention", weight=2)
+@given(n=attention_sizes, seed=seeds)
+def test_a_query_biased_away_from_every_key_gets_zeros(learner, reference, n, seed):
+    """A query whose keys are all biased to -inf, or all that its mask leaves, has weights and output of zero, never NaN."""
+    q, k, v = qkv(seed, n)
+    mask, bias = dead_rows(seed, n)
+    got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
+
+
+def the_weights(attention, q, k, v, mask, bias):
+    return attention(q, k, v, mask, bias)[1]
+
+
+@exercise("scaled_dot_product_attention", weight=2)
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_gradients_of_attention(learner, reference, n, seed):
+    """Queries, keys, values and bias get the right gradient, through the output and through the weights, finite also where a query may attend to nothing."""
+    q, k, v = qkv(seed, n, scale=1.2)
+    mask, bias = dead_rows(seed, n)
+    mask[0, :, (seed + 2) % n.Tq] = False
+    got = gradients(learner.scaled_dot_product_attention, q, k, v, mask, bias)
+    expected = gradients(reference.scaled_dot_product_attention, q, k, v, mask, bias)
+    same_attention(got.output, expected.output)
+    for i, name in ((0, "q"), (1, "k"), (2, "v"), (4, "bias")):
+        same_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
+    got, expected = (gradients(side.bring(the_weights), side.scaled_dot_product_attention, q, k, v, mask, bias) for side in (learner, reference))
+    for i, name in ((1, "q"), (2, "k"), (5, "bias")):
+        same_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
+
+
+@exercise("scaled_dot_product_attention", weight=1)
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_attention_keeps_the_dtype(learner, reference, n, seed):
+    """float64 in, float64 out; bfloat16 in, bfloat16 out; with a mask too."""
+    q, k, v = (x.double() for x in qkv(seed, n, scale=1.0))
+    mask = some(seed, n.Tq, n.Tk)
+    expected = reference.scaled_dot_product_attention(q, k, v, mask)
+    same_attention(learner.scaled_dot_product_attention(q, k, v, mask), expected, tol=1e-5)
+    got = learner.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask)
+    same_attention(got, tuple(x.bfloat16() for x in expected), tol=8e-2)

@@ -1,0 +1,80 @@
+"""Chapter 7, fifth part: counting what a model learns."""
+
+import torch
+from grader.comparing import same
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import distinct
+from torch import nn
+
+# ---- count_parameters
+
+
+class Sample(nn.Module):
+    """Parameters of every shape, at every depth; two that hold the same numbers; on demand one used twice, and buffers."""
+
+    def __init__(self, a, b, c, tied=False, tables=False):
+        super().__init__()
+        self.first = nn.Linear(a, b)
+        self.deep = nn.Sequential(nn.LayerNorm(b), nn.ModuleList([nn.Linear(b, c, bias=False), nn.LayerNorm(b)]))
+        self.cube = nn.Parameter(torch.ones(a, b, c))
+        self.one = nn.Parameter(torch.tensor(2.0))
+        self.list = nn.ParameterList([torch.zeros(c), torch.zeros(c)])
+        self.last = nn.Linear(b, a, bias=False)
+        if tied:
+            self.again, self.head = self.first, nn.Linear(b, a, bias=False)
+            self.head.weight = self.last.weight
+        if tables:
+            self.register_buffer("saved", torch.zeros(c, a))
+            self.register_buffer("unsaved", torch.zeros(b, b), persistent=False)
+            self.plain = torch.zeros(a, c)
+
+
+def by_hand(a, b, c):
+    first, norms, deep = a * b + b, 2 * (b + b), b * c
+    return first + norms + deep + a * b * c + 1 + 2 * c + b * a
+
+
+counted = distinct("a", "b", "c", least=3, most=9)
+
+
+@exercise("count_parameters", weight=2)
+@settings(max_examples=2)
+@given(n=counted)
+def test_every_number_that_learns_is_counted(learner, n):
+    """Weights and biases of every shape count, number by number, at whatever depth of the model they are."""
+    same(learner.count_parameters(learner.bring(Sample)(n.a, n.b, n.c)), by_hand(n.a, n.b, n.c), "the count")
+
+
+@exercise("count_parameters", weight=2)
+@settings(max_examples=2)
+@given(n=counted)
+def test_a_tensor_in_two_places_counts_once(learner, n):
+    """A tied matrix, or a layer used twice, is one set of numbers; two tensors that happen to hold the same numbers are two."""
+    sample = learner.bring(Sample)
+    alone, shared = learner.count_parameters(sample(n.a, n.b, n.c)), learner.count_parameters(sample(n.a, n.b, n.c, tied=True))
+    same(alone, by_hand(n.a, n.b, n.c), "the count of a model in which nothing is shared")
+    same(shared, by_hand(n.a, n.b, n.c), "the count of the model in which one layer and one matrix stand in two places")
+
+
+@exercise("count_parameters", weight=2)
+@settings(max_examples=2)
+@given(n=counted)
+def test_tables_do_not_count(learner, n):
+    """Buffers, saved or not, and plain tensors are no parameters."""
+    sample = learner.bring(Sample)
+    same(learner.count_parameters(sample(n.a, n.b, n.c, tables=True)), by_hand(n.a, n.b, n.c), "the count of a model with masks and tables")
+
+
+@exercise("count_parameters")
+@settings(max_examples=2)
+@given(n=counted)
+def test_one_layer_is_a_model_too(learner, n):
+    """Any module can be counted: a linear map, and one that has nothing to learn."""
+    layer = learner.bring(layers)
+    same(learner.count_parameters(layer(n.a, n.b)), n.a * n.b + n.b, "the count of a linear map")
+    same(learner.count_parameters(layer(n.a, 0)), 0, "the count of a layer without parameters")
+
+
+def layers(a, b):
+    return nn.Linear(a, b) if b else nn.ReLU()

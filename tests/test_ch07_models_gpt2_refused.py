@@ -1,0 +1,119 @@
+"""Chapter 7, last part: published weights that do not fit the model, and leave it as it was."""
+
+import random
+
+import torch
+from grader.comparing import holds, refuses
+from grader.door.errors import LearnerError
+from grader.door.near import parameters
+from grader.marks import exercise
+from hypothesis import given, settings
+from published import holds_them, loaded, make, prefixed, published, some, wanted
+from strategies import seeds, tensor
+
+few = settings(max_examples=2)  # what is broken here is broken at every example
+
+
+# ---- what cannot be loaded
+
+
+def asked(call):
+    """Do it now, and give something that tells again how it went: so that all is asked before anything is judged."""
+    try:
+        value = call()
+    except LearnerError as problem:
+        error = problem
+    else:
+        return lambda: value
+
+    def again():
+        raise error
+
+    return again
+
+
+def unchanged(now, before, because):
+    for name, value in before.items():
+        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be what it was, and {name} has changed")
+
+
+def refused_unchanged(learner, model, good, bad):
+    """A good state dict is loaded; then each bad one is refused, and every number of the good one is still there.
+
+    `bad` holds a state dict, what the error should name, and why it is refused.
+    """
+    names = list(parameters(model))
+    learner.load_gpt2(model, good)
+    before = parameters(model)
+    holds_them(before, names, wanted(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
+    outcomes = [(asked(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
+    for again, now, naming, because in outcomes:
+        refuses(again, naming=naming, because=because)
+        unchanged(now, before, because)
+
+
+@exercise("load_gpt2", weight=2)
+@few
+@given(n=some, seed=seeds)
+def test_a_missing_tensor_is_named(learner, n, seed):
+    """A state dict that lacks a tensor raises a ValueError with its name, and the model is as it was."""
+    good, other, last = published(n, seed), published(n, seed + 1), n.N - 1
+    wants = ["wte.weight", "wpe.weight", "ln_f.bias", "h.0.ln_1.weight", f"h.{last}.attn.c_attn.bias", f"h.{last}.mlp.c_proj.weight"]
+    bad = []
+    for name in random.Random(seed).sample(wants, 3):
+        without = {key: value for key, value in other.items() if key != name}
+        bad += [(without, (name,), f"{name} is missing"), (prefixed(without), (name,), f"transformer.{name} is missing")][: 1 + len(bad) % 2]
+    refused_unchanged(learner, make(learner, n, seed), good, bad)
+
+
+@exercise("load_gpt2", weight=2)
+@few
+@given(n=some, seed=seeds)
+def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
+    """A tensor that does not fit raises a ValueError with its name, also where it could be stretched or cut to fit, and the model is as it was."""
+    good, other, D, last = published(n, seed), published(n, seed + 1), n.H * n.d_head, n.N - 1
+    sizes = {
+        "wte.weight": (n.V + 1, D),
+        "wpe.weight": (n.L + 2, D),
+        "ln_f.bias": (1,),
+        f"h.{last}.ln_2.weight": (D + 1,),
+        "h.0.attn.c_attn.bias": (3 * D + 3,),
+        f"h.{last}.attn.c_attn.weight": (D + 1, 3 * D),
+        f"h.{last}.mlp.c_proj.weight": (D, n.F),
+    }
+    bad = []
+    for name in random.Random(seed).sample(list(sizes), 4):
+        bad.append((other | {name: tensor(seed, *sizes[name])}, (name,), f"{name} is {sizes[name]} in the state dict, and does not fit the model"))
+    refused_unchanged(learner, make(learner, n, seed), good, bad)
+    stretched = other | {"lm_head.weight": tensor(seed, 1, D)}, ("lm_head.weight",), f"lm_head.weight is {(1, D)} in the state dict, and the model is not tied"
+    refused_unchanged(learner, make(learner, n, seed, tie_weights=False), good, [stretched])
+
+
+@exercise("load_gpt2")
+@few
+@given(n=some, seed=seeds)
+def test_another_number_of_layers_is_refused(learner, n, seed):
+    """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
+    bad = []
+    for layers in (n.N + 1, n.N - 1):
+        bad.append((published(n, seed + 1, layers=layers), (layers, n.N), f"the state dict has {layers} layers, and the model {n.N}"))
+    refused_unchanged(learner, make(learner, n, seed), published(n, seed), bad)
+
+
+@exercise("load_gpt2")
+@few
+@given(n=some, seed=seeds)
+def test_a_model_without_learned_positions_is_refused(learner, n, seed):
+    """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and is as it was."""
+    theirs, model = published(n, seed), make(learner, n, seed)
+    got = loaded(learner, model, theirs)
+    holds_them(*got, wanted(theirs), "of a model with learned positions")
+    outcomes = []
+    for positions in ("sinusoidal", ("rope", "alibi")[seed % 2]):
+        other = make(learner, n, seed, positions=positions)
+        before = parameters(other)
+        outcomes.append((positions, before, asked(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
+    for positions, before, again, now in outcomes:
+        because = f"the model's positions are {positions!r}"
+        refuses(again, naming=(positions,), because=because)
+        unchanged(now, before, because)

@@ -1,0 +1,146 @@
+"""Chapter 7, second part: a GPT's loss and what it teaches, its head tied to its embedding or not, and how everything begins."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from gpts import drawn, ids_of, logits_of, loss_of, made, pair, targets_of, two
+from grader.comparing import close, holds
+from grader.door.near import gradients
+from grader.marks import exercise
+from strategies import tensor, token_ids
+from torch import nn
+
+
+class LossOf(nn.Module):
+    """A model's loss as a module, to ask for its gradients."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, targets):
+        return self.model(ids, targets)[1]
+
+
+def loss_gradients(side, model, ids, targets):
+    """By name; a tensor that is embedding and head goes by the embedding's name."""
+    found = {name.removeprefix("model."): g for name, g in gradients(side.bring(LossOf)(model), ids, targets).parameters.items()}
+    if "token_emb.weight" not in found and "lm_head.weight" in found:
+        found["token_emb.weight"] = found.pop("lm_head.weight")
+    return found
+
+
+# ---- GPT: the loss
+
+
+@exercise("GPT", weight=3)
+def test_the_loss_is_the_mean_over_the_targets(learner, reference):
+    """The loss is the mean of -log p(target) over all targets that are not -100, be it one; targets are shifted already."""
+    n, seed = drawn()
+    ids, targets, every = ids_of(n, seed), targets_of(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
+    single = torch.full_like(every, -100)
+    single[1, 1] = every[1, 1]
+    mine, model = pair(learner, reference, n, seed)
+    some, whole, one, logits = mine(ids, targets), mine(ids, every), mine(ids, single), model(ids)[0]
+    close(loss_of(whole), F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
+    close(loss_of(some), F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
+    close(loss_of(one), F.cross_entropy(logits[1, 1], every[1, 1]), "the loss where all targets but one are -100")
+
+
+@exercise("GPT")
+def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
+    """When every target is -100 the loss is 0, and so is its gradient: never NaN."""
+    n, seed = drawn()
+    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    mine, model = pair(learner, reference, n, seed)
+    ignored = torch.full_like(targets, -100)
+    some, none = mine(ids, targets), mine(ids, ignored)
+    slopes = loss_gradients(learner, mine, ids, ignored)
+    close(loss_of(some), model(ids, targets)[1], "the loss where some targets are -100")
+    close(loss_of(none), torch.tensor(0.0), "the loss where all targets are -100")
+    for name, slope in slopes.items():
+        holds(slope is None or not slope.any(), f"where all targets are -100, the gradient of {name} should be zero")
+
+
+@exercise("GPT", weight=3)
+def test_every_parameter_learns_from_the_loss(learner, reference):
+    """The loss sends the right gradient to every parameter; a tied matrix gets the sum of what it did as embedding and as head."""
+    n, seed = drawn()
+    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    for tied in (True, False):
+        mine, model = pair(learner, reference, n, seed, tie_weights=tied)
+        got, expected = loss_gradients(learner, mine, ids, targets), loss_gradients(reference, model, ids, targets)
+        for name, slope in expected.items():
+            if not name.endswith("W_k.bias"):  # softmax ignores it, so its gradient is rounding and nothing else
+                close(got.get(name), slope, f"the gradient of {name} with tie_weights={tied}", tol=1e-4)
+
+
+# ---- GPT: one matrix or two, and how everything begins
+
+
+def how_tied(model):
+    """Is it one Parameter, does it have one memory, do both places hold the same numbers?"""
+    first, second = model.token_emb.weight, model.lm_head.weight
+    return [first is second, first.data_ptr() == second.data_ptr(), torch.equal(first, second)]
+
+
+@exercise("GPT", weight=3)
+def test_a_tied_matrix_is_one_tensor(learner, reference):
+    """With tie_weights the head's weight is the embedding's very parameter: when made, after loading, and after .double()."""
+    n, seed = drawn()
+    mine = made(learner, n)
+    new = learner.bring(how_tied)(mine)
+    mine, model = pair(learner, reference, n, seed)
+    loaded = learner.bring(how_tied)(mine)
+    table = {"token_emb.weight": tensor(seed, n.V, 4 * n.H)}
+    learner.bring(fill_one)(mine, table)
+    reference.bring(fill_one)(model, table)
+    got, moved_on = mine(ids_of(n, seed)), learner.bring(how_tied)(mine.double())
+    close(two(got)[0], model(ids_of(n, seed))[0], "the logits after other numbers were put into token_emb.weight alone")
+    for when, (one, _, equal) in (("when it is made", new), ("after loading", loaded), ("after .double()", moved_on)):
+        holds(equal, f"{when}, a tied model's lm_head.weight and token_emb.weight hold different numbers")
+        holds(one, f"{when}, a tied model's lm_head.weight and token_emb.weight are two parameters: equal at most until the first step of training")
+
+
+def fill_one(model, values):
+    with torch.no_grad():
+        for name, value in values.items():
+            dict(model.named_parameters(remove_duplicate=False))[name].copy_(value)
+
+
+@exercise("GPT", weight=2)
+def test_an_untied_model_has_two_matrices(learner, reference):
+    """With tie_weights=False embedding and head are two parameters with numbers of their own."""
+    n, seed = drawn()
+    new = learner.bring(how_tied)(made(learner, n, tie_weights=False))
+    mine, model = pair(learner, reference, n, seed, tie_weights=False)
+    close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with tie_weights=False")
+    holds(not any(new), "with tie_weights=False token_emb.weight and lm_head.weight should be two, with different numbers")
+
+
+def beginnings(model, ids):
+    """What is not as it should be in a new model."""
+    wrong = []
+    for name, p in model.named_parameters():
+        is_norm = not {"ln1", "ln2", "ln_f"}.isdisjoint(name.split("."))
+        if p.dim() > 1 and not (0.018 < float(p.std()) < 0.022 and abs(float(p.mean())) < 0.002):
+            wrong.append(name)
+        elif p.dim() == 1 and not torch.equal(p, torch.ones_like(p) if is_norm and name.endswith("weight") else torch.zeros_like(p)):
+            wrong.append(name)
+    loss = float(model.eval()(ids, ids.roll(1, 0))[1])
+    return [sorted(wrong), abs(loss - math.log(model.config.vocab_size)) < 0.2]
+
+
+@exercise("GPT", weight=3)
+def test_everything_begins_small(learner, reference):
+    """In a new model every matrix, embeddings and positions too, is N(0, 0.02), biases are 0, norms 1 and 0; its loss is about ln V."""
+    ids = token_ids(int(torch.randint(10000, ())), 3, 50, vocab=101)
+    found = {}
+    for tied in (True, False):
+        config = {"vocab_size": 101, "max_len": 50, "d_model": 40, "n_heads": 2, "n_layers": 2, "tie_weights": tied}
+        found[tied] = learner.bring(beginnings)(learner.GPT(learner.GPTConfig(**config)), ids)
+    for tied, (wrong, near) in found.items():
+        rest = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        holds(not wrong, f"in a new model with tie_weights={tied} these do not begin as they should: {', '.join(wrong[:3])}{rest}")
+        holds(near, f"with tie_weights={tied} the first loss should be near ln(vocab_size): a new model knows nothing and should guess evenly")

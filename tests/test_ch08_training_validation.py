@@ -1,0 +1,238 @@
+"""Chapter 8, fifth part: which texts are kept for validation, and how surprised a model is by them."""
+
+import torch
+from batches import UNEQUAL, batches_of, language
+from grader.comparing import close, holds, refuses
+from grader.marks import exercise
+from hypothesis import given, settings
+from strategies import seeds, tensor
+from torch import nn
+from torch.nn import functional as F
+
+# ---- is_validation
+
+
+def share(is_validation, kind, unit, *fraction):
+    """About which share of many texts is kept for validation, in steps of `unit` around the share asked for; None if an answer is no bool."""
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "dreamt"]
+    alike = "a long beginning that all of these texts have in common, and only then "
+    kinds = {
+        "sentences": lambda i: " ".join(words[(i >> shift) % 8] for shift in (9, 6, 3, 0)) + f" {i}",
+        "one beginning": lambda i: f"{alike}{i:04}",
+        "one end": lambda i: f"{i:04}{alike}",
+        "one length, no Latin letter": lambda i: "".join(chr(0x0905 + (i >> shift) % 32) for shift in (10, 5, 0)),
+    }
+    answers = [is_validation(kinds[kind](i), *fraction) for i in range(6000)]
+    if not all(isinstance(answer, bool) for answer in answers):
+        return None
+    asked = fraction[0] if fraction else 0.1
+    return round(asked + unit * round((sum(answers) / len(answers) - asked) / unit), 3)
+
+
+def the_right_share(learner, *fraction, kind="sentences", unit=0.05):
+    """Judged from what came back: a share in words, whatever hash was used."""
+    asked = fraction[0] if fraction else 0.1
+    found = learner.bring(share)(learner.is_validation, kind, unit, *fraction)
+    return found, asked, f"of 6000 texts ({kind}) about {100 * asked:.0f} % should be kept for validation"
+
+
+def right(found, asked, sentence):
+    holds(found is not None, "an answer is neither True nor False")
+    holds(found == asked, f"{sentence}; it was about {100 * (found or 0):.0f} %")
+
+
+@exercise("is_validation", weight=2)
+def test_about_the_fraction_asked_for(learner):
+    """About `fraction` of many texts are kept: a quarter, seven tenths, or a tenth where nothing is said."""
+    for answer in [the_right_share(learner, *fraction) for fraction in ((0.25,), (0.7,), ())]:
+        right(*answer)
+
+
+@exercise("is_validation")
+def test_nothing_and_everything(learner):
+    """With fraction 0 no text is kept, with fraction 1 every text, with 0.5 about half of them."""
+    for answer in [the_right_share(learner, fraction, unit=0.00025 if fraction in (0.0, 1.0) else 0.05) for fraction in (0.5, 0.0, 1.0)]:
+        right(*answer)
+
+
+@exercise("is_validation", weight=2)
+def test_every_part_of_a_text_counts(learner):
+    """Half of the texts are kept also when they differ only at their end, only at their beginning, or have no Latin letter at all."""
+    kinds = ("one beginning", "one end", "one length, no Latin letter")
+    for answer in [the_right_share(learner, 0.5, kind=kind, unit=0.1) for kind in kinds]:
+        right(*answer)
+
+
+def steady(is_validation, texts):
+    """Do all texts get the same answer each time: forwards, backwards, and after ten others?"""
+    forwards = [is_validation(text, 0.5) for text in texts]
+    backwards = [is_validation(text, 0.5) for text in reversed(texts)][::-1]
+    for i in range(10):
+        is_validation(f"another text {i}", 0.5)
+    again = [is_validation(text, 0.5) for text in texts]
+    return forwards == backwards == again
+
+
+@exercise("is_validation", weight=2)
+@settings(max_examples=3)
+@given(seed=seeds)
+def test_the_answer_depends_on_the_text_alone(learner, seed):
+    """The same text gets the same answer in any order and in any company."""
+    texts = [f"text {seed} {i}" for i in range(200)]
+    share, unchanged = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
+    right(*share)
+    holds(unchanged, "the same texts, asked again in another order, got other answers")
+
+
+def elsewhere(is_validation, texts):
+    """Would another process answer the same? There `hash` of a string gives another number, so here it does too."""
+    import builtins
+
+    true_hash, answers = builtins.hash, []
+
+    class Text(str):
+        def __hash__(self):
+            return true_hash((salt, str(self)))
+
+    try:
+        for salt in range(2):
+            builtins.hash = lambda value: true_hash((salt, value))
+            answers.append([is_validation(Text(text), 0.5) for text in texts])
+    finally:
+        builtins.hash = true_hash
+    return answers[0] == answers[1]
+
+
+@exercise("is_validation", weight=4)
+@settings(max_examples=3)
+@given(seed=seeds)
+def test_another_process_gives_the_same_answer(learner, seed):
+    """The answer is the same in every process; Python's own hash of a string is salted, and differs from run to run."""
+    texts = [f"text {seed} {i}" for i in range(200)]
+    share, unchanged = the_right_share(learner, 0.5), learner.bring(elsewhere)(learner.is_validation, texts)
+    right(*share)
+    holds(unchanged, "the answers come from Python's hash(), which is another one in every process: tomorrow other texts would be kept")
+
+
+# ---- perplexity
+
+
+def surprised(perplexity, weight, batches, as_tuple=False, as_generator=False, training=True, frozen=False):
+    """The perplexity of a model whose logits are rows of `weight`, with dropout in it; and what became of the model."""
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(weight.clone())
+            self.drop, self.frozen = nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5))
+            self.eval_mode, self.graph = True, False
+
+        def forward(self, ids):
+            self.eval_mode = self.eval_mode and not any(module.training for module in self.modules())
+            logits = self.frozen(self.drop(self.weight[ids]))
+            self.graph = self.graph or logits.requires_grad
+            return (logits, "more") if as_tuple else logits
+
+    model = Table().train(training)
+    if frozen:
+        model.frozen.eval()
+    before = [module.training for module in model.modules()]
+    found = perplexity(model, (batch for batch in batches) if as_generator else batches)
+    if isinstance(found, torch.Tensor) and found.numel() == 1:
+        found = found.item()
+    return {
+        "perplexity": found,
+        "eval mode": model.eval_mode,
+        "graph": model.graph,
+        "modes": [module.training for module in model.modules()] == before,
+        "grad mode": torch.is_grad_enabled(),
+        "weight": model.weight.detach().clone(),
+    }
+
+
+def both(learner, reference, weight, batches, **options):
+    """What the learner's perplexity gives, and what ours does."""
+    got = learner.bring(surprised)(learner.perplexity, weight, batches, **options)
+    return got, reference.bring(surprised)(reference.perplexity, weight, batches, **options)["perplexity"]
+
+
+@exercise("perplexity", weight=3)
+@given(n=language, seed=seeds)
+def test_every_token_counts_the_same(learner, reference, n, seed):
+    """Perplexity is e to the mean surprise over all kept targets of all batches, however unequally the batches are filled."""
+    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL))
+    close(got["perplexity"], expected, "the perplexity")
+
+
+@exercise("perplexity")
+@given(n=language, seed=seeds)
+def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
+    """A model with equal logits has a perplexity of V, the size of its vocabulary; one that is sure and right has 1."""
+    batches = batches_of(seed, n, UNEQUAL)
+    knows_nothing = learner.bring(surprised)(learner.perplexity, torch.zeros(n.V, n.V), batches)
+    sure = learner.bring(surprised)(learner.perplexity, 50 * torch.eye(n.V), [(inputs, inputs) for inputs, _ in batches])
+    close(knows_nothing["perplexity"], float(n.V), "the perplexity of equal logits")
+    close(sure["perplexity"], 1.0, "the perplexity where the right token has all the probability")
+
+
+@exercise("perplexity", weight=2)
+@given(n=language, seed=seeds)
+def test_how_it_is_cut_into_batches_does_not_matter(learner, reference, n, seed):
+    """The same rows in one batch or in several, from a list or from a generator, with a batch of padding among them, give one number."""
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    width = batches[-1][0].size(1)
+    rows = [[F.pad(part, (0, width - part.size(1)), value=-100 * which) for which, part in enumerate(batch)] for batch in batches]
+    whole = [tuple(torch.cat(parts) for parts in zip(*rows))]
+    padded = [batches[0], (batches[0][0], torch.full_like(batches[0][1], -100)), *batches[1:]]
+    one, expected = both(learner, reference, weight, whole)
+    cut = [both(learner, reference, weight, each, as_generator=True)[0]["perplexity"] for each in (batches, padded)]
+    close(one["perplexity"], expected, "the perplexity in one batch")
+    close(cut[0], expected, "the perplexity in three batches, from a generator")
+    close(cut[1], expected, "the perplexity with a batch that has no target")
+
+
+@exercise("perplexity")
+@given(n=language, seed=seeds)
+def test_the_model_may_give_a_tuple(learner, reference, n, seed):
+    """A model that gives (logits, more) is measured by its logits."""
+    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL), as_tuple=True)
+    close(got["perplexity"], expected, "the perplexity of a model that gives a tuple")
+
+
+@exercise("perplexity", weight=2)
+@given(n=language, seed=seeds)
+def test_it_only_looks(learner, reference, n, seed):
+    """The model is asked in eval mode and without gradient, and its weights stay as they are."""
+    weight = tensor(seed, n.V, n.V, scale=2.0)
+    got, expected = both(learner, reference, weight, batches_of(seed, n, UNEQUAL))
+    close(got["perplexity"], expected, "the perplexity")
+    holds(got["eval mode"], "the model was asked in train mode: with dropout the number is another one each time")
+    holds(not got["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
+    holds(got["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+    close(got["weight"], weight, "the model's weight afterwards")
+
+
+@exercise("perplexity", weight=2)
+@given(n=language, seed=seeds)
+def test_every_module_gets_its_mode_back(learner, reference, n, seed):
+    """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    cases = [{"training": True}, {"training": False}, {"training": True, "frozen": True}]
+    found = [both(learner, reference, weight, batches, **case) for case in cases]
+    for got, expected in found:
+        close(got["perplexity"], expected, "the perplexity")
+    holds(found[0][0]["modes"], "a model in train mode was left in another mode")
+    holds(found[1][0]["modes"], "a model in eval mode was left in another mode")
+    holds(found[2][0]["modes"], "a part of the model was in eval mode on purpose, and is not in it any more")
+
+
+@exercise("perplexity")
+@given(n=language, seed=seeds)
+def test_no_token_is_refused(learner, reference, n, seed):
+    """Without any batch, or with none that has a target, there is nothing to measure: a ValueError."""
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    empty = [(inputs, torch.full_like(targets, -100)) for inputs, targets in batches]
+    got, expected = both(learner, reference, weight, batches)
+    close(got["perplexity"], expected, "the perplexity where there are targets")
+    for nothing, because in (([], "there is no batch"), (empty, "every target is -100")):
+        refuses(lambda nothing=nothing: learner.bring(surprised)(learner.perplexity, weight, nothing), because=because)
