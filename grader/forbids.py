@@ -9,8 +9,10 @@ from functools import lru_cache
 
 from grader.names import Comprehension, Scope, Scoped, comprehension_scope, forbidden, resolve, scope_of, statements_and_expressions, text_of
 from grader.source import SourceProblem, parse
+from grader.syllabus import TESTS
 
 OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
+_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 
@@ -46,7 +48,7 @@ def _reference_imports(text: str) -> list[str]:
             root = module.lstrip(".").partition(".")[0]
             if root == "exercises" and not module.startswith("."):
                 found.append(f"line {line} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
-            elif root in OFF_LIMITS or root.startswith("test_ch") or module.startswith(".."):
+            elif root in OFF_LIMITS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
                 found.append(f"line {line} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
     return found
 

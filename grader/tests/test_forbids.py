@@ -186,6 +186,7 @@ def test_the_reference_takes_no_shortcut(module):
         "from . import solutions\n",
         "from grader.comparing import close\n",
         "import strategies\n",
+        "from masks import causal\n",
         "from test_ch03_attention import tensor\n",
         "from exercises.ch01_tokenizer import build_vocab\n",
         "def f():\n    import solutions\n",
