@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from .svg import FAINT, INK, LINE, card, write
 
@@ -21,7 +20,6 @@ WIDE, TALL = 460, 250
 def curves(
     lines: Mapping[str, Points],
     title: str,
-    path: Path | None = None,
     *,
     x_name: str = "",
     y_name: str = "",
@@ -51,7 +49,7 @@ def curves(
     if y_name:
         marks.append(write(22, top + TALL / 2, y_name, anchor="middle", colour=FAINT, turned=True))
     width = left + WIDE + 18 + 40 + round(7.4 * max(len(name) for name in drawn)) + 16
-    return card(marks, max(width, 44 + round(9 * len(title))), top + TALL + (56 if x_name else 34), title, path)
+    return card(marks, max(width, 44 + round(9 * len(title))), top + TALL + (56 if x_name else 34), title)
 
 
 class _Frame:

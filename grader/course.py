@@ -59,29 +59,29 @@ def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
     raise SourceProblem(f"{shown(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
 
 
-def next_step(scores: dict[str, Score] | None = None, folder: Path = EXERCISES) -> Step | None:
+def next_step(scores: dict[str, Score] | None = None) -> Step | None:
     """The first exercise not passed in the current chapter; None when all is done."""
-    scores = load(folder) if scores is None else scores
-    chapter = current_chapter(scores, folder)
+    scores = load() if scores is None else scores
+    chapter = current_chapter(scores)
     if chapter is None:
         return None
     exercise = next(exercise for exercise in chapter.exercises if not passed(exercise, scores))
-    return Step(chapter, exercise, place_of(exercise, folder))
+    return Step(chapter, exercise, place_of(exercise))
 
 
-def undone_after(exercise: Exercise, scores: dict[str, Score] | None = None) -> Exercise | None:
+def undone_after(exercise: Exercise) -> Exercise | None:
     """The next exercise of the course that has not been passed, from the beginning again after the last; None where there is no other."""
-    course, scores = read_course().exercises, load() if scores is None else scores
+    course, scores = read_course().exercises, load()
     here = course.index(exercise)
     return next((other for other in [*course[here + 1 :], *course[:here]] if not passed(other, scores)), None)
 
 
-def current_chapter(scores: dict[str, Score], folder: Path = EXERCISES) -> Chapter | None:
+def current_chapter(scores: dict[str, Score]) -> Chapter | None:
     """The unfinished chapter that was worked on last, else the first unfinished one."""
     unfinished = {chapter.name: chapter for chapter in read_course().chapters if not done(chapter, scores) and chapter.exercises}
-    begun = worked_on(unfinished, folder)
+    begun = worked_on(unfinished)
     if begun:
-        return unfinished[max(begun, key=lambda name: (folder / f"{name}.py").stat().st_mtime)]
+        return unfinished[max(begun, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
     return next(iter(unfinished.values()), None)
 
 
@@ -97,10 +97,10 @@ def earned(chapter: Chapter, scores: dict[str, Score]) -> float:
     return sum(scores[exercise.name].earned for exercise in chapter.exercises if exercise.name in scores)
 
 
-def place_of(named: Exercise | Chapter, folder: Path = EXERCISES) -> Place:
+def place_of(named: Exercise | Chapter) -> Place:
     """The file and line where an exercise (or a chapter) begins in the learner's folder."""
     module = named.module if isinstance(named, Exercise) else named.name
-    file = folder / f"{module}.py"
+    file = EXERCISES / f"{module}.py"
     reset = f"`headway reset {module.partition('_')[0]}` brings the stub"
     if not file.exists():
         return Place(file, 1, f"{shown(file)} is missing; {reset}")

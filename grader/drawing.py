@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .svg import FAINT, INK, MONO, box, card, write
@@ -26,12 +25,11 @@ def heatmap(
     rows: Sequence[str],
     columns: Sequence[str],
     title: str,
-    path: Path | None = None,
     *,
     row_name: str = "",
     column_name: str = "",
 ) -> str:
-    """A table as coloured cells, with the numbers in them when they are few; NaN leaves its cell empty. Written to `path` too, if given."""
+    """A table as coloured cells, with the numbers in them when they are few; NaN leaves its cell empty."""
     table = [[round(float(value), 3) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
     if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
         raise ValueError(f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values")
@@ -65,11 +63,10 @@ def heatmap(
         max(left + width + 20, left + (0 if numbered else 320), 44 + round(9 * len(title))),
         top + height + (44 if not numbered else 18),
         title,
-        path,
     )
 
 
-def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str, path: Path | None = None, *, notes: Sequence[str] = ()) -> str:
+def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str) -> str:
     """A text cut into tokens, once a row: boxes as wide as their characters; those that a row has and the one above has not are coloured."""
     step, tall, gap = 22, 30, 14
     left = 32 + round(7.4 * max(len(label) for label, _ in rows))
@@ -90,10 +87,10 @@ def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str, path: Path
                 marks.append(write(left + (at + offset + 0.5) * step, y + tall / 2 + 5, shown, anchor="middle", size=15, font=MONO))
             at += len(token)
         before = spans
-        note = notes[number] if number < len(notes) else f"{len(tokens)} tokens"
+        note = f"{len(tokens)} tokens"
         marks.append(write(left + at * step + 12, y + tall / 2 + 4, note, colour=FAINT))
         right = max(right, left + at * step + 24 + round(7.2 * len(note)))
-    return card(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title, path)
+    return card(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title)
 
 
 def colour(value: float, low: float, high: float) -> str:

@@ -118,11 +118,6 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
     return found
 
 
-def definitions(text: str, file: str = "the file") -> dict[str, int]:
-    """The functions and classes at the top level, each with its line."""
-    return {node.name: node.lineno for node in parse(text, file).body if isinstance(node, Definition)}
-
-
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
     """`text` with the definition of `name` exchanged for `new`."""
     segment = definition(text, name, file)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
-
-from .files import write_whole
 
 INK, FAINT, LINE = "#1f2328", "#59636e", "#d1d9e0"
 FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
@@ -30,10 +27,10 @@ def _legal(text: str) -> str:
     return "".join(c if c in "\t\n" or (" " <= c and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "\ufffd" for c in text)
 
 
-def card(marks: Iterable[str], width: float, height: float, title: str, path: Path | None) -> str:
+def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
     """The picture on a white card of its own, so that it can be read on a dark page as on a light one."""
     wide, tall = math.ceil(width), math.ceil(height)
-    svg = "\n".join(
+    return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" font-family="{FONT}" role="img">',
             f"<title>{escape(_legal(title), quote=False)}</title>",
@@ -43,6 +40,3 @@ def card(marks: Iterable[str], width: float, height: float, title: str, path: Pa
             "</svg>\n",
         ]
     )
-    if path is not None:
-        write_whole(path, svg)
-    return svg

@@ -78,4 +78,4 @@ def bars(panel: Bars, far: float = 0.0) -> str:
     bottom = top + len(values) * (BAR_TALL + 6)
     if panel.name:
         marks.append(write(left, bottom + 14, panel.name, colour=FAINT))
-    return card(marks, max(left + BAR_WIDE + 80, 44 + round(9 * len(panel.title))), bottom + 28, panel.title, None)
+    return card(marks, max(left + BAR_WIDE + 80, 44 + round(9 * len(panel.title))), bottom + 28, panel.title)

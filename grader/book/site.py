@@ -48,10 +48,10 @@ def build(folder: Path = FOLDER) -> int:
     return sum(name.endswith(".html") for name in pages)
 
 
-def is_current(folder: Path = FOLDER) -> bool:
+def is_current() -> bool:
     """Is the book there, and made from what stands in the kit now?"""
     try:
-        return (folder / MARK).read_text(encoding="utf-8") == fingerprint()
+        return (FOLDER / MARK).read_text(encoding="utf-8") == fingerprint()
     except OSError:
         return False
 

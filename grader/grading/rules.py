@@ -124,10 +124,9 @@ class Rules:
         ]
 
 
-def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
+def read_rules(path: Path) -> Rules:
     """The rules in this file; GradingProblem, naming the key, where one makes no sense."""
     path = Path(path)
-    syllabus = syllabus or load_syllabus()
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -147,7 +146,7 @@ def read_rules(path: Path, syllabus: Syllabus | None = None) -> Rules:
     except ValueError:
         raise GradingProblem(f"{path.name} is not TOML: a number in it has thousands of digits") from None
     try:
-        return _rules(tables, syllabus)
+        return _rules(tables, load_syllabus())
     except GradingProblem as problem:
         raise GradingProblem(f"{path.name}, {problem}") from None
 

@@ -28,7 +28,7 @@ def draw(chapter: ModuleType) -> str:
     end = below + NEW * TALL + 46
     for x, fill, meaning in ((LEFT, COMPUTED, "projected in this pass"), (LEFT + 190, KEPT, "read from the cache")):
         marks += [box(x, end, 16, 16, fill), write(x + 24, end + 13, meaning)]
-    return card(marks, right + 170, end + 36, "Three new tokens: what is projected, and what is kept", None)
+    return card(marks, right + 170, end + 36, "Three new tokens: what is projected, and what is kept")
 
 
 def _cached(cache: Any, chunks: list[int]) -> list[tuple[int, int]]:

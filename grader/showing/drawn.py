@@ -38,9 +38,9 @@ def chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str,
     return Chart(title, drawn, x_name, y_name, **more)
 
 
-def bars(title: str, labels: Sequence[Any], values: Any, name: str = "", what: str = "the result", **more: Any) -> Bars:
+def bars(title: str, labels: Sequence[Any], values: Any, name: str = "", **more: Any) -> Bars:
     values = torch.as_tensor(values) if isinstance(values, list | tuple) else values
-    return Bars(title, [str(label) for label in labels], shaped(values, (len(labels),), what).detach().to(torch.float64).tolist(), name, **more)
+    return Bars(title, [str(label) for label in labels], shaped(values, (len(labels),), "the result").detach().to(torch.float64).tolist(), name, **more)
 
 
 def numbers(count: int) -> list[str]:
@@ -65,7 +65,7 @@ def settled(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
     return module
 
 
-def reach(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None, what: str = "the result") -> Tensor:
+def reach(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None) -> Tensor:
     """How far each output moves when one input is changed: (outputs, inputs), for x of (inputs, D).
 
     Asked as one batch, whose first row is x as it is, and each further row x with one position changed.
@@ -74,7 +74,7 @@ def reach(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = 
     changed = x.repeat(T + 1, 1, 1)
     for position in range(T):
         changed[position + 1, position] += noise(7, x.size(1))
-    return moved(call(changed), T, len(out) if out else T, what)
+    return moved(call(changed), T, len(out) if out else T, "the result")
 
 
 def moved(result: Any, inputs: int, outputs: int, what: str) -> Tensor:

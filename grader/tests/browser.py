@@ -196,10 +196,6 @@ class Page:
         nodes = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
 
-    def screenshot(self, path: Path, whole: bool = False) -> Path:
-        path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]))
-        return path
-
     def pdf(self, path: Path) -> Path:
         path.write_bytes(base64.b64decode(self.ask("Page.printToPDF", preferCSSPageSize=True)["data"]))
         return path

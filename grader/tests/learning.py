@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -36,14 +34,6 @@ def tokenizer_for(chapters: Chapters, texts, *special: str):
 def one_batch(chapters: Chapters, tokenizer, sentences) -> tuple[Tensor, Tensor]:
     windows = [window for sentence in sentences for window in chapters.training.next_token_pairs(tokenizer.encode(sentence), 32)]
     return chapters.training.collate(windows)
-
-
-def least_loss(sentences=SENTENCES) -> float:
-    """The mean loss of someone who knows all sentences by heart: words that could go on in several ways still surprise."""
-    split = [sentence.split() for sentence in sentences]
-    beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
-    surprise = [math.log(beginnings[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
-    return sum(surprise) / len(surprise)
 
 
 def curriculum_gpt(chapters: Chapters, tokenizer, seed: int = 0) -> nn.Module:

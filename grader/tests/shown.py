@@ -13,14 +13,14 @@ def exercise(name: str) -> Exercise:
     return EXERCISES[name]
 
 
-def drawn(name: str, *edits: tuple[str, str], door: str = "local") -> Picture:
+def drawn(name: str, *edits: tuple[str, str]) -> Picture:
     """With the reference in the learner's place, changed by these edits."""
     module = exercise(name).module
     text = reference_of(module).text
     for old, new in edits:
         assert text.count(old) >= 1, old
         text = text.replace(old, new, 1)
-    return picture_of(exercise(name), Target("exercises", texts={module: text}), door)
+    return picture_of(exercise(name), Target("exercises", texts={module: text}))
 
 
 def panel(picture: Picture, number: int = 0):

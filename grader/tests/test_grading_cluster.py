@@ -20,18 +20,10 @@ from grader.commands.grade import grade
 from grader.grading import cluster as cluster_module
 from grader.grading import on_worker
 from grader.syllabus import SOLUTIONS
+from grading_runs import PATIENCE, until
 from kit_copy import posix
 
 pytestmark = posix
-PATIENCE = 240.0  # on a machine with much else to do
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
 
 
 def graded(people, out, address=None, walled=False):
@@ -119,8 +111,8 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
         assert "5 people, 5 submissions graded now" in capsys.readouterr().out
         assert exports(there) == exports(here)
         assert len(seen) >= 3
-        until(lambda: gone(seen), "judges are left on the workers")
-        until(lambda: len(cluster.scheduler.workers) == 2, "the worker was not replaced")
+        until(lambda: gone(seen), "the judges to leave the workers")
+        until(lambda: len(cluster.scheduler.workers) == 2, "the worker to be replaced")
         assert not cluster.scheduler.tasks and not cluster.scheduler.clients.keys() - {"fire-and-forget"}
 
 
@@ -129,7 +121,7 @@ def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, ca
     with dask_settings({"distributed.scheduler.allowed-failures": 1}), one_machine(tmp_path, 1) as cluster, ThreadPoolExecutor(1) as pool:
         run = pool.submit(graded, tmp_path / "class", tmp_path / "out", cluster.scheduler_address)
         for _ in range(2):
-            until(lambda: kill_a_busy_worker(cluster), "no worker has begun")
+            until(lambda: kill_a_busy_worker(cluster), "a worker to begin")
         assert run.result() == 1
     told = " ".join(capsys.readouterr().out.split())
     assert "Not graded: alpha: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in told
@@ -151,7 +143,7 @@ def scheduler(folder):
     said = folder / "scheduler.json"
     process = dask("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", said)
     try:
-        until(lambda: said.is_file() and said.read_text().endswith("}"), "no scheduler")
+        until(lambda: said.is_file() and said.read_text().endswith("}"), "the scheduler")
         yield process, json.loads(said.read_text())["address"]
     finally:
         end(process)
@@ -174,18 +166,18 @@ def at_work(people, out, address):
 
 def test_control_c_cancels_what_is_queued(people, tmp_path):
     with scheduler(tmp_path) as (_, address), Client(address, set_as_default=False) as client, at_work(people, tmp_path / "out", address) as process:
-        until(lambda: tasks(client), "nothing was sent")
+        until(lambda: tasks(client), "tasks to be sent")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out, err) == (130, "graded 0 of 5\n", "headway: stopped; what has been graded is kept, and the same command goes on from there\n")
-        until(lambda: not tasks(client), "tasks are left with the scheduler")
+        until(lambda: not tasks(client), "the scheduler to have no tasks left")
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(people, tmp_path, capsys):
     with scheduler(tmp_path) as (master, address), ThreadPoolExecutor(1) as pool:
         with Client(address, set_as_default=False) as client:
             run = pool.submit(graded, people, tmp_path / "out", address)
-            until(lambda: tasks(client), "nothing was sent")
+            until(lambda: tasks(client), "tasks to be sent")
         end(master)
         assert run.result() == 2
     sentence = f"the cluster at {address} is gone, or the connection to it was cut; what has been graded is kept, and the same command goes on from there"
@@ -219,7 +211,7 @@ def test_a_worker_that_would_grade_otherwise_is_refused(shared, people, tmp_path
     address, client = shared
     worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **unlike(tmp_path))
     try:
-        until(client.nthreads, "no worker")
+        until(client.nthreads, "a worker")
         assert graded(people, tmp_path / "out", address, walled=True) == 2
         said = capsys.readouterr()
         assert said.out == ""
@@ -227,20 +219,20 @@ def test_a_worker_that_would_grade_otherwise_is_refused(shared, people, tmp_path
         assert not (tmp_path / "out").exists()
     finally:
         end(worker)
-        until(lambda: not client.nthreads(), "the worker is still known")
+        until(lambda: not client.nthreads(), "the worker to be forgotten")
 
 
 def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, people, tmp_path, capsys):
     address, client = shared
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(graded, people, tmp_path / "out", address)
-        until(lambda: tasks(client), "nothing was sent")
+        until(lambda: tasks(client), "tasks to be sent")
         worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **other_version(tmp_path, "torch"))
         try:
             assert run.result() == 2
         finally:
             end(worker)
-            until(lambda: not client.nthreads(), "the worker is still known")
+            until(lambda: not client.nthreads(), "the worker to be forgotten")
     assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
 
 
@@ -248,7 +240,7 @@ def test_a_judge_that_nobody_asks_any_more_is_put_away(monkeypatch):
     monkeypatch.setattr(on_worker, "IDLE", 0.1)
     answer = on_worker.judged({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
     assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
-    until(lambda: not on_worker._kept, "it waits for ever")
+    until(lambda: not on_worker._kept, "the judge to be put away")
 
 
 @pytest.mark.parametrize(

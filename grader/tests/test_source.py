@@ -10,7 +10,6 @@ from grader.source import (
     append_definition,
     decode_source,
     definition,
-    definitions,
     find_definition,
     parse,
     read_source,
@@ -70,10 +69,6 @@ def test_only_the_top_level_is_searched():
     assert find_definition("class A:\n    def f(self): pass\n", "f") is None
     with pytest.raises(SourceProblem, match="ch.py does not define f"):
         definition("x = 1\n", "f", "ch.py")
-
-
-def test_definitions_lists_names_and_lines():
-    assert definitions(CHAPTER) == {"f": 13, "G": 19, "f2": 23, "last": 26}
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

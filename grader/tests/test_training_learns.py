@@ -15,7 +15,8 @@ from grader.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
 from grader.graft import Graft
 from grader.syllabus import ROOT, load_syllabus
 from grader.target import graft_for, resolve
-from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, least_loss, one_batch, tokenizer_for
+from grader.walkthroughs.training import least_loss
+from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, one_batch, tokenizer_for
 
 TEXTS = (*SENTENCES, *(english for english, _ in ENGLISH_HINDI))
 SPLIT = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -150,7 +149,3 @@ def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:
 def timeless(text: str) -> str:
     """What is printed without what a clock measured, nor the line that fills up beside it."""
     return re.sub(r"in [0-9.]+s( \([0-9:]+\))?( =+)?", "", re.sub(r"=+ (\d)", r"\1", text))
-
-
-def running_now(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")

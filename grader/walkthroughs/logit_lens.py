@@ -156,7 +156,7 @@ def draw(n: Numbers) -> str:
         right = max(right, LEFT + len(reading.words) * WIDE)
         y += 28 + len(reading.best) * TALL + 26
     marks.append(write(LEFT, y, "Each cell: the likeliest next word, were this layer the last, and its chance.", colour=FAINT))
-    return card(marks, right + 20, y + 20, "What the model would say after each layer", None)
+    return card(marks, right + 20, y + 20, "What the model would say after each layer")
 
 
 def _cell(x: float, y: float, word: str, chance: float) -> list[str]:

@@ -43,7 +43,7 @@ def maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "",
     if column_name:
         marks.append(write(LEFT + 20, TOP, column_name, colour=FAINT))
     marks += scale(LEFT + 20, bottom, 0.0, high)
-    return card(marks, max(LEFT + 20 + min(columns, len(panels)) * wide, 44 + round(9 * len(title))), bottom + 32, title, None)
+    return card(marks, max(LEFT + 20 + min(columns, len(panels)) * wide, 44 + round(9 * len(title))), bottom + 32, title)
 
 
 def _cell(x: float, y: float, fill: str, side: int) -> str:

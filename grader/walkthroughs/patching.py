@@ -20,7 +20,7 @@ THEN = "Next: `headway walk logit-lens` reads the layers of one run; what a laye
 
 SENTENCES = tuple(f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(ASKED, answers))
 PLACES = ("of", "country", "the", "asked", "is")
-COUNTRY, QUESTION, LAST = 1, 3, 4
+COUNTRY, LAST = 1, 4
 STEPS, LAYERS, WIDTH, HEADS = 250, 4, 32, 2
 
 Table = list[list[float]]  # by block, then by place

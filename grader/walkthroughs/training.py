@@ -91,9 +91,9 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     )
 
 
-def least_loss(sentences: tuple[str, ...] = SENTENCES) -> float:
+def least_loss() -> float:
     """What no model can fall below that sees a sentence's beginning only: where several words go on, each surprises a little."""
-    split = [sentence.split() for sentence in sentences]
+    split = [sentence.split() for sentence in SENTENCES]
     beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
     surprise = [math.log(beginnings[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
     return sum(surprise) / len(surprise)

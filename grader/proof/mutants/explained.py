@@ -41,9 +41,9 @@ class Judged:
         return not self.unexplained and not self.stale
 
 
-def explanations(module: str, folder: Path = FOLDER) -> dict[Key, str]:
+def explanations(module: str) -> dict[Key, str]:
     """Why each of these mutants of a chapter may survive."""
-    path = folder / f"{module}.toml"
+    path = FOLDER / f"{module}.toml"
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", []) if path.is_file() else []
     return {(entry["exercise"], entry["line"], edit): entry["why"] for entry in entries for edit in entry["edits"]}
 
