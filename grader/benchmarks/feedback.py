@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..diagnosis import misconceptions, mistaken
-from ..syllabus import EXERCISES, ROOT, SOLUTIONS, Exercise, UnknownName, load_syllabus
+from ..syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
 from ..verdict import Verdict
 from ..watch.runs import Runs
 from ..watch.saves import Saves
 from .figures import machine, middle, ratio, shown, table
-from .workplace import copied_kit, environment, inside, is_a_copy, without_marks
+from .workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks
 
 TRAINING = {"train_step", "accumulated_step", "AdamW", "fit"}  # their tests train a model: steps of an optimizer, one after another
 GOAL_RATIO, GOAL_SECONDS = 15, 0.3
@@ -118,7 +118,7 @@ def cold(exercise: Exercise) -> tuple[float, float]:
 
 def right(watched: Watched, times: Times) -> None:
     """One save of the right code."""
-    text = without_marks((SOLUTIONS / f"{times.exercise.module}.py").read_text(encoding="utf-8"))
+    text = solved(times.exercise.module)
     result, seconds, processor = _true(watched, times.exercise, text, "passed")
     times.tests = len(result.tests)
     times.warm.append(seconds)

@@ -23,13 +23,13 @@ from ..grading.judging import Judge
 from ..grading.rules import Rules
 from ..grading.submissions import Submission, read_submissions
 from ..sandbox.isolation import available
-from ..source import definition
-from ..syllabus import ROOT, SOLUTIONS, Exercise, load_syllabus
+from ..source import replace_definition
+from ..syllabus import ROOT, Exercise, load_syllabus
 from ..verdict import Verdict
 from .feedback import Untrue
 from .figures import machine, middle, ratio, shown, table
 from .processes import called, family, memory, processor
-from .workplace import copied_kit, environment, inside, is_a_copy, without_marks
+from .workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks
 
 GOAL_RATIO, GOAL_OVERHEAD, GOAL_SECONDS = 40, 0.15, 20
 ONE = "softmax"
@@ -73,7 +73,7 @@ def _compared(place: Path, name: str, exercises: list[Exercise], count: int, opt
     modules = sorted({exercise.module for exercise in exercises})
     for number in range(count):
         for module in modules:
-            _write(folder / f"{number:03}", module, _right(module) + f"\n# {number}\n")
+            _write(folder / f"{number:03}", module, solved(module) + f"\n# {number}\n")
     handed_in = read_submissions(folder)
     with _ready([exercise.name for exercise in exercises]) as (judge, started):
         judge.judge(handed_in[0])
@@ -161,9 +161,9 @@ def _cold(folders: list[Path], exercises: list[Exercise], at_once: int) -> Rate:
 def _class(folder: Path, options: argparse.Namespace) -> None:
     """So many people with right code, known mistakes and stubs of one exercise: graded, written down and exported."""
     exercise = load_syllabus().exercise(ONE)
-    stub = _right(exercise.module).replace(_definition(exercise), f"def {ONE}(x, dim=-1):\n    raise NotImplementedError\n")
+    stub = replace_definition(solved(exercise.module), ONE, f"def {ONE}(x, dim=-1):\n    raise NotImplementedError\n")
     mistakes = [without_marks(mistaken(exercise.module, found)) for found in misconceptions(exercise.module) if found.exercise == ONE]
-    kinds = [_right(exercise.module), *mistakes, stub]
+    kinds = [solved(exercise.module), *mistakes, stub]
     for number in range(options.submissions):
         _write(folder / "in" / f"person {number:04}", exercise.module, f"{kinds[number % len(kinds)]}\n# {number}\n")
     handed_in, rows, held, judge = read_submissions(folder / "in"), [], [], Judge(available(), [ONE], 0)
@@ -192,14 +192,6 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     ratio(f"A class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(seconds)}.")
     grown = [last - first for first, last in zip(held[0], held[-1])]
     ratio("From the first {} of them to the last, memory grew by {:.0f} MB in the grader, {:.0f} MB in the judge, {:.0f} MB in the zygote.".format(step, *grown))
-
-
-def _right(module: str) -> str:
-    return without_marks((SOLUTIONS / f"{module}.py").read_text(encoding="utf-8"))
-
-
-def _definition(exercise: Exercise) -> str:
-    return definition(_right(exercise.module), exercise.name).text
 
 
 def _write(folder: Path, module: str, text: str) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from ..benchmarks.workplace import without_marks
+from ..benchmarks.workplace import solved, without_marks
 from ..diagnosis import misconceptions
 from ..source import definition, replace_definition
 from ..syllabus import ROOT, SOLUTIONS
@@ -46,7 +46,7 @@ def make(folder: Path, people: int, seed: int) -> Counter[str]:
 
 
 def reference() -> Texts:
-    return {module: without_marks((SOLUTIONS / f"{module}.py").read_text(encoding="utf-8")) for module in CHAPTERS}
+    return {module: solved(module) for module in CHAPTERS}
 
 
 def with_stub(texts: Texts, exercise: str) -> Texts:

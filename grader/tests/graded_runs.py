@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from grader.source import read_source
+from grader.benchmarks.workplace import solved
 from grader.syllabus import ROOT, SOLUTIONS, load_syllabus
 
 QUICK = """
@@ -72,8 +72,7 @@ def grade(*arguments: str, results: Path | None = None, cwd: Path = ROOT, quick:
 
 def solution(chapter: str) -> str:
     """A chapter as a learner who has everything right would have it."""
-    text = read_source(SOLUTIONS / f"{module(chapter)}.py")
-    return "".join(line for line in text.splitlines(keepends=True) if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
+    return solved(module(chapter))
 
 
 def module(chapter: str) -> str:

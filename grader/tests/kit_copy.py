@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from grader.benchmarks.workplace import without_marks
 from grader.syllabus import load_syllabus
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
@@ -40,8 +41,8 @@ class Kit:
 
     def solve(self, module: str) -> None:
         """The chapter as a learner who has everything right would have it."""
-        lines = (self.root / "solutions" / f"{module}.py").read_text(encoding="utf-8").splitlines(keepends=True)
-        self.file(module).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
+        text = (self.root / "solutions" / f"{module}.py").read_text(encoding="utf-8")
+        self.file(module).write_text(without_marks(text), encoding="utf-8")
 
     def edit(self, module: str, old: str, new: str) -> None:
         path = self.file(module)
