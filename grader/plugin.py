@@ -26,7 +26,8 @@ from . import terminal  # noqa: E402
 from .examples import settle  # noqa: E402
 from .graded import GradedRun, outcome_of  # noqa: E402
 from .results import write_results  # noqa: E402
-from .syllabus import UnknownName, load_syllabus  # noqa: E402
+from .suites import tests_of  # noqa: E402
+from .syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
 from .target import NoTarget, resolve  # noqa: E402
 from .trial import Trial  # noqa: E402
 
@@ -80,9 +81,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         run.expect(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
         _prepare(_function(item), run)
         kept.append(item)
+    _expect_the_rest(kept, run)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
+
+
+def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
+    """An exercise has all the tests of its suites, also where only some were asked for (`pytest FILE::TEST`, `--lf`): one test is not the whole of it."""
+    marked = [item for item in items if item.get_closest_marker("exercise") and item.path.resolve().parent == TESTS]
+    for chapter in {_exercise_of(item).chapter for item in marked}:
+        for test, (name, weight) in tests_of(chapter).items():
+            if name in run.weights and test not in {known.partition("[")[0] for known in run.weights[name]}:
+                run.expect(load_syllabus().exercise(name), test, weight)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -104,9 +104,9 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
     return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` names them all")
 
 
-def suites_of(chapter: str) -> list[str]:
+def suites_of(chapter: str) -> list[Path]:
     """The files that hold a chapter's graded tests."""
-    return [str(path) for path in sorted(TESTS.glob(f"test_{chapter}_*.py"))]
+    return sorted(TESTS.glob(f"test_{chapter}_*.py"))
 
 
 def is_handout() -> bool:

@@ -101,7 +101,7 @@ def _points(page: Page, run: GradedRun) -> None:
             continue
         for result in mine:
             score = f"{progress.number(result.earned)}/{progress.number(result.exercise.points)}"
-            page.columns(f"  {result.exercise.name}", score, _word(result), **COLOURS[result.outcome])
+            page.columns(f"  {result.exercise.name}", score, _word(result, len(run.weights[result.exercise.name])), **_colour(result))
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
         page.columns("together", f"{progress.number(whole.earned)}/{progress.number(whole.points)}", "", bold=True)
@@ -110,11 +110,17 @@ def _points(page: Page, run: GradedRun) -> None:
         page.line("Nothing is done yet, and nothing is wrong: every stub is still a stub.")
 
 
-def _word(result: ExerciseResult) -> str:
+def _word(result: ExerciseResult, every: int) -> str:
+    """What became of an exercise's tests, of which there are `every`; where some did not run, that too."""
     if result.forbidden and result.outcome == "failed":
         return "no points: a shortcut"
-    counts = [f"{n} of {len(result.tests)} {word}" for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
-    return ", ".join(counts) or "passed"
+    ran = len(result.tests)
+    counts = [f"{n} of {ran} {word}" for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
+    return ", ".join(counts + [f"only {ran} of {every} tests ran"] * result.partial) or "passed"
+
+
+def _colour(result: ExerciseResult) -> dict[str, bool]:
+    return COLOURS["todo" if result.partial and result.outcome == "passed" else result.outcome]
 
 
 def _next_step(run: GradedRun) -> list[str]:
@@ -130,12 +136,14 @@ def _next_step(run: GradedRun) -> list[str]:
         return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
     if failing is None and own:
         step = course.next_step()
+        if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
+            return [f"Next: run all tests of {step.exercise.name}; those that ran have passed", f"      {step.command}"]
         if step is None:
             whole = all(chapter.exercises for chapter in load_syllabus().chapters)
             return ["Everything is done." + (" Try it as one program: pytest --whole" if whole else "")]
         return [f"Next: write {step.exercise.name} in {step.place}", f"      {step.command}"]
     if undone is None:
-        return ["All of it passes."]
+        return ["All that ran passes." if any(result.partial for result in run.results.values()) else "All of it passes."]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
     lines = [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.trial.whole else ''}"]

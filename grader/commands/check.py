@@ -51,7 +51,7 @@ def check(name: str | None) -> int:
     return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
 
 
-def run_tests(suites: list[str], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     """Each exercise's outcome, and pytest's exit status in our terms."""
     try:
         outcomes, status = _by_the_engine(found)
@@ -90,14 +90,14 @@ def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     return outcomes, _INTERNAL_ERROR
 
 
-def _alone(suites: list[str], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
+def _alone(suites: list[Path], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
     import pytest
 
     chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
         arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
-        status = int(pytest.main([*arguments, *options, *chosen, *suites]))
+        status = int(pytest.main([*arguments, *options, *chosen, *map(str, suites)]))
         try:
             data = json.loads(results.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -8,8 +8,9 @@ import re
 from collections.abc import Collection
 
 from ..source import bound_names, definition, parse, read_source, split_lines
-from ..syllabus import ROOT, TESTS, Chapter, load_syllabus
-from .leaning import Name, reached, suites, tests_of
+from ..suites import tests_in
+from ..syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of
+from .leaning import Name, reached
 
 MEASUREMENTS = ROOT / "grader" / "measurements"
 
@@ -45,13 +46,11 @@ def _with_hidden(entry: str, names: list[str]) -> str:
 
 def suite_texts(chapters: Collection[Chapter], hidden: Collection[str]) -> dict[str, str]:
     """The suites of these chapters by file name, without the tests of what is hidden and without the helpers that only those need."""
-    modules = [path.stem for chapter in chapters for path in suites(chapter.id)]
-    kept: set[Name] = set()
-    for module in modules:
-        kept |= {(module, test) for test, exercise in tests_of(module).items() if exercise not in hidden}
+    suites = [suite for chapter in chapters for suite in suites_of(chapter.id)]
+    kept = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
     needed = reached(kept, TESTS)
     used = {module for module, _ in needed}
-    return {f"{module}.py": _cut(module, needed) for module in modules if module in used}
+    return {suite.name: _cut(suite.stem, needed) for suite in suites if suite.stem in used}
 
 
 def _cut(module: str, needed: Collection[Name]) -> str:

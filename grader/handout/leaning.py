@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from ..source import bound_names, definition, find_definition, parse, read_source
-from ..syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus
+from ..suites import tests_in
+from ..syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
 
 Name = tuple[str, str]  # a module, and what it defines at its top level
 
@@ -58,19 +59,8 @@ def reached(starts: Iterable[Name], folder: Path, without: Collection[str] = ())
 
 def asked_for(exercise: Exercise) -> set[str]:
     """What an exercise's tests, with their helpers, may ask an implementation for: each name and word in them, torch's own excepted."""
-    tests = {(path.stem, name) for path in suites(exercise.chapter) for name, belongs in tests_of(path.stem).items() if belongs == exercise.name}
+    tests = {(suite.stem, test) for suite in suites_of(exercise.chapter) for test, (belongs, _) in tests_in(suite).items() if belongs == exercise.name}
     return {word for module, name in reached(tests, TESTS) for word in _said(module, name)}
-
-
-def suites(chapter: str) -> list[Path]:
-    return sorted(TESTS.glob(f"test_{chapter}_*.py"))
-
-
-@cache
-def tests_of(module: str) -> dict[str, str]:
-    """The graded tests of one suite, each with its exercise."""
-    marked = [node for node in parse(_text(TESTS, module)).body if isinstance(node, ast.FunctionDef)]
-    return {node.name: exercise for node in marked for decorator in node.decorator_list if (exercise := _marked(decorator))}
 
 
 @cache
@@ -85,14 +75,6 @@ def _said(module: str, name: str) -> frozenset[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             said.add(node.value)
     return frozenset(said)
-
-
-def _marked(decorator: ast.expr) -> str | None:
-    """The exercise that `@exercise("softmax", weight=2)` names."""
-    match decorator:
-        case ast.Call(func=ast.Name(id="exercise"), args=[ast.Constant(value=str() as name), *_]):
-            return name
-    return None
 
 
 def _is_torchs(node: ast.expr) -> bool:

@@ -130,7 +130,7 @@ def _by_the_engine(exercise: Exercise) -> Verdict:
 def _alone(exercises: list[Exercise], door: str) -> list[dict]:
     """What a run of pytest in a process of its own writes of these exercises; nothing where it did not come to its end."""
     chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
-    suites = sorted({suite for exercise in exercises for suite in suites_of(exercise.chapter)})
+    suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:

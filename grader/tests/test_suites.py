@@ -1,0 +1,52 @@
+"""One test is not the whole exercise: what a run of a part says, and what it leaves on record."""
+
+import ast
+import re
+
+import pytest
+from graded_runs import grade
+from grader.suites import tests_in as graded_in
+from grader.syllabus import TESTS
+
+SUITES = sorted(TESTS.glob("test_ch*.py"))
+ONE = "tests/test_ch03_attention.py::test_minus_infinity_gets_no_weight"
+PARTS = {"one by its name": ([ONE], 1), "some by a word": (["-k", "minus_infinity"], 2), "one file of several": (["tests/test_ch09_sampling_generate_chance.py"], 3)}
+
+
+def decorated(suite):
+    """The same as Python reads it."""
+    found = {}
+    for node in ast.parse(suite.read_text(encoding="utf-8")).body:
+        for mark in getattr(node, "decorator_list", ()):
+            if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "exercise":
+                weights = [float(keyword.value.value) for keyword in mark.keywords]
+                found[node.name] = (mark.args[0].value, *(weights or [1.0]))
+    return found
+
+
+def test_every_graded_test_is_found_with_its_exercise_and_weight():
+    assert sum(len(graded_in(suite)) for suite in SUITES) > 600
+    for suite in SUITES:
+        assert graded_in(suite) == decorated(suite), suite.name
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_told_as_a_part_and_put_on_no_record(kit, part):
+    arguments, ran = PARTS[part]
+    chapter, name = ("ch09_sampling", "generate") if "ch09" in arguments[0] else ("ch03_attention", "softmax")
+    kit.solve(chapter)
+    run = grade(*arguments, cwd=kit.root, PYTHONPATH=str(kit.root), results=kit.root / "out.json")
+    assert run.status == 0, run.out
+    assert re.search(rf"^  {name} +[\d.]+/\d+ +only {ran} of \d+ tests ran$", run.out, re.M)
+    result = run.exercise(name)
+    assert 0 < result["earned"] < result["points"] and len(result["tests"]) == ran
+    assert not (kit.exercises / "progress.txt").exists() and f"{name} works" not in run.out
+
+
+def test_when_what_ran_of_the_next_exercise_passes_all_its_tests_come_next(kit):
+    kit.solve("ch03_attention")
+    out = grade(ONE, cwd=kit.root, PYTHONPATH=str(kit.root)).out
+    assert "Next: run all tests of softmax; those that ran have passed\n      headway check softmax" in out
+    kit.edit("ch03_attention", "exps / total", "exps * total")
+    out = grade("-k", "minus_infinity", cwd=kit.root, PYTHONPATH=str(kit.root)).out
+    assert re.search(r"^  softmax +[\d.]+/10 +1 of 2 failed, only 2 of 8 tests ran$", out, re.M) and "Next: mend softmax" in out
