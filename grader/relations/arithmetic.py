@@ -10,6 +10,8 @@ from torch import Tensor
 from .pair import CLEARLY, Pair
 from .words import constant, number, ordinal
 
+LEAST_SPREAD = 3e-6  # what float32 and an epsilon somewhere do to a factor; roots of whole numbers lie much farther apart
+
 
 def flat(pair: Pair) -> str:
     """All zeros, or one value everywhere, where the right answer is neither."""
@@ -57,6 +59,12 @@ def _precision(pair: Pair) -> float:
     return pair.allowed / float(pair.expected.abs().max())
 
 
+def _spread(pair: Pair, factor: float) -> float:
+    """How exactly the values agree upon this factor. A test may allow much; but a factor that is sqrt(32) is it to the last digits, and any other by chance."""
+    size = float((factor * pair.expected).abs().max())
+    return max(float((pair.got - factor * pair.expected).abs().max()) / size, LEAST_SPREAD)
+
+
 def _scaled(pair: Pair, inputs: Sequence[Tensor]) -> str:
     size = pair.expected.abs()
     if not bool((size > CLEARLY * pair.allowed).sum() >= 3) or pair.kinds(size.flatten()) < 2:
@@ -68,7 +76,7 @@ def _scaled(pair: Pair, inputs: Sequence[Tensor]) -> str:
     slack = max(pair.allowed, 1e-9 * float(size.max())) * min(1.0, abs(factor))
     if not bool(((pair.got - factor * pair.expected).abs() <= slack * max(1.0, abs(factor) * 0.1)).all()):
         return ""
-    words = factor_words(abs(factor), sizes_of(pair, inputs), tolerance)
+    words = factor_words(abs(factor), sizes_of(pair, inputs), min(tolerance, _spread(pair, factor)))
     return f"Every value is {words}" + (", and has the wrong sign." if factor < 0 else ".")
 
 
