@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .door.errors import LearnerError
+from .door.near import Handle
 
 _equal = torch.equal  # as it was before any learner's code ran
 
@@ -93,7 +94,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
     """`got` is a tensor of this shape (and dtype); returned, to compute with."""
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {_a(got)}", got)
+        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {noun(got)}", got)
     if tuple(got.shape) != tuple(shape):
         raise Mismatch(f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
     if dtype is not None and got.dtype != dtype:
@@ -131,7 +132,7 @@ def refuses(
 def _short(value: Any) -> str:
     """A value itself where it is plain and short, else as a noun."""
     plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
-    return repr(value) if plain else _a(value)
+    return repr(value) if plain else noun(value)
 
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
@@ -139,7 +140,7 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
         missing = ""
         if got is None:
             missing = ": nothing flows back there" if "gradient" in what.lower() else " (is a `return` missing?)"
-        raise Mismatch(f"{_start(what)} should be a tensor; it is {_a(got)}{missing}", got, expected, compared=True)
+        raise Mismatch(f"{_start(what)} should be a tensor; it is {noun(got)}{missing}", got, expected, compared=True)
     if got.shape != expected.shape:
         sentence = f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
         raise Mismatch(sentence, got, expected, compared=True)
@@ -189,9 +190,9 @@ def _same_form(got: Any, expected: Any, what: str) -> None:
     kind = type(expected).__name__
     if isinstance(expected, dict):
         if not isinstance(got, dict) or list(got) != list(expected):
-            raise Mismatch(f"{_start(what)} should be a dict with the keys {list(expected)}; it is {_a(got)}", got, expected, compared=True)
+            raise Mismatch(f"{_start(what)} should be a dict with the keys {list(expected)}; it is {noun(got)}", got, expected, compared=True)
     elif not isinstance(got, list | tuple) or len(got) != len(expected):
-        raise Mismatch(f"{_start(what)} should be a {kind} of {len(expected)}; it is {_a(got)}", got, expected, compared=True)
+        raise Mismatch(f"{_start(what)} should be a {kind} of {len(expected)}; it is {noun(got)}", got, expected, compared=True)
 
 
 def _whole_number(value: Any) -> Any:
@@ -208,8 +209,8 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _a(value: Any) -> str:
-    """A value as a noun: "None", "a list of 3", "a tensor of shape (2, 3)"."""
+def noun(value: Any) -> str:
+    """A value as a noun: "None", "a list of 3", "a tensor of shape (2, 3)", "an object (generator)"."""
     if value is None:
         return "None"
     if isinstance(value, Tensor):
@@ -220,4 +221,6 @@ def _a(value: Any) -> str:
         return f"the number {value!r}" if not isinstance(value, bool) else repr(value)
     if isinstance(value, str):
         return f"the string {value[:40]!r}"
+    if isinstance(value, Handle):
+        return f"an object ({value._handle[1]})"  # its class, or what it is called
     return repr(value)[:80]

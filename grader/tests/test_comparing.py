@@ -3,9 +3,11 @@
 import pytest
 import torch
 from grader import comparing
+from grader.chapter import ChapterSource
 from grader.comparing import Mismatch, close, holds, refuses, same, shaped
 from grader.door.errors import mirrored
-from grader.door.near import Call
+from grader.door.local import Local
+from grader.door.near import Call, Door, Implementation
 from grader.explaining import failure
 
 
@@ -96,3 +98,14 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
 def test_what_a_test_stumbles_over_is_said_of_the_answer():
     words = failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", Call("f", (1,), {}, None), comparing.current)
     assert words.message.startswith("f returned None; the test cannot go on with that")
+
+
+@pytest.mark.parametrize(("text", "kind"), [("def states():\n    yield 1\n", "generator"), ("class Stream:\n    pass\n\n\nstates = Stream\n", "Stream")])
+def test_an_object_that_came_back_is_told_by_its_kind(text, kind):
+    """Not by the call that made it, which the learner knows."""
+    door = Door(Local([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
+    door.begin(0)
+    got = Implementation(door).states()
+    door.far.close()
+    assert wrong(close, got, X).sentence == f"The result should be a tensor; it is an object ({kind})"
+    assert wrong(shaped, got, (3, 5)).sentence == f"The result should be a tensor of shape (3, 5); it is an object ({kind})"
