@@ -4,6 +4,7 @@
 # make readme  make the README's pictures anew, from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
 # make proof   try whether it keeps its promises, for hours; ONLY=steady for one proof
+# make help    say this
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
@@ -13,7 +14,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test book readme bench proof
+.PHONY: learn test book readme bench proof help
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -38,6 +39,9 @@ bench: .venv/.learn
 
 proof: .venv/.dev
 	@$(BIN)/python -m grader.proof $(ONLY)
+
+help:
+	@sed -n 's/^# //p' Makefile
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }

@@ -1,6 +1,10 @@
 """Headway: build a transformer by hand, one tested piece at a time."""
 
+import warnings
+
 from .version import __version__ as __version__
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where there is none, and nobody here needs it
 
 
 def __getattr__(name: str):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-import warnings
 
 from rich.console import Console
 from rich.text import Text
 
 WIDTH = 80
-
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where there is none, and nobody here needs it
 
 
 def page(stderr: bool = False) -> Console:

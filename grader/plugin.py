@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 import zlib
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

@@ -174,7 +174,8 @@ def _summary(console, graded, out: Path, notes: list[str]) -> None:
             _sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
     for note in [*notes, *graded.notes]:
         _sentence(console, f"Note: {note}", style="yellow")
-    _sentence(console, f"In {out}: grades.csv, report.html (open it before the lecture), feedback/, gradescope/, junit.xml and the gradebook itself.")
+    report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in graded.written) else ""
+    _sentence(console, f"In {out}: grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook itself.")
 
 
 def _sentence(console, sentence: str, style: str = "") -> None:

@@ -104,7 +104,7 @@ def connected(address: str) -> Any:
     try:
         import distributed
     except ImportError:
-        raise GradingProblem("--dask needs Dask, which is not installed: pip install 'headway[cluster]'") from None
+        raise GradingProblem("--dask needs Dask, which is not installed: pip install -c constraints.txt -e '.[cluster]'") from None
     if not address.strip():
         raise GradingProblem("--dask needs the address of a cluster's scheduler, like tcp://192.168.1.5:8786")
     for name in ("distributed", "distributed.client", "tornado.application"):

@@ -271,4 +271,4 @@ def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, 
 def test_without_dask_the_sentence_says_what_to_install(people, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert graded(people, tmp_path / "out", "127.0.0.1:8786") == 2
-    assert capsys.readouterr().err == "headway: --dask needs Dask, which is not installed: pip install 'headway[cluster]'\n"
+    assert capsys.readouterr().err == "headway: --dask needs Dask, which is not installed: pip install -c constraints.txt -e '.[cluster]'\n"

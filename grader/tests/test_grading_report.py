@@ -151,5 +151,5 @@ def test_without_jinja_it_says_what_to_install(tmp_path):
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "The class report is made with Jinja, which is not installed: pip install 'headway[reports]'\n"
+    assert done.stdout == "The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'\n"
     assert not list(tmp_path.iterdir())

@@ -65,6 +65,26 @@ def test_the_readme_opens_with_both_pictures_and_its_links_lead_somewhere():
     assert max(part.count("\n") for part in parts) <= 50  # each under a page
 
 
+def test_the_map_of_the_machinery_names_all_of_it_and_nothing_else():
+    """Each file and folder of grader/ by its name; what a row says of the inside of a folder is there, too."""
+    guide = read_source(ROOT / "CONTRIBUTING.md")
+    rows = re.findall(r"^\| (.*) \|$", guide[guide.index("## The machinery") : guide.index("## A solution")], re.MULTILINE)[2:]
+    there = {path.name + "/" * path.is_dir() for path in (ROOT / "grader").iterdir() if not path.name.startswith("__")}
+    named = set()
+    for row in rows:
+        names = re.findall(r"`([\w./]+\.\w+|[\w/]+/)`", row)
+        folders = [name for name in names if name in there and name.endswith("/")] or [""]
+        assert [name for name in names if not any((ROOT / "grader" / folder / name).exists() for folder in ["", *folders])] == [], row
+        named |= set(names)
+    assert there - named == set()
+
+
+def test_the_readme_names_every_exercise_in_its_chapter():
+    told = {chapter.number: [exercise.name for exercise in chapter.exercises] for chapter in load_syllabus().chapters}
+    rows = re.findall(r"^\| (\d+) [^|]*\| (.*) \|$", README, re.MULTILINE)
+    assert {int(number): re.findall(r"`(\w+)`", names) for number, names in rows} == told
+
+
 def test_a_line_of_a_terminal_is_drawn_where_it_stood_in_its_colours():
     line = Text.from_ansi("\x1b[31mFAILED\x1b[0m   a < b   \x1b[1mend\x1b[0m")
     marks = ElementTree.fromstring(terminal.window([("$ x", [line])], "title")).findall(f"{SVG}text")[1:]

@@ -107,8 +107,8 @@ def test_scaled_by_a_root(shape, seed, d, down, sign):
 def test_a_factor_is_no_root_by_chance():
     """A test that allows 1e-4 lets 5.6573 pass for sqrt(32); the values themselves agree upon it far more exactly."""
     x = normal(3, 5)
-    assert explain(x * 5.6573, x, 1e-4) == ["Every value is 5.66 times too large."]
-    assert explain(x * math.sqrt(32), x, 1e-4) == ["Every value is 5.66 times too large, which is sqrt(32)."]
+    assert said(x * 5.6573, x, tol=1e-4) == "Every value is 5.66 times too large."
+    assert said(x * math.sqrt(32), x, tol=1e-4) == "Every value is 5.66 times too large, which is sqrt(32)."
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def _environment():
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise CannotReport("The class report is made with Jinja, which is not installed: pip install 'headway[reports]'") from None
+        raise CannotReport("The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
