@@ -16,10 +16,11 @@ def status() -> int:
     here, console = current_chapter(scores), page()
     mine, all_points = sum(earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
     heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{number(mine)} of {number(all_points)} points"
-    console.print(Text.assemble(heading, total.rjust(max(console.width - len(heading) - 1, len(total) + 2))))
+    beside = console.width - len(heading) - 1
+    console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
     for chapter in course.chapters:
-        console.print(_chapter_line(chapter, scores, chapter is here), no_wrap=True, overflow="ellipsis")
+        console.print(_chapter_line(chapter, scores, chapter is here, console.width), no_wrap=True, overflow="ellipsis")
     console.print()
     if not scores and here is not None:
         console.print("Nothing is done yet. Each exercise is a few lines; begin with the first.\n")
@@ -52,14 +53,19 @@ def list_all() -> int:
     return 0
 
 
-def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool) -> Text:
-    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<24} ", "bold" if here else ""))
+def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width: int) -> Text:
+    """Where the terminal is narrow the bar gives way first: the points stay to be read."""
+    line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<22} ", "bold" if here else ""))
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
     points = earned(chapter, scores)
-    line.append_text(bar(1.0 if done(chapter, scores) else points / chapter.points)).append(f" {number(points):>6}/{number(chapter.points)}")
+    tally = f"{number(points):>5}/{number(chapter.points)}"
+    if (room := width - len(line) - len(tally) - 4) > 3:
+        line.append("  ").append_text(bar(1.0 if done(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
+    line.append(tally)
     passes = sum(passed(exercise, scores) for exercise in chapter.exercises)
-    return line.append(f"  {passes} of {len(chapter.exercises)} passed", "dim") if passes or here else line
+    told = f"  {passes} of {len(chapter.exercises)} passed"
+    return line.append(told, "dim") if (passes or here) and len(line) + len(told) <= width else line
 
 
 def _why_empty() -> str:
