@@ -141,7 +141,7 @@ def drops(got, model, values, name, groups, *inputs, where):
     one_by_one = len(chosen.unique()) > len(choices) / 2
     holds(one_by_one and bool((away.amin(1) < 2e-3).all()), f"in training, {where} should be dropped or kept with 1 / (1 - p), one by one; some outputs are neither")
     share = 1 - float(torch.tensor(choices)[chosen].mean())
-    holds(abs(share - RATE) < 0.07, f"with dropout={RATE}, about {RATE:.0%} of {where} should be dropped; it was {share:.0%}")
+    holds(abs(share - RATE) < 0.1, f"with dropout={RATE}, about {RATE:.0%} of {where} should be dropped; it was {share:.0%}")
 
 
 def heads_of(n_heads, d_head):

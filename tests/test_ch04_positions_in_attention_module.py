@@ -265,7 +265,7 @@ def test_dropout_acts_on_the_weights_in_training(learner, reference):
     close(weights, (whole / (1 - rate)).masked_fill(weights == 0, 0.0), "one of the weights that were not dropped")
     dropped = (weights == 0)[:, :, allowed]
     share = float(dropped.float().mean())
-    holds(abs(share - rate) < 0.06, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
+    holds(abs(share - rate) < 0.09, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
     holds(len(dropped.flatten(0, 1).unique(dim=0)) == 3 * H, "each weight should be dropped or kept on its own: here heads or rows of the batch share one pattern")
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
     mix = weights @ v.reshape(3, T, H, d_head).transpose(1, 2)

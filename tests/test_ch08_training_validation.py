@@ -13,7 +13,11 @@ from torch.nn import functional as F
 
 
 def share(is_validation, kind, unit, *fraction):
-    """About which share of many texts is kept for validation, in steps of `unit` around the share asked for; None if an answer is no bool."""
+    """About which share of many texts is kept for validation, in steps of `unit` around the share asked for; None if an answer is no bool.
+
+    It is the share asked for when it is no further from it than 0.65 steps. With steps of 0.05 that is five standard errors: whatever good
+    hash was chosen, one in a million strays so far.
+    """
     words = ["the", "cat", "sat", "on", "a", "mat", "and", "dreamt"]
     alike = "a long beginning that all of these texts have in common, and only then "
     kinds = {
@@ -26,7 +30,8 @@ def share(is_validation, kind, unit, *fraction):
     if not all(isinstance(answer, bool) for answer in answers):
         return None
     asked = fraction[0] if fraction else 0.1
-    return round(asked + unit * round((sum(answers) / len(answers) - asked) / unit), 3)
+    steps = (sum(answers) / len(answers) - asked) / unit
+    return asked if abs(steps) < 0.65 else round(asked + unit * round(steps), 3)
 
 
 def the_right_share(learner, *fraction, kind="sentences", unit=0.05):
