@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.course import next_step, passed, read_course
+from grader.course import next_step, passed, place_of, read_course
 from grader.page import complain, page, say
 from grader.progress import load
 from grader.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
@@ -37,6 +37,10 @@ def check(name: str | None) -> int:
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:
         complain(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
+        return UNUSABLE
+    place = place_of(found)
+    if not place.file.exists():
+        complain(place.problem or f"there is no {place.file}")
         return UNUSABLE
     known = {exercise.name for exercise in exercises if passed(exercise, load())}
     outcomes, status = run_tests(suites, found)

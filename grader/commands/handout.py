@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.course import read_course, shown
+from grader.files import problem
 from grader.page import complain, page, say
 from grader.progress import number
 
@@ -16,8 +17,11 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
 
     try:
         made = make(folder, _names(chapters), _names(hidden), force)
-    except NoHandout as problem:
-        complain(str(problem))
+    except NoHandout as trouble:
+        complain(str(trouble))
+        return 2
+    except OSError as trouble:
+        complain(problem(trouble, f"make {shown(folder)}"))
         return 2
     console = page()
     for chapter in made.chapters:
@@ -41,8 +45,11 @@ def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> 
 
     try:
         graded = write_archive(archive, _names(chapters), seed, points)
-    except GradingProblem as problem:
-        complain(str(problem))
+    except GradingProblem as trouble:
+        complain(str(trouble))
+        return 2
+    except OSError as trouble:
+        complain(problem(trouble, f"write {shown(archive)}"))
         return 2
     console = page()
     whole = "all chapters" if len(graded) > 1 and not _names(chapters) else ", ".join(f"{chapter.id} {chapter.title}" for chapter in graded)

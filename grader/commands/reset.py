@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from grader.course import read_course, shown
-from grader.files import write_whole
+from grader.files import problem, write_whole
 from grader.page import page, say
 from grader.source import (
     SourceProblem,
@@ -104,7 +104,10 @@ def _reset_exercise(exercise: Exercise, file: Path, new: str, unless: str | None
 def _keep(stem: str, data: bytes) -> str:
     numbers = [_number(path) for path in _kept_under(stem)]
     path = KEPT / f"{stem}.{max(numbers, default=0) + 1}.py"
-    write_whole(path, data)
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise SourceProblem(f"nothing is changed, for yours could not be kept: {problem(error, f'write {shown(path)}')}") from error
     return shown(path)
 
 

@@ -295,3 +295,26 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
     assert [line.strip() for line in page if "11.25" in line][0].endswith("11.25 of 1200 points")
     line = next(line for line in page if " Attention " in line)
     assert "11.25/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
+
+
+def test_a_chapter_that_is_gone_is_told_before_anything_is_tested(kit):
+    kit.file("ch03_attention").unlink()
+    for name in ("softmax", "ch03"):
+        assert kit.run("check", name, status=2) == "headway: exercises/ch03_attention.py is missing; `headway reset ch03` brings the stub\n"
+
+
+def test_where_yours_cannot_be_kept_nothing_is_changed(kit):
+    kit.solve("ch03_attention")
+    before = kit.file("ch03_attention").read_bytes()
+    (kit.exercises / ".headway").write_text("a file where a folder belongs")
+    for name in ("softmax", "ch03"):
+        said = kit.run("reset", name, status=1)
+        assert said.startswith("headway: nothing is changed, for yours could not be kept: could not write exercises/.headway/kept/") and said.count("\n") == 1
+    assert kit.file("ch03_attention").read_bytes() == before
+
+
+@pytest.mark.parametrize(("command", "doing"), [("handout", "make"), ("gradescope", "write")])
+def test_what_cannot_be_given_out_where_it_should_go_is_a_sentence(kit, command, doing):
+    (kit.root / "file").write_text("no folder")
+    said = kit.run(command, "file/out.zip", "--chapters", "ch01", status=2)
+    assert said.startswith(f"headway: could not {doing} file/out.zip: ") and said.count("\n") == 1
