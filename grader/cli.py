@@ -151,7 +151,7 @@ def open_command(name: AnyName = None) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Check that everything is installed, and that tests reach the right code."""
+    """Check that all is installed, and that tests reach your code."""
     from grader.commands.doctor import doctor
 
     raise typer.Exit(doctor())
@@ -163,7 +163,9 @@ def book(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; any that is free unless given.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only say where it is.")] = True,
 ) -> None:
-    """Read the lessons as a book, at the current chapter; Control-C ends it."""
+    """Read the lessons as a book in your browser; Control-C ends it.
+
+    It opens at the current chapter, or at what you name."""
     from grader.commands.book import book
 
     raise typer.Exit(book(name, port, browser))
@@ -174,7 +176,9 @@ def measure(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=_measurements, show_default=False)] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="What it takes itself, as --seed 1.", show_default=False)] = None,
 ) -> None:
-    """Measure anew what a lesson's table claims; without NAME, list what can be measured."""
+    """Measure anew what a lesson's table claims.
+
+    Without NAME it lists what can be measured."""
     from grader.commands.measure import measure
 
     raise typer.Exit(measure(name, options or []))
@@ -187,7 +191,9 @@ def walk(
     pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the picture goes (.svg).", show_default=False)] = None,
 ) -> None:
-    """Take a guided tour of what you have built; without NAME, list the tours."""
+    """Take a guided tour of what you have built, or list the tours.
+
+    Without NAME it lists them."""
     from grader.commands.walk import walk
 
     raise typer.Exit(walk(name, seed, pace, out))
@@ -208,7 +214,9 @@ def dev_check(
     fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
 ) -> None:
-    """Check the course itself: every known mistake caught and named (for maintainers)."""
+    """Check the course itself (for maintainers).
+
+    Every known mistake is caught and named, every correct variant accepted."""
     from grader.commands.maintain import dev_check
 
     raise typer.Exit(dev_check(names or [], full, fresh, table))
@@ -227,7 +235,9 @@ def grade(
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
     changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (What has not changed is never graded twice.)")] = False,
 ) -> None:
-    """Grade a class (for instructors). Exit status 0: everybody; 1: somebody could not be graded; 2: wrong use."""
+    """Grade a class (for instructors).
+
+    Exit status 0: everybody was graded; 1: somebody could not be; 2: wrong use."""
     from grader.commands.grade import grade
 
     raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
@@ -239,7 +249,9 @@ def regrade(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the grades.")] = Path("grades"),
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", show_default=False)] = None,
 ) -> None:
-    """Grade one person anew, with what the last `headway grade` was asked (for instructors)."""
+    """Grade one person anew (for instructors).
+
+    With what the last `headway grade` was asked."""
     from grader.commands.grade import regrade
 
     raise typer.Exit(regrade(name, out, jobs))
@@ -252,7 +264,9 @@ def handout(
     hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=_exercises)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
 ) -> None:
-    """Make the folder that learners get: stubs, lessons and tests, the reference sealed (for instructors)."""
+    """Make the folder that learners get (for instructors).
+
+    Stubs, lessons and tests, with the reference sealed."""
     from grader.commands.handout import handout
 
     raise typer.Exit(handout(folder, chapters, hidden, force))

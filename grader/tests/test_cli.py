@@ -318,3 +318,8 @@ def test_what_cannot_be_given_out_where_it_should_go_is_a_sentence(kit, command,
     (kit.root / "file").write_text("no folder")
     said = kit.run(command, "file/out.zip", "--chapters", "ch01", status=2)
     assert said.startswith(f"headway: could not {doing} file/out.zip: ") and said.count("\n") == 1
+
+
+def test_every_command_says_in_one_whole_line_what_it_is_for(kit):
+    said = kit.run("--help", COLUMNS="80")
+    assert "..." not in said[said.index("Commands:") :] and "dev-check" in said and "(for instructors)" in said
