@@ -78,7 +78,13 @@ class Page:
             self.write((head if number == 0 else " " * len(head)) + line, **markup)
 
     def columns(self, left: str, middle: str, right: str, **markup: bool) -> None:
-        self.write(f"{left:<36}{middle:>10}   {right}".rstrip(), **markup)
+        line = f"{left:<{min(36, self.width - 10)}}{middle:>10}"
+        if right and len(line) + 3 + len(right) > self.width:  # a narrow terminal: on a line of its own
+            self.write(line, **markup)
+            line = " " * 4 + right
+        elif right:
+            line += f"   {right}"
+        self.write(line, **markup)
 
     def failure(self, words: Failure) -> None:
         self.labelled("promised", words.promise) if words.promise else None

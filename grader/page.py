@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 
 WIDTH = 80
@@ -15,6 +16,8 @@ WIDTH = 80
 def page(stderr: bool = False) -> Console:
     """A console for plain text; on anything but a terminal, and under NO_COLOR, it prints no escape codes."""
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
+    if console.is_dumb_terminal:  # rich takes one for 80 columns wide
+        console.size = ConsoleDimensions(*shutil.get_terminal_size((WIDTH, 25)))
     if console.width > WIDTH:
         console.width = WIDTH
     return console

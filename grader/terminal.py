@@ -115,8 +115,10 @@ def _word(result: ExerciseResult, every: int) -> str:
     if result.forbidden and result.outcome == "failed":
         return "no points: a shortcut"
     ran = len(result.tests)
-    counts = [f"{n} of {ran} {word}" for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
-    return ", ".join(counts + [f"only {ran} of {every} tests ran"] * result.partial) or "passed"
+    counts = [(n, word) for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
+    if result.partial:
+        return ", ".join([f"{n} {word}" for n, word in counts] + [f"only {ran} of {every} {'' if counts else 'tests '}ran"])
+    return ", ".join(f"{n} of {ran} {word}" for n, word in counts) or "passed"
 
 
 def _colour(result: ExerciseResult) -> dict[str, bool]:

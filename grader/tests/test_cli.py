@@ -323,3 +323,10 @@ def test_what_cannot_be_given_out_where_it_should_go_is_a_sentence(kit, command,
 def test_every_command_says_in_one_whole_line_what_it_is_for(kit):
     said = kit.run("--help", COLUMNS="80")
     assert "..." not in said[said.index("Commands:") :] and "dev-check" in said and "(for instructors)" in said
+
+
+@posix
+def test_a_terminal_that_can_do_nothing_is_as_wide_as_it_is(kit):
+    out = on_terminal(kit, columns=40, TERM="dumb")
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert all(len(line) <= 40 for line in lines) and "\x1b" not in out and "Collect the distinct lower-cased words" in lines

@@ -49,4 +49,11 @@ def test_when_what_ran_of_the_next_exercise_passes_all_its_tests_come_next(kit):
     assert "Next: run all tests of softmax; those that ran have passed\n      headway check softmax" in out
     kit.edit("ch03_attention", "exps / total", "exps * total")
     out = grade("-k", "minus_infinity", cwd=kit.root, PYTHONPATH=str(kit.root)).out
-    assert re.search(r"^  softmax +[\d.]+/10 +2 of 2 failed, only 2 of 8 tests ran$", out, re.M) and "Next: mend softmax" in out
+    assert re.search(r"^  softmax +[\d.]+/10 +2 failed, only 2 of 8 ran$", out, re.M) and "Next: mend softmax" in out
+
+
+def test_points_fit_a_narrow_terminal(kit):
+    kit.solve("ch03_attention")
+    out = grade("-k", "minus_infinity or positions_of_the_keys or equal_values", "--chapter", "ch03", cwd=kit.root, PYTHONPATH=str(kit.root), COLUMNS="40").out
+    points = out[out.index("── points") : out.index("\nNext:")]
+    assert all(len(line) <= 40 for line in points.splitlines()) and re.search(r"^  softmax +[\d.]+/10\n    only 2 of 8 tests ran$", points, re.M)
