@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from grader.syllabus import UnknownName, is_handout, load_syllabus
+from grader.version import __version__
 
 WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade")  # a handout, which learners have, cannot do these
 
@@ -64,7 +65,10 @@ MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An ex
 
 
 @app.callback(invoke_without_command=True)
-def _status(context: typer.Context) -> None:
+def _status(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Say which Headway this is.")] = False) -> None:
+    if version:
+        print(f"headway {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         from grader.commands.status import status
 

@@ -11,11 +11,8 @@ import socket
 import sys
 import threading
 import time
-import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch  # noqa: E402
 

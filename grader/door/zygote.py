@@ -17,11 +17,8 @@ import socket
 import sys
 import tempfile
 import time
-import warnings
 
 os.environ["OMP_NUM_THREADS"] = "1"
-
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 import torch  # noqa: E402
 

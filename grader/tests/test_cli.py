@@ -32,6 +32,10 @@ def test_the_status_page_leaves_torch_alone(kit):
     assert subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=environment, capture_output=True).returncode == 0
 
 
+def test_it_says_which_headway_it_is(kit):
+    assert re.fullmatch(r"headway \d+\.\d+\.\d+\n", kit.run("--version"))
+
+
 def test_the_next_thing_follows_the_record_and_the_chapter_worked_on(kit):
     kit.record(build_vocab=10)
     assert "Next: WordTokenizer" in kit.run("next")
