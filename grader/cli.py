@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from grader.syllabus import UnknownName, is_handout, load_syllabus
+from grader.commands import completing
+from grader.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
 WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade")  # a handout, which learners have, cannot do these
@@ -21,47 +22,10 @@ app = typer.Typer(
 )
 
 
-def _names(incomplete: str) -> list[str]:
-    return _exercises(incomplete) + _chapters(incomplete)
-
-
-def _exercises(incomplete: str) -> list[str]:
-    try:
-        return [exercise.name for exercise in load_syllabus().exercises if exercise.name.lower().startswith(incomplete.lower())]
-    except Exception:
-        return []
-
-
-def _chapters(incomplete: str) -> list[str]:
-    try:
-        chapters = [chapter for chapter in load_syllabus().chapters if chapter.exercises]
-    except Exception:
-        return []
-    return [chapter.id for chapter in chapters if chapter.name.lower().startswith(incomplete.lower())]
-
-
-def _drawable(incomplete: str) -> list[str]:
-    from grader.showing.table import has_picture
-
-    return [name for name in _exercises(incomplete) if has_picture(name)]
-
-
-def _measurements(incomplete: str) -> list[str]:
-    from grader.commands.measure import known
-
-    return [name for name in known() if name.startswith(incomplete)]
-
-
-def _walks(incomplete: str) -> list[str]:
-    from grader.walkthroughs import known
-
-    return [name for name in known() if name.startswith(incomplete)]
-
-
-AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names, show_default=False)]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=_names)]
-ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises)]
-MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_exercises, show_default=False)]
+AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names, show_default=False)]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names)]
+ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
+MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -128,7 +92,7 @@ def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=_drawable, show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Draw into a file.", show_default=False)] = None,
 ) -> None:
     """Draw what an exercise computes: yours beside the reference's."""
@@ -177,7 +141,7 @@ def book(
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def measure(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=_measurements, show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=completing.measurements, show_default=False)] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="What it takes itself, as --seed 1.", show_default=False)] = None,
 ) -> None:
     """Measure anew what a lesson's table claims.
@@ -190,7 +154,7 @@ def measure(
 
 @app.command()
 def walk(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=_walks, show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=completing.walks, show_default=False)] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Another run, just as repeatable.")] = 0,
     pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the picture goes (.svg).", show_default=False)] = None,
@@ -213,7 +177,7 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; f
 
 @app.command("dev-check")
 def dev_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=_names, show_default=False)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
@@ -230,8 +194,8 @@ def dev_check(
 def grade(
     submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the gradebook and all that is made of it go.")] = Path("grades"),
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade; all unless given.", autocompletion=_chapters)] = "",
-    exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=_exercises)] = "",
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade; all unless given.", autocompletion=completing.chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=completing.exercises)] = "",
     points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one a processor).", show_default=False)] = None,
@@ -264,8 +228,8 @@ def regrade(
 @app.command()
 def handout(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=_chapters)] = "",
-    hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=_exercises)] = "",
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=completing.chapters)] = "",
+    hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=completing.exercises)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
 ) -> None:
     """Make the folder that learners get (for instructors).
@@ -279,7 +243,7 @@ def handout(
 @app.command()
 def gradescope(
     archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters it grades; all unless given.", autocompletion=_chapters)] = "",
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters it grades; all unless given.", autocompletion=completing.chapters)] = "",
     points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
 ) -> None:
