@@ -94,7 +94,8 @@ def nobody_can(place: Path) -> str:
         return "we are not root; run it again as root"
     if not shutil.which(AS_NOBODY[0]):
         return "there is no setpriv"
-    tried = subprocess.run([*AS_NOBODY, sys.executable, "-c", "import torch"], cwd=place, capture_output=True, text=True, check=False)
+    start = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'import torch']))"  # the first start may still be root's
+    tried = subprocess.run([*AS_NOBODY, sys.executable, "-c", start], cwd=place, capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else f"nobody cannot run this Python ({tried.stderr.strip().splitlines()[-1:]})"
 
 
