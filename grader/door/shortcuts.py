@@ -1,9 +1,9 @@
 """Notices, while the learner's code runs, the calls that would be the answer itself (the syllabus's `forbids`).
 
 The source check (grader/forbids.py) reads; this one watches, and so sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)` too: torch's
-functions by a TorchFunctionMode and by their code, its classes by their `__init__`, its operators in the dispatcher (operators.py). A call counts when the learner's
-own chapter made it, itself or through a library, a thread or a piece of text that it runs: torch may use its parts as it likes, and so may the
-chapters grafted beside and what the test has brought (the `others`).
+functions by a TorchFunctionMode and by their code, its classes by their `__init__`, its operators in the dispatcher (operators.py).
+A call counts when the learner's own chapter made it, itself or through a library, a thread or a piece of text that it runs: torch may use its
+parts as it likes, and so may the chapters grafted beside and what the test has brought (the `others`).
 """
 
 from __future__ import annotations
