@@ -23,19 +23,23 @@ class Walls:
 
     isolation: Isolation
     rules: int | None  # descriptor of the Landlock rules
+    memory: int = limits.MEMORY  # of each worker, in bytes
 
 
-def prepare(isolation: Isolation) -> Walls:
+def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Walls:
     """Make rules ready, and let this process be the one that orphans of its workers fall to."""
     if isolation:
         with contextlib.suppress(OSError):
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
             kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody else's program reads its memory
-    return Walls(isolation, landlock.ruleset(readable()) if isolation.landlock else None)
+    return Walls(isolation, landlock.ruleset(readable()) if isolation.landlock else None, memory)
 
 
-def enter(walls: Walls, parent: int, descriptor: int) -> None:
-    """In the worker, which keeps this descriptor. Raises where a wall that is wanted cannot be raised: then nothing may run."""
+def enter(walls: Walls, parent: int, descriptor: int, memory: int | None = None) -> None:
+    """In the worker, which keeps this descriptor and may use this many bytes of memory (None: as prepared).
+
+    Raises where a wall that is wanted cannot be raised: then nothing may run.
+    """
     isolation = walls.isolation
     if not isolation:
         return
@@ -47,7 +51,7 @@ def enter(walls: Walls, parent: int, descriptor: int) -> None:
     limits.first_to_go()
     forget_surroundings()
     if isolation.limits:
-        limits.apply(addresses=not _accelerated(), processes=not isolation.seccomp)
+        limits.apply(walls.memory if memory is None else memory, processes=not isolation.seccomp)
     if isolation.landlock:
         assert walls.rules is not None, "they are prepared where this wall is wanted"
         landlock.apply(walls.rules)
@@ -69,9 +73,3 @@ def forget_surroundings() -> None:
         begin, end = (int(word) for word in file.read().rpartition(")")[2].split()[47:49])
     if begin:
         ctypes.memset(begin, 0, end - begin)
-
-
-def _accelerated() -> bool:
-    import torch
-
-    return bool(torch.version.cuda or torch.version.hip)

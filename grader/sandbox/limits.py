@@ -1,4 +1,13 @@
-"""What a worker may use up: memory, processor time, descriptors, the size of files."""
+"""What a worker may use up: memory, processor time, threads, descriptors, the size of files. `of_worker` lists every limit.
+
+Memory is bounded in three parts, whatever build of torch is installed:
+
+- private memory that can be written: RLIMIT_DATA, what the process began with and a budget on top
+- shared memory: the filter of system calls allows none (calls.py), because RLIMIT_DATA does not count it
+- addresses: RLIMIT_AS. It also bounds page tables, and shared memory where calls are not filtered
+
+A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock opens no device.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +16,41 @@ import os
 from pathlib import Path
 
 MEMORY = 512 * 1024 * 1024  # more than it began with
-ADDRESSES = 1536 * 1024 * 1024
-PROCESSES = 32  # more than its user has, where it can start any
+ADDRESSES = 1024 * 1024 * 1024  # more than it began with and its memory
+STACK = 64 * 1024 * 1024  # of the first thread, where its user has no smaller limit
+TASKS = 32  # more processes and threads than its user has, where it can start processes
+THREADS = 1024  # the same, where it can start threads only: other programs of this user start some too
 PROCESSOR_SECONDS = 600  # of a whole worker; a call's own limit is the judge's, by the clock
 DESCRIPTORS = 64
 
 
-def apply(addresses: bool = True, processes: bool = False) -> None:
-    """From here on; `addresses`: also limit the address space, which accelerators need much of; `processes`: also their number."""
+def apply(memory: int = MEMORY, processes: bool = False) -> None:
+    """Set every limit of this process, for good. `memory`: how many bytes more than it has; `processes`: can it start some?"""
+    import resource
+
+    for kind, most in of_worker(memory, processes).items():
+        soft, hard = resource.getrlimit(kind)
+        for other in (hard, soft) if kind == resource.RLIMIT_STACK else (hard,):
+            most = most if other == resource.RLIM_INFINITY else min(most, other)
+        resource.setrlimit(kind, (most, most))
+
+
+def of_worker(memory: int = MEMORY, processes: bool = False) -> dict[int, int]:
+    """Each limit of a worker that this process becomes; a smaller one that its user has stays."""
     import resource
 
     size, data = _in_use()
-    wanted = {
-        resource.RLIMIT_DATA: data + MEMORY,
-        resource.RLIMIT_CPU: PROCESSOR_SECONDS,
+    return {
+        resource.RLIMIT_DATA: data + memory,
+        resource.RLIMIT_AS: size + memory + ADDRESSES,
+        resource.RLIMIT_STACK: STACK,
+        resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_NPROC: _tasks_of(os.getuid()) + (TASKS if processes else THREADS),  # means nothing for root
         resource.RLIMIT_NOFILE: DESCRIPTORS,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_CPU: PROCESSOR_SECONDS,
     }
-    if addresses:
-        wanted[resource.RLIMIT_AS] = size + ADDRESSES
-    if processes:
-        wanted[resource.RLIMIT_NPROC] = _tasks_of(os.getuid()) + PROCESSES  # means nothing for root
-    for kind, most in wanted.items():
-        _, hard = resource.getrlimit(kind)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (most, most))
 
 
 def _in_use() -> tuple[int, int]:
