@@ -2,6 +2,11 @@
 
 A list of what is allowed, and not of what is forbidden: a call that a later kernel invents is not allowed by accident. Numbers are
 those of x86_64 and aarch64, None where a machine has no such call.
+
+A call is missing from the list, too, where it would let two workers pass a message: what tells which pages of a file are in memory
+(mincore, cachestat, preadv2, readahead; getrusage counts page faults), what takes such pages out of memory (posix_fadvise, some advice
+to madvise), what another process can see or wait for (shared memory, locks on files, futexes in a file, System V objects), and what tells
+how another process or the whole machine is doing (sysinfo, clocks and priorities of others).
 """
 
 from __future__ import annotations
@@ -15,6 +20,16 @@ _WRITING = 0o3 | 0o100 | 0o1000 | 0o10000000 | 0o20000000  # O_WRONLY, O_RDWR, O
 _THREAD, _NEW_WORLDS = 0x00010000, 0x7E020000  # CLONE_THREAD; CLONE_NEWNS and the other namespaces
 _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, no signals
 _TERMINAL_QUESTIONS = (0x5401, 0x802C542A, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TCGETS2, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
+# MAP_FIXED, ANONYMOUS, 32BIT, DENYWRITE, EXECUTABLE, NORESERVE, STACK, FIXED_NOREPLACE. The others: shared memory and GROWSDOWN, which
+# RLIMIT_DATA does not count; LOCKED and HUGETLB, which take memory from everybody; POPULATE, which nothing here needs
+_MAPPING_FLAGS = 0x10 | 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000 | 0x20000 | 0x100000
+_PRIVATE = 2  # MAP_PRIVATE
+# MADV_NORMAL, DONTNEED, FREE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK, GUARD_INSTALL, GUARD_REMOVE:
+# what allocators and thread stacks need. Each changes this process alone. The others reach the page cache (WILLNEED, COLD, PAGEOUT,
+# POPULATE_*, RANDOM, SEQUENTIAL, COLLAPSE, REMOVE) or memory shared with others (MERGEABLE)
+_ADVICE = (0, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)
+_FUTEX_PRIVATE = 128  # without it, a futex in a page of a file (torch's, say) is the same futex for everybody who reads that file
+_CLOCKS = ANY ^ 0xF  # the clocks of the machine and its own; larger numbers are those of other processes
 _NAMES = (3, 15, 16, 21, 39, 0x53564D41)  # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
 
 
@@ -38,13 +53,11 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     # paths, to read: Landlock says which
     "open": (2, None), "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80), "newfstatat": (262, 79), "statx": (332, 291),
     "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78), "getcwd": (79, 17),
-    "fstatfs": (138, 44),
     # memory
     "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216), "madvise": (28, 233), "brk": (12, 214),
-    "msync": (26, 227), "mincore": (27, 232),
     # threads, and waiting
-    "clone": (56, 220), "set_robust_list": (273, 99), "get_robust_list": (274, 100), "set_tid_address": (218, 96), "rseq": (334, 293),
-    "membarrier": (324, 283), "futex": (202, 98), "futex_waitv": (449, 449), "arch_prctl": (158, None), "prctl": (157, 167),
+    "clone": (56, 220), "set_robust_list": (273, 99), "rseq": (334, 293),
+    "membarrier": (324, 283), "futex": (202, 98), "arch_prctl": (158, None), "prctl": (157, 167),
     "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
     "getpriority": (140, 141), "getcpu": (309, 168), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "pause": (34, None),
     "wait4": (61, 260), "waitid": (247, 95), "exit": (60, 93), "exit_group": (231, 94), "restart_syscall": (219, 128),
@@ -56,7 +69,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
     "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
     "getegid": (108, 177), "getpgrp": (111, None), "getpgid": (121, 155), "getsid": (124, 156), "getgroups": (115, 158),
-    "getresuid": (118, 148), "getresgid": (120, 150), "capget": (125, 90), "uname": (63, 160), "sysinfo": (99, 179), "getrusage": (98, 165),
+    "getresuid": (118, 148), "getresgid": (120, 150), "uname": (63, 160),
     "getrlimit": (97, 163), "prlimit64": (302, 261), "getrandom": (318, 278),
 }  # fmt: skip
 
@@ -67,10 +80,28 @@ CHECKED: dict[str, tuple[Test, ...]] = {
     "fcntl": (Test(1, _DESCRIPTOR_COMMANDS),),
     "ioctl": (Test(1, _TERMINAL_QUESTIONS),),
     "prctl": (Test(0, _NAMES),),
+    "mmap": (Test(3, (_PRIVATE,), ANY ^ _MAPPING_FLAGS),),
+    "madvise": (Test(2, _ADVICE),),
+    "futex": (Test(1, (_FUTEX_PRIVATE,), _FUTEX_PRIVATE),),
+    "clock_gettime": (Test(0, (0,), _CLOCKS),),
+    "clock_getres": (Test(0, (0,), _CLOCKS),),
+    "clock_nanosleep": (Test(0, (0,), _CLOCKS),),
+    "sched_getaffinity": (Test(0, (0, OWN_PID)),),
+    "sched_getparam": (Test(0, (0, OWN_PID)),),
+    "sched_getscheduler": (Test(0, (0, OWN_PID)),),
+    "getpriority": (Test(0, (0,)), Test(1, (0, OWN_PID))),  # PRIO_PROCESS
+    "getpgid": (Test(0, (0, OWN_PID)),),
+    "getsid": (Test(0, (0, OWN_PID)),),
     "kill": (Test(0, (OWN_PID,)),),
     "tgkill": (Test(0, (OWN_PID,)),),
     "prlimit64": (Test(0, (0,)), Test(2, (0,)), Test(2, (0,), upper=True)),  # to read its own, and not to raise them
 }
+
+REFUSALS: dict[str, int] = {
+    "futex": 11,  # EAGAIN: the C library asks again until a thread that it joins has ended, and the kernel wakes nobody
+    "sched_getaffinity": 38,  # ENOSYS: the C library then does without, where it looks at a thread
+}
+"""The error where a check of CHECKED fails, EPERM where nothing stands here."""
 
 MISSING = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
 LATEST = 462  # calls with larger numbers are younger than this list: no such call either

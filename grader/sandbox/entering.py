@@ -12,7 +12,7 @@ import signal
 import sys
 from dataclasses import dataclass
 
-from . import kernel, landlock, limits, seccomp
+from . import kernel, landlock, limits, namespaces, seccomp
 from .isolation import Isolation
 from .paths import readable
 
@@ -24,15 +24,20 @@ class Walls:
     isolation: Isolation
     rules: int | None  # descriptor of the Landlock rules
     memory: int = limits.MEMORY  # of each worker, in bytes
+    hiding: bool = False  # can a worker have a view of the file system that shows nothing of others?
+    tasks: int | None = None  # how many processes and threads its user may have; None: a worker's own are counted
 
 
 def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Walls:
     """Make rules ready, and let this process be the one that orphans of its workers fall to."""
-    if isolation:
-        with contextlib.suppress(OSError):
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody else's program reads its memory
-    return Walls(isolation, landlock.ruleset(readable()) if isolation.landlock else None, memory)
+    if not isolation:
+        return Walls(isolation, None)
+    with contextlib.suppress(OSError):
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody else's program reads its memory
+    rules = landlock.ruleset(readable()) if isolation.landlock else None
+    tasks = limits.tasks_of_user() + (limits.OTHERS if isolation.seccomp else limits.PROCESSES)
+    return Walls(isolation, rules, memory, isolation.landlock and namespaces.available(), tasks)
 
 
 def enter(walls: Walls, parent: int, descriptor: int, memory: int | None = None) -> None:
@@ -43,15 +48,19 @@ def enter(walls: Walls, parent: int, descriptor: int, memory: int | None = None)
     isolation = walls.isolation
     if not isolation:
         return
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files in /proc are root's
     limits.first_to_go()
     forget_surroundings()
+    used = limits.in_use()  # the last thing that is read in /proc
+    counted_apart = walls.hiding and namespaces.hide_others()
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a new user namespace would forget it
+    if os.getppid() != parent:
+        os._exit(1)
     if isolation.limits:
-        limits.apply(walls.memory if memory is None else memory, processes=not isolation.seccomp)
+        limits.apply(walls.memory if memory is None else memory, used, limits.THREADS if counted_apart else walls.tasks)
+    with contextlib.suppress(OSError):
+        kernel.drop_capabilities()
     if isolation.landlock:
         assert walls.rules is not None, "they are prepared where this wall is wanted"
         landlock.apply(walls.rules)

@@ -13,57 +13,65 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 MEMORY = 512 * 1024 * 1024  # more than it began with
 ADDRESSES = 1024 * 1024 * 1024  # more than it began with and its memory
 STACK = 64 * 1024 * 1024  # of the first thread, where its user has no smaller limit
-TASKS = 32  # more processes and threads than its user has, where it can start processes
-THREADS = 1024  # the same, where it can start threads only: other programs of this user start some too
+THREADS = 128  # of a worker whose threads are counted apart from its user's
+OTHERS = 1024  # so many more than its user has where they are counted together: other programs of this user start some too
+PROCESSES = 64  # the same, where a worker can start whole processes
 PROCESSOR_SECONDS = 600  # of a whole worker; a call's own limit is the judge's, by the clock
 DESCRIPTORS = 64
 
 
-def apply(memory: int = MEMORY, processes: bool = False) -> None:
-    """Set every limit of this process, for good. `memory`: how many bytes more than it has; `processes`: can it start some?"""
+def apply(memory: int = MEMORY, used: Used | None = None, tasks: int | None = None) -> None:
+    """Set every limit of this process, for good. `memory`: how many bytes more than it uses; `tasks`: how many processes and threads."""
     import resource
 
-    for kind, most in of_worker(memory, processes).items():
+    for kind, most in of_worker(memory, used or in_use(), tasks).items():
         soft, hard = resource.getrlimit(kind)
         for other in (hard, soft) if kind == resource.RLIMIT_STACK else (hard,):
             most = most if other == resource.RLIM_INFINITY else min(most, other)
         resource.setrlimit(kind, (most, most))
 
 
-def of_worker(memory: int = MEMORY, processes: bool = False) -> dict[int, int]:
-    """Each limit of a worker that this process becomes; a smaller one that its user has stays."""
+def of_worker(memory: int, used: Used, tasks: int | None) -> dict[int, int]:
+    """Each limit of a worker; a smaller one that its user has stays."""
     import resource
 
-    size, data = _in_use()
-    return {
-        resource.RLIMIT_DATA: data + memory,
-        resource.RLIMIT_AS: size + memory + ADDRESSES,
+    limits = {
+        resource.RLIMIT_DATA: used.data + memory,
+        resource.RLIMIT_AS: used.addresses + memory + ADDRESSES,
         resource.RLIMIT_STACK: STACK,
         resource.RLIMIT_MEMLOCK: 0,
-        resource.RLIMIT_NPROC: _tasks_of(os.getuid()) + (TASKS if processes else THREADS),  # means nothing for root
         resource.RLIMIT_NOFILE: DESCRIPTORS,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: PROCESSOR_SECONDS,
     }
+    return limits if tasks is None else limits | {resource.RLIMIT_NPROC: tasks}  # which means nothing for root
 
 
-def _in_use() -> tuple[int, int]:
-    """Bytes of addresses and of data that this process has."""
+@dataclass(frozen=True)
+class Used:
+    """Bytes of addresses, and of private memory that can be written, that a process has."""
+
+    addresses: int
+    data: int
+
+
+def in_use() -> Used:
     with open("/proc/self/statm") as file:
         pages = [int(word) for word in file.read().split()]
     page = os.sysconf("SC_PAGE_SIZE")
-    return pages[0] * page, pages[5] * page
+    return Used(pages[0] * page, pages[5] * page)
 
 
-def _tasks_of(user: int) -> int:
+def tasks_of_user() -> int:
     """How many processes and threads this user has."""
-    found = 0
+    found, user = 0, os.getuid()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if folder.stat().st_uid == user:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parents[2]
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-_FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu")
+_PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present"))  # files beside these say how busy each one is
+_FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", *_PROCESSORS)
 
 
 def readable() -> list[Path]:

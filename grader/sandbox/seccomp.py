@@ -6,7 +6,7 @@ import ctypes
 import errno
 import struct
 
-from .calls import ANY, CHECKED, LATEST, MISSING, NUMBERS, OWN_PID, Test
+from .calls import ANY, CHECKED, LATEST, MISSING, NUMBERS, OWN_PID, REFUSALS, Test
 from .kernel import machine, system_call
 
 _CALL = (317, 277)
@@ -53,7 +53,7 @@ def program(column: int, pid: int) -> bytes:
     for name, numbers in NUMBERS.items():
         number = numbers[column]
         if number is not None:
-            answer = _checks(CHECKED[name], pid) if name in CHECKED else [(_RETURN, 0, 0, _ALLOW)]
+            answer = _checks(CHECKED[name], pid, REFUSALS.get(name, errno.EPERM)) if name in CHECKED else [(_RETURN, 0, 0, _ALLOW)]
             steps += [(_EQUAL, 0, len(answer), number), *answer]
     for missing in MISSING:
         steps += [(_EQUAL, 0, 1, missing[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
@@ -61,8 +61,8 @@ def program(column: int, pid: int) -> bytes:
     return b"".join(_STEP.pack(*step) for step in steps)
 
 
-def _checks(tests: tuple[Test, ...], pid: int) -> list[tuple[int, int, int, int]]:
-    """Steps that allow the call where every test holds, and refuse it otherwise."""
+def _checks(tests: tuple[Test, ...], pid: int, error: int) -> list[tuple[int, int, int, int]]:
+    """Steps that allow the call where every test holds, and refuse it with this error otherwise."""
     refuse = sum(1 + (test.mask != ANY) + len(test.values) for test in tests) + 1  # the last step; the one before it allows
     steps: list[tuple[int, int, int, int]] = []
     for test in tests:
@@ -71,7 +71,7 @@ def _checks(tests: tuple[Test, ...], pid: int) -> list[tuple[int, int, int, int]
             steps.append((_AND, 0, 0, test.mask))
         for left, value in zip(range(len(test.values) - 1, -1, -1), test.values):
             steps.append((_EQUAL, left, 0 if left else refuse - len(steps) - 1, pid if value == OWN_PID else value))
-    return [*steps, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    return [*steps, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | error)]
 
 
 def apply(column: int, steps: bytes) -> None:
