@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
+from hostile_channels import CHANNELS
 from hostile_processes import PROCESSES
 
 FILES_AND_SOCKETS = '''
@@ -186,4 +187,4 @@ ORDINARY = '''
         torch.linalg.svd(torch.randn(5, 4))
         return [bool(mean.isfinite()), meta.weight.numel(), path.item(), time.localtime(0).tm_year, len(os.urandom(4)), thread_of_its_own()]
 '''
-ATTACKS = "\n\n".join(textwrap.dedent(part) for part in (FILES_AND_SOCKETS, PROCESSES, ORDINARY))
+ATTACKS = "\n\n".join(textwrap.dedent(part) for part in (FILES_AND_SOCKETS, PROCESSES, CHANNELS, ORDINARY))

@@ -132,7 +132,7 @@ PROCESSES = '''
     def other_processor():
         """A call as a 32-bit program makes it, where the numbers mean other things: 2 is fork."""
         code = bytes([0xB8, 2, 0, 0, 0, 0xCD, 0x80, 0xC3])
-        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         page.write(code)
         where = ctypes.addressof(ctypes.c_char.from_buffer(page))
         return ctypes.CFUNCTYPE(ctypes.c_int)(where)()
@@ -151,7 +151,7 @@ PROCESSES = '''
         if how == "mapped":
             kept = []
             while True:
-                page = mmap.mmap(-1, 1 << 24)
+                page = mmap.mmap(-1, 1 << 24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 page[::4096] = b"x" * (1 << 12)
                 kept.append(page)
         if how == "string":

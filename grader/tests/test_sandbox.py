@@ -81,12 +81,12 @@ def test_another_submission_cannot_be_read(attack, tmp_path):
 
 @pytest.mark.parametrize("folder", ["/", "/proc", "/tmp", "/home", "/dev", "/dev/shm", "/proc/self/fd", ".", str(ROOT), str(ROOT / "solutions")])
 def test_folders_cannot_be_listed(attack, folder):
-    refused(attack.names, folder)
+    refused(attack.names, folder, kinds=("PermissionError", "FileNotFoundError"))
 
 
 def test_memory_of_others_cannot_be_read(attack, nursery, victim):
     for pid in (os.getpid(), nursery.zygote.pid, victim.pid, 1, "self"):
-        refused(attack.peek, pid)
+        refused(attack.peek, pid, kinds=("PermissionError", "FileNotFoundError"))
 
 
 def test_the_environment_is_empty_in_memory_too(attack, door):
@@ -206,7 +206,7 @@ def test_no_signals_to_the_sibling(attack, nursery):
     sibling = doors_of("fork", nursery, ATTACKS)
     sibling.begin(1)
     refused(attack.signal_to, sibling.far.who, 9)
-    refused(attack.peek, sibling.far.who)
+    refused(attack.peek, sibling.far.who, kinds=("PermissionError", "FileNotFoundError"))
     assert attack.by_number("process_vm_readv", sibling.far.who) == "EPERM"
     assert Implementation(sibling).answer(1, 2) == 3
     sibling.far.close()
@@ -244,7 +244,7 @@ def test_memory_has_an_end(door, how):
 
 def test_every_limit_is_set_for_good(attack):
     found = attack.limits()
-    assert all(soft == hard and 0 <= hard < 2**33 for soft, hard in found.values()), found
+    assert all(soft == hard and 0 <= hard < 2**40 for soft, hard in found.values()), found
     assert {name for name, (soft, _) in found.items() if soft == 0} == {"RLIMIT_FSIZE", "RLIMIT_CORE", "RLIMIT_MEMLOCK"}
     assert found["RLIMIT_NOFILE"][0] <= 64 and found["RLIMIT_CPU"][0] <= 600
 

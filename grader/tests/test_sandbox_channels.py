@@ -1,0 +1,157 @@
+"""Workers that would pass a message to each other, and memory that a limit might not count: each way is refused by a real worker's kernel."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+from doors import doors_of, forks
+from grader.door.near import Implementation
+from grader.sandbox import limits, namespaces
+from hostile import ATTACKS
+from walled import LIMIT, refused, walled_nursery
+
+pytestmark = forks
+BOTH = ("EPERM", "ENOSYS")
+LAST_WEEK = 7 * 24 * 3600 * 10**9
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with walled_nursery() as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def door(nursery):
+    door = doors_of("fork", nursery, ATTACKS, seconds=LIMIT)
+    door.begin(1)
+    yield door
+    door.far.close()
+
+
+@pytest.fixture
+def attack(door):
+    return Implementation(door)
+
+
+# ---- messages
+
+
+def test_calls_that_two_workers_could_share_something_by_are_refused(attack):
+    answers = attack.channels()
+    assert {name: answer for name, answer in answers.items() if answer not in BOTH} == {} and len(answers) > 50
+
+
+def test_advice_that_reaches_the_page_cache_or_others_is_refused(attack):
+    """RANDOM, SEQUENTIAL, WILLNEED, REMOVE, MERGEABLE, UNMERGEABLE, COLD, PAGEOUT, POPULATE_READ, POPULATE_WRITE, DONTNEED_LOCKED, COLLAPSE, HWPOISON."""
+    assert attack.advise([1, 2, 3, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101]) == [["EPERM", "EPERM"]] * 14
+
+
+def test_advice_that_allocators_give_is_allowed(attack):
+    """NORMAL, DONTNEED, FREE, DONTFORK, DOFORK."""
+    assert [own for own, _ in attack.advise([0, 4, 8, 10, 11])] == ["got 0"] * 5
+
+
+@pytest.mark.parametrize("flags", [0x21, 0x01, 0x03, 0x100 | 0x22, 0x2000 | 0x22, 0x8000 | 0x22, 0x10000 | 0x22, 0x40000 | 0x22, 0x28, 0x80000 | 0x23, 0x20])
+def test_only_private_memory_that_is_counted_can_be_mapped(attack, flags):
+    """Not SHARED, SHARED_VALIDATE, GROWSDOWN, LOCKED, POPULATE, NONBLOCK, HUGETLB, DROPPABLE or SYNC."""
+    assert attack.maps(flags, of_file=not flags & 0x20) == "EPERM"
+
+
+def test_private_memory_can_be_mapped(attack):
+    assert attack.maps(0x22) == attack.maps(0x4022) == attack.maps(0x20022) == attack.maps(2, of_file=True) == "mapped"
+
+
+def test_no_futex_lies_in_a_file(attack):
+    assert attack.futexes() == ["EAGAIN"] * 6
+    assert attack.joins() == [0, True], "a thread of its own can be waited for"
+
+
+def test_others_can_be_asked_nothing_about(attack, nursery):
+    for pid in (os.getpid(), nursery.zygote.pid, 1):
+        assert {question: answer for question, answer in attack.others(pid).items() if answer not in BOTH} == {}
+    assert attack.oneself() == [True] * 6
+
+
+def test_how_busy_the_processors_are_cannot_be_read(attack):
+    for path in ("/sys/devices/system/cpu/cpu0/topology/core_id", "/sys/devices/system/cpu/cpuidle/current_driver", "/proc/loadavg", "/proc/meminfo", "/proc/stat"):
+        refused(attack.read, path, kinds=("PermissionError", "FileNotFoundError"))
+    refused(attack.names, "/sys/devices/system/cpu")
+    assert attack.read("/sys/devices/system/cpu/online").strip()
+
+
+def test_a_worker_may_do_nothing_that_an_administrator_may(door):
+    status = _status(door.far.who)
+    reading_any_file = 1 << 2
+    assert int(status["CapEff"], 16) & ~reading_any_file == 0 and int(status["CapPrm"], 16) & ~reading_any_file == 0
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+
+
+# ---- a view of the file system of its own
+
+hiding = pytest.mark.skipif(not namespaces.available(), reason="this system gives nobody a namespace")
+
+
+@hiding
+def test_other_processes_cannot_be_looked_at(attack, door, nursery):
+    """The size of /proc/PID/fd is how many files a process has open: two workers could count to each other."""
+    for path in (f"/proc/{os.getpid()}", f"/proc/{nursery.zygote.pid}/fd", f"/proc/{door.far.who}/task", "/proc/self", "/proc/1", "/proc/net"):
+        refused(attack.look, path, kinds=("FileNotFoundError",))
+    assert Path(f"/proc/{os.getpid()}/fd").exists(), "it is hidden from the worker, and from nobody else"
+
+
+@hiding
+def test_reading_a_file_leaves_its_access_time_alone(attack):
+    path = Path(sysconfig.get_path("stdlib")) / "this.py"  # nobody else reads it
+    before = path.stat()
+    try:
+        os.utime(path, ns=(time.time_ns() - LAST_WEEK, before.st_mtime_ns))
+    except OSError:
+        pytest.skip("the access times of this Python belong to somebody else")
+    try:
+        old = path.stat().st_atime_ns
+        assert attack.read(str(path)) and path.stat().st_atime_ns == old
+    finally:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize("how", ["tensor", "private", "noreserve", "a file", "shared", "grows"])
+def test_memory_has_an_end_however_it_is_taken(attack, door, how):
+    before = _held(door.far.who)
+    had = attack.fill(how)
+    after = _held(door.far.who)
+    assert had <= limits.MEMORY and after - before <= limits.MEMORY + (64 << 20), (had >> 20, before >> 20, after >> 20)
+    if how in ("shared", "grows"):
+        assert had == 0
+
+
+def test_one_kind_of_memory_does_not_come_on_top_of_another(attack, door):
+    before = _held(door.far.who)
+    had = sum(attack.fill(how) for how in ("a file", "private", "tensor", "noreserve", "shared"))
+    assert 0 < had <= limits.MEMORY and _held(door.far.who) - before <= limits.MEMORY + (64 << 20)
+
+
+def test_addresses_have_an_end_too(attack, door):
+    """The tables for two to the power of forty bytes of empty pages are memory as well."""
+    assert attack.addresses() == "ENOMEM"
+    assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
+    hard = int(attack.limits()["RLIMIT_AS"][1])
+    assert hard <= int(_status(door.far.who)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = (line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def _held(pid: int) -> int:
+    """Bytes of memory that are this process's alone, and of shared memory that it has touched."""
+    status = _status(pid)
+    return 1024 * sum(int(status[name].split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))
