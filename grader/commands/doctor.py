@@ -17,7 +17,7 @@ from pathlib import Path
 
 from grader.course import read_course, shown
 from grader.page import page, wrapped
-from grader.sandbox import isolation
+from grader.sandbox import isolation, namespaces
 from grader.sealed import reading as sealed
 from grader.source import SourceProblem, parse, read_source
 from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
@@ -111,6 +111,14 @@ def _isolation() -> Iterator[Finding]:
         return
     for layer in layers:
         yield Finding("ok" if layer.on else "note", f"isolation, {layer}")
+    if not any(layer.on for layer in layers if layer.name == "landlock"):
+        return
+    if namespaces.available():
+        yield Finding("ok", "isolation, namespaces: a worker sees no other process, and reading a file leaves no access time")
+    else:
+        yield Finding("note", "isolation, namespaces are off: this system allows no user namespace; two workers can signal to each other with access times")
+    if os.getuid() == 0:
+        yield Finding("note", "you are root, whose number of threads has no limit: grade as an ordinary user")
 
 
 def _chapters() -> Iterator[Finding]:
