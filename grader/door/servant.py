@@ -25,7 +25,7 @@ from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
 from .operators import Notice
-from .threads import Threads, new_threads, threads_now
+from .threads import Threads, new_threads, pauses, threads_now
 from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
@@ -210,11 +210,15 @@ class Servant:
         return shortcuts.watching(self.forbidden, files, others, self.notice)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
-        deadline = time.monotonic() + 0.2
-        while left := new_threads(before):
-            if time.monotonic() > deadline:
-                raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); join every thread before returning")
-            time.sleep(0.005)
+        left = new_threads(before)
+        for pause in pauses() if left else ():
+            time.sleep(pause)
+            left = new_threads(before)
+            if not left:
+                break
+        if left:
+            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its own"
+            raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); {way}")
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
