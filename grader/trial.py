@@ -21,6 +21,7 @@ from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
 from .door.local import Local
 from .door.near import Asked, Call, Door, Far, Implementation
 from .door.worker import Nursery, Worker
+from .graft import without_text
 from .syllabus import Chapter, Exercise, load_syllabus
 from .target import Target, graft_for, resolve
 
@@ -98,6 +99,8 @@ class Trial:
                 raise
             far: Far
             if self.door_kind == "worker":
+                if not self.whole:  # the chapters beside the target's own are the reference's
+                    sources = [sources[0], *map(without_text, sources[1:])]
                 far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
             else:
                 far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name), heard=self.heard)

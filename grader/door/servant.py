@@ -43,9 +43,9 @@ class Servant:
         self.given = given
         self.chapter = chapter
         self.filename = self.graft.sources[chapter].filename
-        self.own_files = {source.filename for source in sources if _folder(source.filename) == _folder(self.filename)}  # its author's
+        self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # its author's
         self.own_files |= set(given.files if given else ())
-        for source in sources:  # tracebacks and inspect find the text even where the file cannot be read
+        for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text even where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
@@ -244,7 +244,7 @@ class Servant:
         source = self.graft.sources.get(name[2]) if name else None
         if name is None or source is None:
             return message
-        ours = Path(source.filename).parent.name in ("solutions", "reference")
+        ours = source.code or Path(source.filename).parent.name in ("solutions", "reference")
         why = ": while this chapter is tested, that one is ours. Keep a helper in the chapter that uses it, or test with --whole" if ours else ""
         return f"there is no {name[1]} in {name[2]}.py{why}"
 

@@ -245,7 +245,8 @@ class Worker:
     def _start(self) -> None:
         self.heard(_START_SECONDS)
         self.sock, self.who = self.nursery.start()
-        send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [s.sealed for s in self.sources])
+        sources = [[source.name, source.text, source.filename] for source in self.sources]
+        send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
     def _lose(self, patience: float) -> int | None:
         """Hang up, and see to it that the process is gone."""
