@@ -30,7 +30,7 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(1)
     try:
         (sources, chapter), parts = receive(sock)
-        chapters = [ChapterSource(*words, *codes) for words, codes in zip(sources, zip(parts[::2], parts[1::2]))]
+        chapters = [ChapterSource(name, text, filename, *codes) for (name, text, filename), *codes in zip(sources, parts[::2], parts[1::2])]
         del sources, parts
         servant = Servant(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
         while True:

@@ -148,7 +148,20 @@ def test_what_the_reference_says_when_it_refuses_stays(learner):
 
 
 def test_a_chapter_without_text_does_what_it_does_with_text():
-    text = '"""Doc."""\n\nfrom __future__ import annotations\n\nclass A:\n    """Doc."""\n    x: int = 3\n\ndef f(a):\n    """Doc."""\n    assert a > 0, "positive"\n    return a + A.x\n'
+    text = textwrap.dedent('''
+        """Doc."""
+
+        from __future__ import annotations
+
+        class A:
+            """Doc."""
+            x: int = 3
+
+        def f(a):
+            """Doc."""
+            assert a > 0, "positive"
+            return a + A.x
+    ''')
     bare = without_text(ChapterSource("ch01_one", text, "/somewhere/ch01_one.py"))
     assert bare.text == "" and b"Doc" not in bare.code and b"somewhere" not in bare.code
     package = Graft([bare])
