@@ -13,3 +13,4 @@ class ChapterSource:
     text: str
     filename: str  # where the author keeps it, for messages and tracebacks
     sealed: bytes = b""  # in a handout, ours: the code itself, of which `text` then shows next to nothing
+    code: bytes = b""  # for a worker, the reference: its code, compiled by this very Python; there is then no text

@@ -28,6 +28,8 @@ def failure(problem: BaseException | None, promise: str, call: Call | None, exam
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
     if isinstance(problem, OutOfTime | FarSideDied):
         return Failure(message=_sentence(str(problem)), **common)
+    if "Flaky" in type(problem).__name__:
+        problem = _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
         words = _known(*problem.message.partition(": ")[::2])
         return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
@@ -45,6 +47,11 @@ def failure(problem: BaseException | None, promise: str, call: Call | None, exam
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
     return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
+
+
+def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
+    """The rule that the first call broke and its repetition did not: a thread that is left running is there already the second time."""
+    return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
 def _said(problem: LearnerError) -> str:

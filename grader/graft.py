@@ -10,21 +10,35 @@ import importlib
 import importlib.abc
 import importlib.util
 import itertools
+import marshal
 import re
 import sys
 from functools import lru_cache
 from types import CodeType, ModuleType
 
 from .chapter import ChapterSource
-from .sealed.form import opened
+from .sealed.form import opened, plain
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
 _numbers = itertools.count(1)
 
 
+@lru_cache(maxsize=64)
+def without_text(source: ChapterSource) -> ChapterSource:
+    """The chapter as code that this Python has compiled, for a process that must not hold the text.
+
+    It has no docstrings and no comments, and neither the author's lines nor the author's path, so no traceback can show them.
+    """
+    filename = f"<{source.name}>"
+    code = compile(opened(source.sealed or plain(source.text)), filename, "exec", dont_inherit=True)
+    return ChapterSource(source.name, "", filename, code=marshal.dumps(code))
+
+
 @lru_cache(maxsize=256)
 def _compiled(source: ChapterSource) -> CodeType:
+    if source.code:
+        return marshal.loads(source.code)
     return compile(opened(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
 
 
@@ -60,7 +74,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if module.__name__ == self.package:
             return
         source = self.sources[name]
-        module.__file__ = source.filename
+        if not source.code:
+            module.__file__ = source.filename
         exec(_compiled(source), module.__dict__)
 
 

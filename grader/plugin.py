@@ -164,6 +164,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     return (yield)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A submission has one worker at a time: that of a chapter ends with the last of its tests."""
+    run = item.config.stash[RUN]
+    chapter = _chapter_of(item)
+    if run.trial.door_kind == "worker" and chapter and chapter != _chapter_of(nextitem):
+        run.trial.end_chapter(chapter)
+
+
+def _chapter_of(item: pytest.Item | None) -> str:
+    """The chapter that a graded test belongs to; empty for any other test."""
+    return _exercise_of(item).chapter if item is not None and item.get_closest_marker("exercise") else ""
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, Any, pytest.TestReport]:
     problem = call.excinfo.value if call.excinfo else None

@@ -5,6 +5,7 @@ Knows nothing of pytest: the plugin calls it, and so does whatever runs tests an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import random
@@ -17,10 +18,11 @@ from typing import Any
 import torch
 
 from . import comparing
-from .door.errors import ChapterBroken, Heard, OutOfTime, Todo
+from .door.errors import ChapterBroken, Heard, NoWorker, OutOfTime, Todo
 from .door.local import Local
 from .door.near import Asked, Call, Door, Far, Implementation
 from .door.worker import Nursery, Worker
+from .graft import without_text
 from .syllabus import Chapter, Exercise, load_syllabus
 from .target import Target, graft_for, resolve
 
@@ -29,6 +31,7 @@ IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
 TIMEOUTS_AN_EXERCISE = 2
 KEPT_BYTES = 8 * 1024 * 1024  # answers of an example that weigh more are not kept for the diagnosis: honest ones weigh half of one million
+KEPT_BYTES_IN_ALL = 128 * 1024 * 1024  # of all tests of a submission
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Trial:
         self._references: dict[str, Door] = {}
         self._broken: dict[str, ChapterBroken] = {}
         self.timeouts: dict[str, int] = {}
+        self._kept: dict[str, int] = {}  # exercise → bytes of its records
         self._running: Exercise | None = None
         self._test = ""
         self._spent = 0.0  # before this test began
@@ -98,6 +102,8 @@ class Trial:
                 raise
             far: Far
             if self.door_kind == "worker":
+                if not self.whole:  # the chapters beside the target's own are the reference's
+                    sources = [sources[0], *map(without_text, sources[1:])]
                 far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
             else:
                 far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name), heard=self.heard)
@@ -159,7 +165,9 @@ class Trial:
         door = self._doors.get(exercise.chapter)
         if door is None or exercise.chapter in self._broken:
             return []
-        if outcome in ("passed", "failed") and door.far.taken <= KEPT_BYTES:
+        weight = door.far.taken
+        if outcome in ("passed", "failed") and weight <= KEPT_BYTES and weight + sum(self._kept.values()) <= KEPT_BYTES_IN_ALL:
+            self._kept[exercise.name] = self._kept.get(exercise.name, 0) + weight
             self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(door.log)))
         if not exercise.forbids:
             return []
@@ -177,6 +185,17 @@ class Trial:
         for door in [*self._doors.values(), *self._references.values()]:
             assert isinstance(door.far, Local), "nothing is forked where a worker runs the code"
             door.far.go_on_here()
+
+    def end_chapter(self, chapter: str) -> None:
+        """After the last test of a chapter: end its worker, and drop what the reference made and the records that need no diagnosis."""
+        for doors in (self._doors, self._references):
+            if door := doors.pop(chapter, None):
+                with contextlib.suppress(NoWorker):  # the next worker that is wanted says so
+                    door.far.close()
+        for exercise in load_syllabus().chapter(chapter).exercises:
+            if all(record.passed for record in self.records.get(exercise.name, ())):
+                self.records.pop(exercise.name, None)
+                self._kept.pop(exercise.name, None)
 
     def close(self) -> None:
         for door in [*self._doors.values(), *self._references.values()]:

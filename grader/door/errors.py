@@ -67,11 +67,13 @@ _MIRRORED = ("ValueError", "TypeError", "KeyError", "IndexError", "LookupError",
              "ZeroDivisionError", "ArithmeticError", "OverflowError", "RecursionError")  # fmt: skip
 
 
-@cache
 def mirrored(type_name: str) -> type[LearnerError]:
     """LearnerError as a subclass of the builtin of that name too, so that `pytest.raises(ValueError)` reads as usual."""
-    if type_name not in _MIRRORED:
-        return LearnerError
+    return _mirror_of(type_name) if type_name in _MIRRORED else LearnerError
+
+
+@cache
+def _mirror_of(type_name: str) -> type[LearnerError]:
     return type(type_name, (LearnerError, getattr(builtins, type_name)), {"__str__": Exception.__str__})
 
 

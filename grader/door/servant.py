@@ -25,7 +25,7 @@ from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
 from .operators import Notice
-from .threads import Threads, new_threads, threads_now
+from .threads import Threads, new_threads, pauses, threads_now
 from .values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
@@ -43,9 +43,9 @@ class Servant:
         self.given = given
         self.chapter = chapter
         self.filename = self.graft.sources[chapter].filename
-        self.own_files = {source.filename for source in sources if _folder(source.filename) == _folder(self.filename)}  # its author's
+        self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # its author's
         self.own_files |= set(given.files if given else ())
-        for source in sources:  # tracebacks and inspect find the text even where the file cannot be read
+        for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text even where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
@@ -210,11 +210,15 @@ class Servant:
         return shortcuts.watching(self.forbidden, files, others, self.notice)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
-        deadline = time.monotonic() + 0.2
-        while left := new_threads(before):
-            if time.monotonic() > deadline:
-                raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); join every thread before returning")
-            time.sleep(0.005)
+        left = new_threads(before)
+        for pause in pauses() if left else ():
+            time.sleep(pause)
+            left = new_threads(before)
+            if not left:
+                break
+        if left:
+            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its own"
+            raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); {way}")
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
@@ -240,7 +244,7 @@ class Servant:
         source = self.graft.sources.get(name[2]) if name else None
         if name is None or source is None:
             return message
-        ours = Path(source.filename).parent.name in ("solutions", "reference")
+        ours = source.code or Path(source.filename).parent.name in ("solutions", "reference")
         why = ": while this chapter is tested, that one is ours. Keep a helper in the chapter that uses it, or test with --whole" if ours else ""
         return f"there is no {name[1]} in {name[2]}.py{why}"
 

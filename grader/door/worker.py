@@ -190,6 +190,7 @@ class Worker:
         self.who: Any = None
         self.loaded = False
         self.shortcuts: set[str] = set()
+        self.forbidden: frozenset[str] = frozenset()  # what a shortcut may be called, as long as this example lasts
         self.allowance = Allowance()
 
     @property
@@ -199,6 +200,7 @@ class Worker:
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         if op == "begin":
             self.allowance = Allowance()
+            self.forbidden = frozenset(tree[1])
         if self.sock is None:
             if op not in ("begin", "load"):
                 raise FarSideDied("the process that ran your code is gone")
@@ -235,17 +237,21 @@ class Worker:
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
 
     def _reply(self, sock: socket.socket, deadline: float) -> tuple[Any, list[bytes]]:
-        """The answer; what comes before it are names of shortcuts that were seen on the way to it."""
+        """The answer. Before it come the names of shortcuts that were seen on the way to it: the exercise's own, each as often as it is called."""
         while True:
             reply, out = receive(sock, deadline, self.allowance)
-            if not isinstance(reply, dict) or reply.keys() != {"shortcut"} or not isinstance(reply["shortcut"], str):
+            if not isinstance(reply, dict) or reply.keys() != {"shortcut"}:
                 return reply, out
-            self.shortcuts.add(reply["shortcut"])
+            name = reply["shortcut"]
+            if not isinstance(name, str) or name not in self.forbidden or out:
+                raise Garbage("it names a shortcut that nobody asked about")
+            self.shortcuts.add(name)
 
     def _start(self) -> None:
         self.heard(_START_SECONDS)
         self.sock, self.who = self.nursery.start()
-        send(self.sock, [[[s.name, s.text, s.filename] for s in self.sources], self.chapter], [s.sealed for s in self.sources])
+        sources = [[source.name, source.text, source.filename] for source in self.sources]
+        send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
     def _lose(self, patience: float) -> int | None:
         """Hang up, and see to it that the process is gone."""

@@ -29,9 +29,10 @@ def serve(sock: socket.socket) -> None:
     """First frame: the sources and the chapter. Then one answer a question."""
     torch.set_num_threads(1)
     try:
-        (sources, chapter), sealed = receive(sock)
-        held = [ChapterSource(name, text, filename, code) for (name, text, filename), code in zip(sources, sealed)]
-        servant = Servant(held, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
+        (sources, chapter), parts = receive(sock)
+        chapters = [ChapterSource(name, text, filename, *codes) for (name, text, filename), *codes in zip(sources, parts[::2], parts[1::2])]
+        del sources, parts
+        servant = Servant(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
         while True:
             (op, tree), buffers = receive(sock)
             send(sock, *servant.answer(op, tree, buffers))

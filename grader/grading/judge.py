@@ -28,12 +28,13 @@ from ..graded import GradedRun
 from ..sandbox.isolation import Isolation
 from ..target import Target
 from ..trial import Trial
-from ..warm import engine, family, forks, reporting, spares
+from ..warm import engine, family, forks, limits, reporting, spares
 from ..warm.job import asked_words
 from ..warm.server import Server
 from .grade_job import GradeJob
 
 IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
+MEMORY = 1024**3  # bytes that a run may take beyond what it is forked with: an honest one takes a tenth of that
 
 
 class RunsNursery(Nursery):
@@ -104,6 +105,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
     def begin(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
         assert nursery.control is not None
         nursery.control.close()
+        limits.limit_growth(MEMORY)
         become_grader(session, job, report, RunsNursery(report, isolation=walls, control=lent[0]))
 
     engine.with_forks(out, IDLE, lifeline, JudgeServer, start, begin, public=False)

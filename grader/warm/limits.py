@@ -23,6 +23,14 @@ def limit_this_process() -> None:
         _set(resource.RLIMIT_AS, _address_space() + MEMORY)
 
 
+def limit_growth(most: int) -> None:
+    """From here on this process may take so many bytes of memory more than it has. On Linux only."""
+    if sys.platform.startswith("linux"):
+        with open("/proc/self/statm", encoding="ascii") as file:
+            data = int(file.read().split()[5]) * resource.getpagesize()
+        _set(resource.RLIMIT_DATA, data + most)
+
+
 def be_silent() -> None:
     """Nothing to read on standard input, and nobody to hear what goes to the other two, whoever writes there."""
     null = os.open(os.devnull, os.O_RDWR)

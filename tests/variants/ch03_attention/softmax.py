@@ -61,3 +61,34 @@ def softmax(x, dim=-1):
     x = x.clamp(min=torch.finfo(x.dtype).min)
     e = torch.exp(x - x.max(dim, keepdim=True).values)
     return torch.where(x > torch.finfo(x.dtype).min, e / e.sum(dim, keepdim=True), 0.0)
+
+
+# variant: computed in a pool of threads, which waits for them
+def softmax(x, dim=-1):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(row):
+        top = row.amax(-1, keepdim=True)
+        e = torch.exp(row - torch.where(top > -math.inf, top, 0.0))
+        total = e.sum(-1, keepdim=True)
+        return e / torch.where(total == 0, 1.0, total)
+
+    moved = x.movedim(dim, -1)
+    with ThreadPoolExecutor(2) as pool:
+        rows = list(pool.map(one, moved.reshape(-1, moved.shape[-1])))
+    return torch.stack(rows).reshape(moved.shape).movedim(-1, dim)
+
+
+# variant: in a pool of threads that the module keeps from call to call
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = ThreadPoolExecutor(2)
+
+
+def softmax(x, dim=-1):
+    with torch.no_grad():
+        top = POOL.submit(torch.amax, x, dim, keepdim=True).result()
+        top = top.masked_fill(top == -math.inf, 0.0)
+    e = POOL.submit(lambda: torch.exp(x - top)).result()
+    total = POOL.submit(e.sum, dim, keepdim=True)
+    return e / total.result().masked_fill(total.result() == 0, 1.0)

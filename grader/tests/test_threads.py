@@ -1,0 +1,104 @@
+"""Threads in a learner's code: one that is waited for costs nothing, and one that is left running is named, with what to do."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from doors import QUICK_KINDS, doors_of
+from graded_runs import grade, solution
+from grader.door.errors import RuleBroken
+from grader.door.near import Implementation
+from grader.door.worker import Nursery
+
+CHAPTER = textwrap.dedent('''
+    import threading, time
+    from concurrent.futures import ThreadPoolExecutor
+
+    KEPT = ThreadPoolExecutor(2)
+
+
+    def in_a_pool(n):
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(lambda i: i * i, range(n)))
+
+
+    def in_a_pool_that_is_not_closed(n):
+        pool = ThreadPoolExecutor(2)
+        return [found.result() for found in [pool.submit(pow, i, 2) for i in range(n)]]
+
+
+    def in_a_pool_that_is_kept(n):
+        return list(KEPT.map(lambda i: i * i, range(n)))
+
+
+    def in_threads(n):
+        found = {}
+        threads = [threading.Thread(target=lambda i=i: found.update({i: i * i})) for i in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [found[i] for i in range(n)]
+
+
+    def left_running():
+        KEPT.submit(time.sleep, 600)
+
+
+    def started_once(started=[]):
+        if not started:
+            started.append(threading.Thread(target=time.sleep, args=(600,), name="started once", daemon=True))
+            started[0].start()
+''')
+
+LAZY = """
+import threading, time
+
+_right, _started = softmax, []
+
+
+def softmax(x, dim=-1):
+    if not _started:
+        _started.append(threading.Thread(target=time.sleep, args=(600,), name="started once", daemon=True))
+        _started[0].start()
+    return _right(x, dim)
+"""
+
+
+@pytest.fixture(scope="module", params=QUICK_KINDS)
+def chapter(request):
+    nursery = Nursery()
+    door = doors_of(request.param, nursery, CHAPTER)
+    door.begin(1)
+    yield Implementation(door)
+    door.far.close()
+    nursery.close()
+
+
+@pytest.mark.parametrize("name", ["in_a_pool", "in_a_pool_that_is_not_closed", "in_a_pool_that_is_kept", "in_threads"])
+def test_threads_that_are_waited_for_cost_nothing(chapter, name):
+    for _ in range(10):
+        assert getattr(chapter, name)(6) == [0, 1, 4, 9, 16, 25]
+
+
+def test_work_that_a_kept_pool_still_does_is_a_thread_left_running(request):
+    """Also where its threads were there, and idle, before the call. (A worker: in process, the pool would keep this test from ending.)"""
+    nursery = Nursery()
+    request.addfinalizer(nursery.close)
+    door = doors_of("fork" if nursery.fork else "spawn", nursery, CHAPTER)
+    request.addfinalizer(door.far.close)
+    door.begin(1)
+    learner = Implementation(door)
+    learner.in_a_pool_that_is_kept(6)
+    with pytest.raises(RuleBroken, match=r"left a thread running \(ThreadPoolExecutor-.*\); join every thread .*, or compute inside `with ThreadPoolExecutor"):
+        learner.left_running()
+
+
+@pytest.mark.parametrize("door", ["local", "worker"])
+def test_a_thread_that_only_the_first_call_starts_is_named_too(door, tmp_path):
+    """hypothesis repeats a failing call, and the repetition finds the thread there already."""
+    (tmp_path / "ch03_attention.py").write_text(solution("ch03") + LAZY, encoding="utf-8")
+    found = grade("--target", str(tmp_path), "--exercise", "softmax", "--door", door, results=tmp_path / "results.json").exercise("softmax")
+    messages = [test["message"] for test in found["tests"] if test["outcome"] != "passed"]
+    assert len(messages) == 1 and "left a thread running (started once)" in messages[0], messages

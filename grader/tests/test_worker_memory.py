@@ -1,0 +1,172 @@
+"""What a worker holds of the reference: the earlier chapters as code without text, and of its own chapter nothing."""
+
+from __future__ import annotations
+
+import ast
+import io
+import textwrap
+import tokenize
+
+import pytest
+from doors import forks
+from grader.chapter import ChapterSource
+from grader.door.near import Implementation
+from grader.door.worker import Nursery
+from grader.graft import Graft, without_text
+from grader.sandbox.isolation import Isolation, available
+from grader.syllabus import load_syllabus
+from grader.target import Target, reference_of
+from grader.trial import Trial
+
+pytestmark = forks
+CHAPTER = load_syllabus().chapter("ch05")
+EARLIER = [chapter for chapter in load_syllabus().chapters if chapter.number < CHAPTER.number]
+OWN_LINE = "# a comment that only the submission of this test has in it"
+
+SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
+    import gc, inspect, linecache, os, re, sys, traceback
+    from . import ch01_tokenizer, ch03_attention
+    from .ch03_attention import MultiHeadAttention, softmax, split_heads
+
+
+    def found_in_memory(needles):
+        """Which of these, each given as its first three characters and its rest, stand in this process's memory as one piece?"""
+        found = set()
+        with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+            for line in maps.read().splitlines():
+                place, rights = line.split()[:2]
+                if rights[:2] != "rw":
+                    continue
+                begin, end = (int(part, 16) for part in place.split("-"))
+                try:
+                    os.lseek(memory.fileno(), begin, 0)
+                    data = memory.read(end - begin)
+                except OSError:
+                    continue
+                for number, (start, rest) in enumerate(needles):
+                    for encoding in ("ascii", "utf-16-le"):
+                        first, words = start.encode(encoding), rest.encode(encoding)
+                        at = data.find(words)
+                        while at >= 0:
+                            if at >= len(first) and data.startswith(first, at - len(first)):
+                                found.add(number)
+                            at = data.find(words, at + 1)
+        return sorted(found)
+
+
+    def texts_from_python():
+        """All text that Python's own tools have of the earlier chapters' functions and classes."""
+        said = ["".join(entry[2]) for name, entry in linecache.cache.items() if len(entry) == 4 and "ch05" not in name and "/lib/" not in name]
+        for module in (ch01_tokenizer, ch03_attention):
+            said.append(str(getattr(module, "__file__", "")))
+            said.append(str(getattr(module.__spec__.loader.sources[module.__name__.rpartition(".")[2]], "text", "")))
+            for thing in (module, *vars(module).values()):
+                for way in (inspect.getsource, inspect.getdoc, inspect.getcomments, lambda thing: "".join(linecache.getlines(inspect.getfile(thing)))):
+                    if thing is module or getattr(thing, "__module__", "") == module.__name__:
+                        try:
+                            said.append(way(thing) or "")
+                        except (TypeError, OSError):
+                            pass
+        try:
+            split_heads(None, None)
+        except Exception:
+            said += [line for line in traceback.format_exc().splitlines() if "ch05" not in line]
+        return said
+
+
+    def documented():
+        """The docstrings that stand in the earlier chapters' code, at whatever depth."""
+        found, waiting = [], [thing.__code__ for thing in gc.get_objects() if inspect.isfunction(thing) and str(thing.__module__).endswith("ch03_attention")]
+        while waiting:
+            code = waiting.pop()
+            waiting += [part for part in code.co_consts if inspect.iscode(part)]
+            found += [part for part in code.co_consts if isinstance(part, str) and len(part.split()) > 8]
+        return found
+
+
+    def refusal(n):
+        try:
+            MultiHeadAttention(7, n)
+        except ValueError as problem:
+            return str(problem)
+''')
+
+
+@pytest.fixture(scope="module", params=["open", "walled"])
+def learner(request):
+    """A submission of chapter 5 in a worker, with the walls that this machine has or with none (it may then read all its memory)."""
+    nursery = Nursery(isolation=Isolation() if request.param == "open" else available(bubblewrap=False))
+    trial = Trial(Target("submission", None, {CHAPTER.name: SUBMISSION}), "worker", nursery=nursery, call_seconds=300.0)
+    door = trial.door(CHAPTER.id)
+    door.begin(1)
+    yield Implementation(door), request.param
+    trial.close()
+    nursery.close()
+
+
+def characteristic(text: str) -> list[str]:
+    """A comment, a line of a docstring and a line of code that stand nowhere else."""
+    comments = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT]
+    documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module)]
+    docstrings = [line.strip() for node in documented for line in (ast.get_docstring(node) or "").splitlines()]
+    code = [line.strip() for line in text.splitlines() if " = " in line and line.startswith("    ") and not line.strip().startswith("#")]
+    code = [line.partition("  #")[0] for line in code if line not in docstrings]
+    return [max((line for line in lines if line.isascii() and '"' not in line), key=len) for lines in (comments, docstrings, code)]
+
+
+def reference_text(name: str) -> str:
+    source = reference_of(name)
+    assert source is not None
+    return source.text
+
+
+def test_no_text_of_the_reference_lies_anywhere_in_a_workers_memory(learner):
+    implementation, walls = learner
+    if walls != "open":
+        pytest.skip("behind the walls a worker cannot read its own memory as a file")
+    needles = [OWN_LINE]
+    for chapter in (*EARLIER, CHAPTER):
+        needles += characteristic(reference_text(chapter.name))
+    found = implementation.found_in_memory([[needle[:3], needle[3:]] for needle in needles])
+    assert [needles[number] for number in found] == [OWN_LINE]
+
+
+def test_python_has_no_text_of_the_earlier_chapters_to_show(learner):
+    said = "\n".join(learner[0].texts_from_python())
+    for chapter in EARLIER:
+        for line in characteristic(reference_text(chapter.name)):
+            assert line not in said
+    assert "def softmax" not in said and "solutions/ch" not in said and "reference/ch" not in said
+
+
+def test_no_docstring_of_the_reference_is_in_its_code(learner):
+    assert learner[0].documented() == []
+
+
+def test_what_the_reference_says_when_it_refuses_stays(learner):
+    assert "7" in learner[0].refusal(2)
+
+
+def test_a_chapter_without_text_does_what_it_does_with_text():
+    text = textwrap.dedent('''
+        """Doc."""
+
+        from __future__ import annotations
+
+        class A:
+            """Doc."""
+            x: int = 3
+
+        def f(a):
+            """Doc."""
+            assert a > 0, "positive"
+            return a + A.x
+    ''')
+    bare = without_text(ChapterSource("ch01_one", text, "/somewhere/ch01_one.py"))
+    assert bare.text == "" and b"Doc" not in bare.code and b"somewhere" not in bare.code
+    package = Graft([bare])
+    module = package.module("ch01_one")
+    assert module.f(1) == 4 and module.f.__doc__ is None and module.__doc__ is None
+    with pytest.raises(AssertionError, match="positive"):
+        module.f(0)
+    package.close()
