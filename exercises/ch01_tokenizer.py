@@ -5,6 +5,11 @@ encoding (BPE), the scheme of GPT-2: begin with single bytes, and give the pairs
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch01_tokenizer.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from __future__ import annotations

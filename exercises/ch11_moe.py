@@ -4,6 +4,16 @@ B batch, T positions, D = d_model, N = n_experts, k = top_k. Router logits are (
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch11_moe.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- You may return a view of an argument, or the argument itself. An argument may be a view too (not contiguous).
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 import torch
