@@ -93,7 +93,7 @@ def test_an_activation_nobody_knows_is_refused(learner, reference, n, seed):
     for mine, model in pairs:
         close(mine(x), model(x), "the output with an activation that is known")
     because = "`swish` is none of the three activations"
-    refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming=("swish",), because=because)
+    refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming={"activation": "swish"}, because=because)
 
 
 @exercise("FeedForward", weight=2)

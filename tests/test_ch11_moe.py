@@ -146,7 +146,7 @@ def test_a_top_k_that_cannot_be_is_refused(learner, reference):
     logits = scores(seed, n.T, n.N)
     got = learner.route(logits, 2)
     same_routing(got, reference.route(logits, 2))
-    refuses(lambda: learner.route(logits, n.N + 3), naming=(n.N + 3, n.N), because=f"{n.N + 3} cannot be chosen of {n.N} experts")
+    refuses(lambda: learner.route(logits, n.N + 3), naming={"top_k": n.N + 3, "N": n.N}, because=f"{n.N + 3} cannot be chosen of {n.N} experts")
     refuses(lambda: learner.route(logits, 0), because="a token that chooses no expert has no output")
 
 
