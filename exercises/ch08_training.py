@@ -8,7 +8,7 @@ the lesson ch08_training.md says why, and `headway check` says how far you are.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
-- You may return a view of an argument, or the argument itself. An argument may be a view too (not contiguous).
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
 - The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
 - Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
 - The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer

@@ -52,12 +52,12 @@ def alone(mine, model, x, seed):
 
 
 def keeps_dtype_and_device(mine, model, learner, x):
-    follows_its_inputs(learner, x, mine, x)
     ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
     expected = model.double()(double), model.bfloat16()(half)
     got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)
     right_in(got[0], expected[0], "the output in float64")
     right_in(got[1], expected[1], "the output in bfloat16")
+    follows_its_inputs(learner, x, mine.float(), x)  # last: what was on another device has no numbers any more
 
 
 # ---- FeedForward
