@@ -122,20 +122,19 @@ def refuses(
     of that line, where the usual one does not fit: "the input is longer than max_len = {max_len}".
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
-    wanted = f"{kind} with {listed(naming)} in its message" if naming else kind
+    wanted = f"{because}, so the call should raise {kind}" + (f" with {listed(naming)} in its message" if naming else "")
     line = f"For example: `{raise_line(kind, naming, because, example)}`"
     try:
         result = call()
     except LearnerError as problem:
+        said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
         if not isinstance(problem, errors):
-            raised = f"{problem.type_name}: {problem.message}" if problem.message else problem.type_name
-            raise Mismatch(f"{because}: it should raise {wanted}, and raised {raised.rstrip('.')}. {line}") from None
+            raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
         missing = unnamed(problem.message, naming)
         if missing:
-            says = f'its message is "{problem.message}"' if problem.message else "it has no message"
-            raise Mismatch(f"{because}: the {problem.type_name} should name {' and '.join(missing)}; {says}. {line}") from None
+            raise Mismatch(f"{wanted}. It raised {said}, which does not name {' and '.join(missing)}. {line}") from None
         return
-    raise Mismatch(f"{because}: it should raise {wanted}, and returned {_short(result)}. {line}")
+    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
 
 
 def _short(value: Any) -> str:
