@@ -5,6 +5,11 @@ encoding (BPE), the scheme of GPT-2: begin with single bytes, and give the pairs
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch01_tokenizer.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ Pair = tuple[int, int]
 def build_vocab(corpus: Iterable[str]) -> list[str]:
     """The distinct lower-cased words of all texts in the corpus, sorted.
 
-    A word is what stands between white space: spaces, tabs, line ends. `corpus` is any iterable of strings, also a
-    generator, which can be walked through only once.
+    White space separates words: spaces, tabs, line ends. `corpus` is any iterable of strings, also a generator, which gives
+    each text only once.
     """
     # TODO 1: walk through the texts; lower-case each and split it at white space
     # TODO 2: keep each word once
@@ -30,7 +35,7 @@ class WordTokenizer:
     """One id a word: its position in `vocab`.
 
     `vocab_size` is the number of entries. With `unk` an unknown word gets that entry's id; an `unk` that is not in `vocab` is
-    a ValueError. Without `unk` an unknown word is a KeyError that names it, lower-cased.
+    a ValueError. Without `unk` an unknown word raises a KeyError that names it, lower-cased.
     """
 
     def __init__(self, vocab: Sequence[str], unk: str | None = None) -> None:
@@ -63,7 +68,7 @@ def count_pairs(ids: Sequence[int]) -> dict[Pair, int]:
 
 
 def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
-    """A new list in which `new_id` stands for every occurrence of `pair`.
+    """A new list in which `new_id` replaces every occurrence of `pair`.
 
     From left to right, and never overlapping: with pair (1, 1) and new id 9, [1, 1, 1] becomes [9, 1].
     """
@@ -78,7 +83,7 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 
     The ids 0 to 255 are the bytes of UTF-8; the first merge gets 256, the next 257, up to `vocab_size` ids in all. Each
     merge takes the pair that is most frequent now; among equals the smallest pair. Training stops early when
-    no pair occurs twice. A `vocab_size` below 256 is a ValueError.
+    no pair occurs twice. A `vocab_size` below 256 raises a ValueError that names it.
     """
     # TODO 1: refuse a vocab_size below 256
     # TODO 2: turn the text into its UTF-8 bytes, a list of ids
@@ -91,7 +96,7 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 class BPETokenizer:
     """Byte-level BPE with the merges of `train_bpe`: pair -> new id, from 256, in the order learned.
 
-    `vocab_size` is 256 plus the number of merges. decode(encode(text)) is text, whatever the text.
+    `vocab_size` is 256 plus the number of merges. decode(encode(text)) equals text for every text.
     """
 
     def __init__(self, merges: Mapping[Pair, int]) -> None:

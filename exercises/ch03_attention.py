@@ -8,6 +8,16 @@ against every key; the better they match, the more of that key's value flows int
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch03_attention.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from __future__ import annotations
@@ -21,8 +31,8 @@ from torch import Tensor, nn
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice sums to 1.
 
-    Shape and dtype are those of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0; a slice
-    of nothing but -inf gets zeros, not NaN, and its gradient is finite too.
+    The result has the shape and dtype of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0.
+    A slice in which every entry is -inf gets zeros, not NaN, and its gradient is finite too.
     """
     # TODO 1: subtract each slice's largest entry, which changes no weight (0 where a slice is nothing but -inf)
     # TODO 2: exponentiate; the largest number is now e^0 = 1
@@ -34,7 +44,7 @@ def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
     """Who may look at whom when nobody may see the future: a bool tensor (q_len, k_len), True where a query may attend.
 
     Without `k_len` there are as many keys as queries. With more keys than queries, the queries are the last positions:
-    query i stands at position k_len - q_len + i and sees the keys up to and including that one.
+    query i is at position k_len - q_len + i and sees the keys up to and including that one.
     """
     # TODO 1: where no k_len is given, it is q_len
     # TODO 2: start from everything allowed, (q_len, k_len)
@@ -45,7 +55,7 @@ def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """Which keys are real tokens: ids (B, T) -> bool (B, 1, 1, T), True where the id is not `pad_id`.
 
-    The two axes of size 1 stand where scores (B, H, T, T) have heads and queries: the mask is the same for all of them.
+    The two axes of size 1 are the heads and the queries of the scores (B, H, T, T): the mask is the same for all of them.
     """
     # TODO 1: compare every id with pad_id, (B, T)
     # TODO 2: put in the axes for heads and queries, (B, 1, 1, T)
@@ -60,8 +70,9 @@ def scaled_dot_product_attention(
     q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), weights (..., Tq, Tk).
 
     `bias` (floats) is added to the scaled scores; then keys where `mask` is False are left out and get no weight at all. Both
-    broadcast to (..., Tq, Tk). A query that may attend to nothing, all its keys masked or biased to -inf, gets zeros, never
-    NaN.
+    broadcast to (..., Tq, Tk). A query that may attend to nothing, because all its keys are masked or biased to -inf, gets an
+    output and weights of zero, not NaN. The gradients of q, k, v and bias are finite too, through the output and through
+    the weights. Output and weights have the dtype of q.
     """
     # TODO 1: score every query against every key, (..., Tq, Tk)
     # TODO 2: divide by the square root of d, the width of one query
@@ -75,7 +86,8 @@ def scaled_dot_product_attention(
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """Cut the last axis into heads: (B, T, D) -> (B, H, T, d_head).
 
-    Head h gets the features h * d_head up to (h + 1) * d_head. Raises ValueError when n_heads does not divide D.
+    Head h gets the features h * d_head up to (h + 1) * d_head. Raises a ValueError that names D and n_heads when n_heads does
+    not divide D.
     """
     # TODO 1: check that n_heads divides D; name both numbers in the error
     # TODO 2: cut the feature axis in two, (B, T, D) -> (B, T, H, d_head)
@@ -86,7 +98,7 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """Lay the heads side by side again, the first head first: (B, H, T, d_head) -> (B, T, H * d_head).
 
-    It undoes `split_heads`.
+    It undoes `split_heads`, number for number.
     """
     # TODO 1: bring the positions back in front of the heads
     # TODO 2: join the last two axes into one
@@ -115,7 +127,8 @@ class MultiHeadAttention(nn.Module):
     """Several heads attend side by side, each in its own slice of the features: (B, Tq, D) -> (B, Tq, D).
 
     Parameters: the linear maps `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
-    Also kept: `n_heads`, and `dropout`, an nn.Dropout. Raises ValueError when n_heads does not divide d_model.
+    Also kept: `n_heads`, and `dropout`, an nn.Dropout. A query whose keys are all masked gets zeros from every head, and all
+    gradients stay finite. Raises a ValueError that names d_model and n_heads when n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, bias: bool = True, dropout: float = 0.0):
@@ -145,8 +158,8 @@ class FusedSelfAttention(nn.Module):
 
     Parameters: the linear maps `c_attn`, D -> 3D (queries first, then keys, then values), and `c_proj`, D -> D, with a bias
     unless `bias=False`. Also kept: `n_heads`, `dropout` (an nn.Dropout, on the weights), and `mask`, the causal mask
-    (max_len, max_len), a buffer that is not in the state dict. Raises ValueError when n_heads does not divide d_model, and
-    for an input longer than max_len.
+    (max_len, max_len), a buffer that is not in the state dict. Raises a ValueError that names d_model and n_heads when n_heads
+    does not divide d_model, and one that names T and max_len for an input longer than max_len.
     """
 
     def __init__(self, d_model: int, n_heads: int, max_len: int, bias: bool = True, dropout: float = 0.0):
@@ -169,7 +182,7 @@ def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
     """The same attention in GPT-2's layout: `fuse_qkv(attention, max_len)(x)` equals `attention(x, mask=causal_mask(T))`.
 
     The numbers are copies: training one afterwards does not change the other. Bias or none, dropout, train or eval mode, dtype
-    and device carry over.
+    and device carry over; `attention` itself stays as it is.
     """
     # TODO 1: make a FusedSelfAttention of the same sizes, with a bias where `attention` has one, and the same dropout
     # TODO 2: bring it to the dtype, device and mode of `attention`
@@ -182,7 +195,7 @@ def split_qkv(fused: FusedSelfAttention) -> MultiHeadAttention:
     """The way back: `split_qkv(fuse_qkv(a, max_len))` equals `a` tensor for tensor.
 
     `split_qkv(fused)(x, mask=causal_mask(T))` equals `fused(x)`. The numbers are copies. Bias or none, dropout, train or eval
-    mode, dtype and device carry over.
+    mode, dtype and device carry over; `fused` itself stays as it is.
     """
     # TODO 1: make a MultiHeadAttention of the same sizes, with a bias where `fused` has one, and the same dropout
     # TODO 2: bring it to the dtype, device and mode of `fused`

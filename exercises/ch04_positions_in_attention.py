@@ -5,6 +5,16 @@ than keys, the queries are the last positions.
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch04_positions_in_attention.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 import torch
@@ -17,7 +27,8 @@ def rope_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> Tensor
     """How far each pair of features turns at each position, in radians: positions (T,) -> (T, d_head / 2), float32.
 
     Pair i at position p turns by p * base^(-2i / d_head): the first pair one radian a step, every later one more slowly.
-    Raises ValueError when d_head is odd.
+    `positions` has any integer dtype, and the result is on its device. Raises a ValueError that names d_head when d_head is
+    odd.
     """
     # TODO 1: check that d_head is even; name it in the error
     # TODO 2: work out the frequency base^(-2i / d_head) of every pair i, on the device of `positions`
@@ -28,8 +39,9 @@ def rope_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> Tensor
 def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
     """Turn each pair of neighbouring features by its angle: x (..., T, d_head) and positions (T,) -> (..., T, d_head).
 
-    The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x;
-    angles are never rounder than float32. Raises ValueError when d_head is odd.
+    The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x; the
+    angles have at least the precision of float32, also for x in half precision. Raises a ValueError that names d_head when
+    d_head is odd.
     """
     # TODO 1: take the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
     # TODO 2: take the even features of x and the odd ones, each (..., T, d_head / 2)
@@ -66,8 +78,9 @@ class CausalSelfAttention(nn.Module):
 
     `positions` is "none", "rope" (queries and keys are turned, values are not) or "alibi" (a bias is added to the scores).
     Parameters: the linear maps `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
-    Also kept: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. Raises ValueError when n_heads does
-    not divide d_model, when RoPE would meet an odd d_head, and for any other `positions`.
+    Also kept: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any length.
+    Raises a ValueError that names d_model and n_heads when n_heads does not divide d_model, one that names d_head when
+    `positions` is "rope" and d_head is odd, and one that names `positions` when it is none of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none", bias: bool = True, dropout: float = 0.0):

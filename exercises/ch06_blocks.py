@@ -4,6 +4,16 @@ B batch, T positions, S positions of a source, D = d_model. Every block takes an
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch06_blocks.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from torch import Tensor, nn
@@ -17,7 +27,8 @@ class PreNormBlock(nn.Module):
     """GPT-2's block: each part reads a normalised copy of the stream and adds what it found, (B, T, D) -> (B, T, D).
 
     Its parts: `ln1`, `attn` (a CausalSelfAttention), `ln2`, `ffn` (a FeedForward). `dropout` goes to the attention's weights and
-    to the feed-forward's output, nowhere else.
+    to the feed-forward's output, nowhere else. Raises the ValueErrors of its parts, which name d_model and n_heads, `positions`
+    or `activation`.
     """
 
     def __init__(
@@ -42,7 +53,7 @@ class PreNormBlock(nn.Module):
 class PostNormBlock(nn.Module):
     """The order of 2017: add first, then normalise the sum, (B, T, D) -> (B, T, D).
 
-    The same parts under the same names as in PreNormBlock, and the same rule for dropout.
+    The same parts under the same names as in PreNormBlock, the same rule for dropout, and the same errors.
     """
 
     def __init__(
@@ -68,7 +79,9 @@ class EncoderBlock(nn.Module):
     """One block of an encoder: every position attends to the whole sequence, (B, S, D) -> (B, S, D).
 
     Its parts: `attn` (a MultiHeadAttention), `ln1`, `ffn` (a FeedForward with relu), `ln2`, in the order of 2017: add, then
-    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else.
+    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else. A position that may
+    attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the ValueError of `attn`, which names
+    d_model and n_heads, when n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
@@ -88,7 +101,8 @@ class DecoderBlock(nn.Module):
 
     Its parts: `self_attn`, `ln1`, `cross_attn`, `ln2`, `ffn` (with relu), `ln3`, in the order of 2017: add, then normalise.
     The two attentions are each a MultiHeadAttention. `dropout` goes to the weights of both and to the feed-forward's output,
-    nowhere else.
+    nowhere else. A position that may attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the
+    ValueError of its attentions, which names d_model and n_heads, when n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):

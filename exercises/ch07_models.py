@@ -4,6 +4,16 @@ B batch, T positions, S positions of a source, D = d_model, V = vocab_size. Ids 
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch07_models.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 from collections.abc import Mapping
@@ -42,7 +52,8 @@ class GPT(nn.Module):
     `blocks`, a ModuleList of n_layers PreNormBlocks; `ln_f`; `lm_head`, D -> V without a bias, whose weight *is* the
     embedding's where tie_weights says so. `config` is kept. Embeddings are not scaled, and no dropout acts on them.
     Every matrix starts as N(0, 0.02), every bias at 0, every norm at weight 1 and bias 0.
-    Raises ValueError for any other `positions`, and for input longer than max_len where positions are a table.
+    Raises a ValueError that names `positions` for any other word, and one that names max_len for input longer than max_len
+    where positions are a table.
     """
 
     def __init__(self, config: GPTConfig):
@@ -59,7 +70,8 @@ class GPT(nn.Module):
         """Give (logits, loss): (B, T, V), and the mean cross-entropy with `targets` (B, T), or None without them.
 
         `targets[b, t]` is the token that should follow position t: they come shifted already. A target of -100 is left out of
-        the mean; when all are, the loss is 0.
+        the mean; when all are, the loss is 0 and its gradient zero. The logits have the dtype of the parameters. For float64
+        parameters the loss is computed in float64; for half precision it may be in float32.
         """
         # TODO 7: look up the tokens, and add the table of positions where there is one, (B, T, D)
         # TODO 8: through every block, the last norm, and the head
@@ -89,7 +101,8 @@ class Seq2Seq(nn.Module):
     Its parts: `src_emb` and `tgt_emb`, scaled by sqrt(D); `positions`, sinusoidal, for both; `encoder_blocks` and
     `decoder_blocks`, ModuleLists; `lm_head`, D -> tgt_vocab_size, with a bias. `config` is kept. No norm follows the last
     block, and no dropout acts on the embeddings. The model makes its own masks: padding is never attended to, and the decoder
-    never looks ahead. Raises ValueError for a source or target longer than max_len.
+    never looks ahead. Raises a ValueError that names max_len for a source or target longer than max_len. Memory and logits
+    have the dtype of the parameters.
     """
 
     def __init__(self, config: Seq2SeqConfig):
@@ -136,7 +149,8 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
 
     Raises ValueError for a model whose positions are not learned (the error says what they are), for another number of layers
     than the model has (it names both), and for a missing tensor or one of a wrong size (it names the tensor as the state dict
-    does, without the prefix). After an error every tensor of the model is what it was.
+    does, without the prefix). After an error every tensor of the model is what it was. The numbers are copies, and the model
+    keeps its dtype.
     """
     # TODO 1: check that the model has learned positions
     # TODO 2: take "transformer." off the names, and count the layers: are they as many as the model's blocks?

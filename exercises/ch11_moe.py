@@ -4,6 +4,16 @@ B batch, T positions, D = d_model, N = n_experts, k = top_k. Router logits are (
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch11_moe.md says why, and `headway check` says how far you are.
+
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
 """
 
 import torch
@@ -17,8 +27,9 @@ from .ch07_models import count_parameters
 def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Choose the top_k experts of each token, best first: (..., N) -> weights (..., k) and experts (..., k).
 
-    The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum: they add to 1.
-    Raises ValueError when top_k is below 1 or above N.
+    The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum: they add to 1. They have
+    the dtype of the logits, and logits of any size are safe. Raises a ValueError that names top_k and N when top_k is below 1 or
+    above N.
     """
     # TODO 1: check top_k; name the numbers in the error
     # TODO 2: turn the logits into probabilities over all experts, (..., N)
@@ -32,7 +43,8 @@ def load_balancing_loss(router_probs: Tensor, experts: Tensor) -> Tensor:
 
     `router_probs` (..., N) are probabilities over all experts, `experts` (..., k) the chosen ones, for the same tokens. f_i is
     expert i's share of all the choices made, so that they sum to 1; P_i is its mean probability over the tokens. The choices
-    are whole numbers and teach nothing: the gradient goes through P.
+    are integers and have no gradient: the gradient goes through P. The loss has the dtype of the probabilities; for half
+    precision it may be float32.
     """
     # TODO 1: count how often each expert is chosen, in all slots of all tokens, and divide by the number of choices, (N,)
     # TODO 2: take each expert's mean probability over all tokens, (N,)
@@ -44,8 +56,9 @@ class MoELayer(nn.Module):
     """A feed-forward layer of many experts, of which each token meets its top_k: (B, T, D) -> (B, T, D) and the balance loss.
 
     Its parts: `router`, a linear map D -> N without a bias, and `experts`, a ModuleList of N FeedForward(d_model, d_ff). A
-    token's output is the sum of what its chosen experts make of it, by the weights of `route`; the others never see it.
-    Raises ValueError when top_k is below 1 or above n_experts.
+    token's output is the sum of its chosen experts' outputs, each times its weight from `route`; the other experts never see the
+    token. With fewer tokens than experts no gradient is NaN. Raises a ValueError that names top_k and n_experts when top_k is
+    below 1 or above n_experts.
     """
 
     def __init__(self, d_model: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):
@@ -66,7 +79,8 @@ class MoELayer(nn.Module):
 class MoEBlock(nn.Module):
     """A pre-norm block whose feed-forward is an MoELayer: (B, T, D) -> (B, T, D) and the balance loss.
 
-    Its parts: `ln1`, `attn` (a CausalSelfAttention without positions), `ln2`, `moe` (an MoELayer).
+    Its parts: `ln1`, `attn` (a CausalSelfAttention without positions), `ln2`, `moe` (an MoELayer). Raises the ValueErrors of its
+    parts, which name d_model and n_heads, or top_k and n_experts.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):

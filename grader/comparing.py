@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .door.errors import LearnerError
 from .door.near import Handle
+from .expected_errors import Naming, listed, raise_line, unnamed
 
 _equal = torch.equal  # as it was before any learner's code ran
 
@@ -110,23 +111,30 @@ def holds(condition: Any, sentence: str) -> None:
 
 def refuses(
     call: Callable[[], Any],
-    naming: tuple[Any, ...] = (),
+    naming: Naming = (),
     errors: tuple[type[Exception], ...] = (ValueError, AssertionError),
     because: str = "these arguments cannot work",
+    example: str | None = None,
 ) -> None:
-    """`call()` raises one of `errors`, and its message names each of `naming`."""
-    names = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
+    """`call()` raises one of `errors`, and its message names each value of `naming`.
+
+    `naming` maps the learner's name of a value to the value, {"d_head": 7}; the failure then shows a line to copy. `example` is the text
+    of that line, where the usual one does not fit: "the input is longer than max_len = {max_len}".
+    """
+    kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
+    wanted = f"{because}, so the call should raise {kind}" + (f" with {listed(naming)} in its message" if naming else "")
+    line = f"For example: `{raise_line(kind, naming, because, example)}`"
     try:
         result = call()
     except LearnerError as problem:
+        said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
         if not isinstance(problem, errors):
-            raise Mismatch(f"{because}: it should raise {names}, and raised {problem.type_name}: {problem.message}") from None
-        missing = [str(word) for word in naming if str(word) not in problem.message]
+            raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
+        missing = unnamed(problem.message, naming)
         if missing:
-            said = f'"{problem.message}"' if problem.message else "nothing"
-            raise Mismatch(f"{because}: the {problem.type_name} should name {' and '.join(missing)}; it says {said}") from None
+            raise Mismatch(f"{wanted}. It raised {said}, which does not name {' and '.join(missing)}. {line}") from None
         return
-    raise Mismatch(f"{because}: it should raise {names}, and returned {_short(result)}")
+    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
 
 
 def _short(value: Any) -> str:

@@ -24,6 +24,24 @@ Your turn: write your own code wherever NotImplementedError is raised, from the 
 the lesson {name}.md says why, and `headway check` says how far you are.
 """
 
+RULES = """\
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+"""
+
+TENSOR_RULES = """\
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+"""
+
+ERROR_RULE = """\
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+"""
+
 LOCK_HEADER = """\
 # Made by `headway stubs`: the fingerprint (sha256) of every stub as it was made. A chapter whose fingerprint is another
 # has been worked on, and is never overwritten.
@@ -181,7 +199,8 @@ def _refuse_loose_raises(tree: ast.Module, file: str) -> None:
 
 
 def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
-    turn = YOUR_TURN.format(name=name)
+    uses_torch = re.search(r"^(import|from) torch\b", text, re.MULTILINE) is not None
+    turn = YOUR_TURN.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
     if ast.get_docstring(tree) is None:
         return f'"""{name}\n\n{turn}"""\n\n{text}'
     lines = split_lines(text)

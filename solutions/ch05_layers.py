@@ -14,6 +14,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 
     Exact: x / 2 * (1 + erf(x / sqrt(2))). With approximate=True the tanh form that GPT-2 was trained with:
     x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+    The result has the dtype of x; float64 input is computed in float64.
     """
     # TODO 1: with approximate=True, the tanh form
     # TODO 2: else the exact one; torch.erf is there
@@ -27,7 +28,8 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Set each number to 0 with chance p, and divide those that stay by 1 - p, so that the mean stays as it was.
 
-    Each number has a draw of its own, and each call draws anew. Without `training` nothing changes. With p = 1 nothing stays.
+    Each number is drawn independently, and each call draws new numbers. Without `training` nothing changes. With p = 1 the
+    result is all zeros. The gradient is zeroed and scaled like the numbers. The result has the dtype of x.
     """
     # TODO 1: without training, and with p = 0, give x back
     # TODO 2: draw for each number of x, on its device, whether it stays: with chance 1 - p
@@ -47,7 +49,8 @@ class LayerNorm(nn.Module):
 
     Parameters: `weight`, which starts at ones, and `bias`, which starts at zeros, both (D,).
     The variance is the mean of the squared deviations (divided by D, not D - 1); eps is added to it before the root is taken.
-    The result has the dtype of x; half-precision input is computed in float32.
+    The result has the dtype of x. Half-precision input is computed in float32, float64 input in float64. A vector of equal
+    numbers gives `bias`, with a finite gradient.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5):
@@ -77,7 +80,8 @@ class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, then stretch each feature by a learned amount: (..., D) -> (..., D).
 
     The parameter `weight`, (D,), starts at ones. No mean is subtracted, and there is no bias. eps is added to the mean square
-    before the root is taken. The result has the dtype of x; half-precision input is computed in float32.
+    before the root is taken. The result has the dtype of x. Half-precision input is computed in float32, float64 input in
+    float64. A vector of zeros gives zeros, with a finite gradient.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6):
@@ -102,11 +106,11 @@ class RMSNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow: what each position thinks by itself, (..., D) -> (..., D).
+    """Widen each vector, apply a nonlinear activation, narrow it again, position by position: (..., D) -> (..., D).
 
     Parameters: the linear maps `up`, D -> d_ff, and `down`, d_ff -> D, both with a bias; d_ff is 4 * D unless given.
-    `activation` is "gelu", "gelu_tanh" or "relu", and stands between the two; any other raises ValueError.
-    Dropout acts on the output, in training only.
+    `activation`, between the two, is "gelu", "gelu_tanh" or "relu"; any other raises a ValueError that names it. Dropout acts
+    on the output, in training only. The result has the dtype of x; float64 input is computed in float64.
     """
 
     def __init__(self, d_model: int, d_ff: int | None = None, activation: str = "gelu", dropout: float = 0.0):
@@ -137,6 +141,7 @@ class SwiGLU(nn.Module):
     """A feed-forward with a gate, as in Llama: down(silu(gate(x)) * up(x)), (..., D) -> (..., D).
 
     Parameters: the linear maps `gate` and `up`, D -> d_ff, and `down`, d_ff -> D, all without a bias. silu(z) = z * sigmoid(z).
+    Large numbers give no NaN. The result has the dtype of x; float64 input is computed in float64.
     """
 
     def __init__(self, d_model: int, d_ff: int):

@@ -14,7 +14,8 @@ class PreNormBlock(nn.Module):
     """GPT-2's block: each part reads a normalised copy of the stream and adds what it found, (B, T, D) -> (B, T, D).
 
     Its parts: `ln1`, `attn` (a CausalSelfAttention), `ln2`, `ffn` (a FeedForward). `dropout` goes to the attention's weights and
-    to the feed-forward's output, nowhere else.
+    to the feed-forward's output, nowhere else. Raises the ValueErrors of its parts, which name d_model and n_heads, `positions`
+    or `activation`.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class PreNormBlock(nn.Module):
 class PostNormBlock(nn.Module):
     """The order of 2017: add first, then normalise the sum, (B, T, D) -> (B, T, D).
 
-    The same parts under the same names as in PreNormBlock, and the same rule for dropout.
+    The same parts under the same names as in PreNormBlock, the same rule for dropout, and the same errors.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class EncoderBlock(nn.Module):
     """One block of an encoder: every position attends to the whole sequence, (B, S, D) -> (B, S, D).
 
     Its parts: `attn` (a MultiHeadAttention), `ln1`, `ffn` (a FeedForward with relu), `ln2`, in the order of 2017: add, then
-    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else.
+    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else. A position that may
+    attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the ValueError of `attn`, which names
+    d_model and n_heads, when n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
@@ -109,7 +112,8 @@ class DecoderBlock(nn.Module):
 
     Its parts: `self_attn`, `ln1`, `cross_attn`, `ln2`, `ffn` (with relu), `ln3`, in the order of 2017: add, then normalise.
     The two attentions are each a MultiHeadAttention. `dropout` goes to the weights of both and to the feed-forward's output,
-    nowhere else.
+    nowhere else. A position that may attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the
+    ValueError of its attentions, which names d_model and n_heads, when n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):

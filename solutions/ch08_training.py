@@ -18,7 +18,7 @@ def next_token_pairs(ids: Sequence[int], seq_len: int) -> list[tuple[list[int], 
     """Cut a text into windows of at most seq_len inputs, each with its targets: the same ids, one place later.
 
     Windows follow each other, so that every pair of neighbouring ids is an input and its target in exactly one of them; the
-    last may be shorter. Fewer than two ids give no window. Raises ValueError when seq_len is below 1.
+    last may be shorter. Fewer than two ids give an empty list. Raises ValueError when seq_len is below 1.
     """
     # TODO 1: check seq_len
     # TODO 2: begin a window at every seq_len-th id that still has a follower
@@ -55,7 +55,8 @@ def collate(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int = 
 def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
     """The mean surprise, -log p(target), over the targets that are not ignore_index: (..., V) and (...) -> ().
 
-    When all are ignored, the loss is 0. Logits of any size are safe.
+    When all are ignored, the loss is 0. Logits of any size give a finite loss and a finite gradient. The loss has the dtype of
+    the logits: float64 logits are computed in float64. For half-precision logits it may be float32.
     """
     # TODO 1: turn logits into log-probabilities, log_softmax over the vocabulary
     # TODO 2: find which targets are kept; put any real id in the place of the others, so that they can be looked up
@@ -69,10 +70,10 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
-    """Scale all gradients together so that their joint norm is at most max_norm; give the norm from before.
+    """Scale all gradients together, in place, so that their joint norm is at most max_norm; give the norm from before, a float.
 
     The norm is that of all gradients as one long vector. Gradients within max_norm stay as they are; parameters without
-    gradient do not count, and if none has one the norm is 0.0.
+    gradient do not count, and if none has one the norm is 0.0. `parameters` may be a generator.
     """
     # TODO 1: gather the gradients that are there
     # TODO 2: take the root of the sum of all their squares
@@ -88,7 +89,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 
 
 def train_step(model: nn.Module, optimizer, inputs: Tensor, targets: Tensor, max_norm: float | None = None) -> float:
-    """Learn from one batch: one update of the model. Gives the batch's loss from before the update.
+    """Learn from one batch: one update of the model. Gives the batch's loss from before the update, a float.
 
     Works in train mode. `model(inputs)` gives logits, or a tuple that begins with them. With `max_norm` the gradients are
     clipped before the update.
@@ -116,7 +117,8 @@ def accumulated_step(
 ) -> float:
     """Learn from one big batch that comes in pieces: one update, with the gradient that the whole batch would give.
 
-    Gives the loss of the whole batch: the mean over all its kept targets, however unequally they are spread over the pieces.
+    Gives the loss of the whole batch, a float: the mean over all its kept targets, however unequally they are spread over the
+    pieces. A piece in which every target is -100 changes nothing; when all pieces are like that, the loss is 0.
     `micro_batches` gives (inputs, targets) once each, and may be a generator. Otherwise as `train_step`.
     """
     # TODO 1: keep the pieces, and count the targets that are not -100 in all of them
@@ -165,8 +167,9 @@ class AdamW:
 
     Step t of a parameter with gradient g: first the parameter shrinks by lr * weight_decay of itself; then
     m = b1 m + (1 - b1) g and v = b2 v + (1 - b2) g^2; then it moves by -lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
-    `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay"; what is written there holds
-    from the next step on, so that a schedule may set the "lr".
+    `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay"; what is written there is used
+    from the next step on, so that a schedule may set the "lr". Each parameter has its own t, m and v; a float64 parameter is
+    updated in float64.
     """
 
     def __init__(
@@ -215,7 +218,7 @@ class AdamW:
 
 
 def is_validation(text: str, fraction: float = 0.1) -> bool:
-    """Whether a text belongs to the validation set: about `fraction` of all texts do, and the same ones always.
+    """Whether a text belongs to the validation set, a bool: about `fraction` of all texts do, and always the same ones.
 
     The answer depends on the text alone: it is the same in every process, on every machine, whatever other texts there are.
     """
@@ -231,8 +234,9 @@ def is_validation(text: str, fraction: float = 0.1) -> bool:
 def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
     """e to the mean surprise over every kept target of every batch: among how many tokens the model hesitates.
 
-    Works in eval mode without gradient, and gives every module back the mode it had. Raises ValueError when there is no
-    token to predict.
+    `model(inputs)` gives logits, or a tuple that begins with them. `batches` may be a generator, and a batch may have no kept
+    target. Works in eval mode without gradient, and restores each module's mode. Raises ValueError when there is no token to
+    predict.
     """
     # TODO 1: remember each module's mode, and go to eval mode
     # TODO 2: without gradient, add up surprise and kept targets over all batches
@@ -286,8 +290,9 @@ def fit(
 ) -> list[dict[str, float]]:
     """Train for some epochs; give a record of each: `epoch` (from 1), `train_loss` and, with `validate`, `val_loss`.
 
-    `make_batches()` gives one epoch's (inputs, targets); each batch is one `train_step`. `train_loss` is the mean over the
-    epoch's kept targets, as met while training. `validate(model)` is called at the end of each epoch.
+    `make_batches()` is called once an epoch and gives its (inputs, targets); each batch is one `train_step`. `train_loss` is the
+    mean over the epoch's kept targets, as measured while training. `validate(model)` is called at the end of each epoch; it may
+    leave the model in eval mode.
     """
     # TODO 1: for each epoch, ask for its batches and take a train_step on each
     # TODO 2: average the losses, each weighted by its batch's kept targets

@@ -16,7 +16,8 @@ from .ch07_models import Seq2Seq
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Divide the logits by the temperature: below 1 sharpens the distribution, above 1 flattens it, (..., V) -> (..., V).
 
-    Raises ValueError for a temperature at or below 0.
+    The result has the dtype of the logits; float64 is divided in float64. Raises a ValueError that names the temperature when
+    it is 0 or below.
     """
     # TODO 1: check the temperature; name it in the error
     # TODO 2: divide
@@ -30,7 +31,9 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 def top_k_filter(logits: Tensor, k: int) -> Tensor:
     """Keep the k greatest logits of each distribution, make the others -inf: (..., V) -> (..., V).
 
-    All values tied with the k-th stay; with k at or above V everything does. Raises ValueError when k is below 1.
+    All values tied with the k-th stay; with k at or above V everything does. Values that stay are unchanged, in the dtype of
+    the logits: float64 values that differ only beyond float32 are different values. Raises a ValueError that names k when k is
+    below 1.
     """
     # TODO 1: check k; name it in the error
     # TODO 2: find each distribution's k-th greatest logit, (..., 1); mind k above V
@@ -44,10 +47,11 @@ def top_k_filter(logits: Tensor, k: int) -> Tensor:
 
 
 def top_p_filter(logits: Tensor, p: float) -> Tensor:
-    """Keep the smallest set of most likely tokens whose probabilities reach p together, make the others -inf: (..., V) -> (..., V).
+    """Keep the fewest most likely tokens whose probabilities together reach p, make the others -inf: (..., V) -> (..., V).
 
     The token that crosses p stays, so there is always one. With p = 1 everything stays. Which of several equal tokens is kept
-    is open. Raises ValueError when p is not above 0, or above 1.
+    is open. Values that stay are unchanged, in the dtype of the logits. Raises a ValueError that names p when p is not above 0,
+    or is above 1.
     """
     # TODO 1: check p; name it in the error
     # TODO 2: sort each distribution, greatest first, and take its probabilities
@@ -75,8 +79,9 @@ def sample_next_token(
 ) -> Tensor:
     """Choose one token from each distribution: (..., V) -> ids (...).
 
-    With temperature 0 the likeliest, whatever the filters. Else by chance: the logits are divided by the temperature, then
-    filtered by k, then by p, and what is left is drawn from, with the generator where one is given.
+    With temperature 0 it is the likeliest token, whatever the filters. Otherwise it is drawn at random: the logits are divided
+    by the temperature, then filtered by k, then by p, and a token is drawn from the rest. Where a generator is given, all
+    randomness comes from it. The ids are int64.
     """
     # TODO 1: with temperature 0, give the place of the greatest logit
     # TODO 2: temperature, then top k, then top p, each where asked
@@ -123,7 +128,8 @@ def generate(
     `model(ids)` gives logits, or a tuple that begins with them. Where config.positions is a table ("learned" or "sinusoidal") it
     sees at most the last config.max_len tokens, else the whole text, as does a model without a config. Tokens are chosen by
     sample_next_token. A row that has written eos_id is finished and filled with eos_id; an eos_id in the prompt finishes nothing.
-    When all rows are finished, writing ends early. Works in eval mode without gradient, and restores each module's mode.
+    When all rows are finished, writing ends early. The text is int64, on the device of `ids`. Works in eval mode without
+    gradient, and restores each module's mode.
     """
     # TODO 1: look at the model (looking_at above), and keep for each row whether it is finished
     # TODO 2: leave out what the model cannot see, take the logits of the last position, and choose each row's next token
@@ -152,9 +158,9 @@ def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tok
     """Translate greedily: source ids (B, S) -> target ids (B, 1 + n), n at most max_new_tokens.
 
     Each row begins with sos_id, and is finished when it has written eos_id; then it is filled with config.pad_id. When all rows
-    are finished, writing ends early. The source is encoded once. Works in eval mode without gradient, and restores each
-    module's mode. Raises ValueError when the target outgrows config.max_len; it may do so at once where max_new_tokens
-    words would not fit. Whatever has a Seq2Seq's encode, decode and config can be translated with.
+    are finished, writing ends early. The source is encoded once. The text is int64. Works in eval mode without gradient, and
+    restores each module's mode. Raises a ValueError that names config.max_len when the target becomes longer than that; it may
+    do so at once where max_new_tokens words would not fit. `model` may be any object with a Seq2Seq's encode, decode and config.
     """
     # TODO 1: look at the model, encode the source once, and begin each row with sos_id
     # TODO 2: decode, and take the likeliest token at the last position

@@ -16,8 +16,9 @@ from .ch09_sampling import looking_at, sample_next_token
 class KVCache:
     """The keys and values of every position so far, for one layer.
 
-    `length` counts the positions in it. To put the new ones behind the old with torch.cat is right, and copies the whole past at
-    every step. To make room ahead, at least twice as much whenever it runs out, copies almost nothing but what is new.
+    `length` counts the positions in it. Keys and values keep their dtype and device, and every number stays as it was. Appending
+    with torch.cat is right, but copies the whole past at every step. Reserving room ahead, at least twice as much whenever it
+    runs out, copies little more than what is new.
     """
 
     def __init__(self):
@@ -48,7 +49,7 @@ class KVCache:
         ### END SOLUTION
 
     def copy(self) -> "KVCache":
-        """A branch: the same past, and from here on nothing shared."""
+        """A branch: a cache with the same past; later appends to one of the two never change the other."""
         # TODO 6: make a new cache with copies of the tensors, where there are any
         ### BEGIN SOLUTION
         branch = KVCache()
@@ -64,7 +65,8 @@ class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x: Tensor, cache: KVCache | None = None) -> Tensor:
         """Attend from the new positions `x` to those in the cache, themselves and those before them; the cache then holds them too.
 
-        With an empty cache, or none, this is the pass over a whole sequence.
+        With an empty cache, or none, this is the pass over a whole sequence. Keys and values of the past come from the cache and
+        are not computed again; the module itself keeps nothing from call to call. Passes with a cache need no gradient.
         """
         # TODO 1: project the new positions only, and split into heads
         # TODO 2: with "rope", turn queries and keys by where they stand: after those in the cache
@@ -88,7 +90,10 @@ class CachedSelfAttention(CausalSelfAttention):
 
 
 class CachedGPT(GPT):
-    """A GPT in names and weights whose blocks can go on from caches: ids (B, T) -> logits (B, T, V)."""
+    """A GPT in names and weights whose blocks can go on from caches: ids (B, T) -> logits (B, T, V).
+
+    Raises a ValueError that names max_len when past and new tokens together are more than max_len, where positions are a table.
+    """
 
     def __init__(self, config: GPTConfig):
         # TODO 1: make the GPT, and give every block a CachedSelfAttention with the numbers of its attention
@@ -136,8 +141,9 @@ def generate_cached(
 ) -> Tensor:
     """What `generate` gives, with each position through the model once: ids (B, T) -> (B, T + n).
 
-    Where positions are a table, a prompt and new tokens that are more than config.max_len together raise ValueError before
-    anything is computed.
+    Where positions are a table, a prompt and new tokens that are more than config.max_len together raise a ValueError that names
+    max_len before anything is computed. The same generator gives the same text as `generate`. Works in eval mode without
+    gradient, and restores each module's mode.
     """
     # TODO 1: where positions are a table, check that prompt and new tokens fit
     # TODO 2: look at the model, and make its caches
@@ -180,8 +186,9 @@ class GroupedQueryAttention(nn.Module):
 
     Query head h reads key head h // (n_heads / n_kv_heads). `positions` is "none", "rope" or "alibi", as in
     CausalSelfAttention; ALiBi's slopes go by query head. Parameters: the linear maps `W_q` and `W_out`, D -> D, and `W_k` and
-    `W_v`, D -> n_kv_heads * d_head, all with a bias. Raises ValueError when n_heads does not divide d_model or n_kv_heads does
-    not divide n_heads, when RoPE would meet an odd d_head, and for any other `positions`.
+    `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names both numbers
+    when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when `positions` is "rope"
+    and d_head is odd, and one that names `positions` when it is none of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, positions: str = "none"):

@@ -1,7 +1,8 @@
 """Chapter 12: look inside what you built.
 
-B batch, T positions, D = d_model, H = n_heads, V = vocab_size. A head's pattern is (T, T): row i holds what position i attends to.
-Everything here looks at a GPT in eval mode, without gradient, and leaves it as it was.
+B batch, T positions, D = d_model, H = n_heads, V = vocab_size. A head's pattern is (T, T): row i holds the weights of position i.
+Every function here runs a GPT in eval mode without gradient, and leaves it as it was: each module's mode, its hooks (also those
+of other people), its parameters and their gradients. Results have the dtype and device of the model.
 """
 
 import torch
@@ -14,7 +15,7 @@ from .ch09_sampling import looking_at
 def residual_stream(model: GPT, ids: Tensor) -> list[Tensor]:
     """What flows through the model: the stream after the embeddings, then after each block, n_layers + 1 tensors (B, T, D).
 
-    Leaves the model untouched: no hook stays, every module keeps its mode.
+    Works in eval mode without gradient. Afterwards none of your hooks is left, and every module has its own mode.
     """
     # TODO 1: on the first block, hang a hook that notes what comes in: register_forward_pre_hook
     # TODO 2: on every block, hang one that notes what comes out: register_forward_hook
@@ -94,10 +95,10 @@ def classify_head(pattern: Tensor) -> str:
 
 
 def induction_score(pattern: Tensor, period: int) -> float:
-    """How much a head attends to what came after the previous copy of its token: 1 always, 0 never.
+    """How much a head attends to what came after the previous copy of its token, a float: 1 always, 0 never.
 
-    In a sequence that repeats itself after `period` positions, the previous copy of position i's token stands at i - period,
-    and the token after it at i - period + 1. The score is the mean of pattern[i, i - period + 1] over all i >= period.
+    In a sequence that repeats itself after `period` positions, the previous copy of position i's token is at i - period, and the
+    token after it at i - period + 1. The score is the mean of pattern[i, i - period + 1] over all i >= period.
     """
     # TODO 1: take the weights pattern[i, i - period + 1] for every i from period on, and their mean
     ### BEGIN SOLUTION
@@ -110,8 +111,8 @@ def find_induction_heads(
 ) -> Tensor:
     """Every head's induction score, (n_layers, H), averaged over sequences of `period` random tokens repeated twice.
 
-    The tokens of a sequence are all different where the vocabulary is large enough, else drawn with replacement; the generator,
-    where one is given, decides.
+    The tokens of a sequence are all different where the vocabulary is large enough, else drawn with replacement. Where a
+    generator is given, all randomness comes from it.
     """
     # TODO 1: draw n_sequences rows of `period` tokens, and repeat each once, (n_sequences, 2 * period)
     # TODO 2: take all patterns, and score each head on each sequence
@@ -134,8 +135,8 @@ def patch_residual(
 ) -> Tensor:
     """Run on the corrupted ids, but with the stream after block `layer` taken from the clean run: logits (B, T, V).
 
-    Only at `position`, or everywhere when that is None. Raises ValueError for any `layer` but 0 to n_layers - 1 (there is no
-    layer -1), and for inputs of different shapes. Leaves the model untouched.
+    Only at `position`, or everywhere when that is None. Works in eval mode without gradient. Raises a ValueError that names
+    `layer` for any layer but 0 to n_layers - 1 (there is no layer -1), and a ValueError for inputs of different shapes.
     """
     # TODO 1: check layer and shapes; name the numbers in the error
     # TODO 2: take the clean stream after block `layer`; mind what the first entry of residual_stream is
@@ -169,7 +170,8 @@ def patch_residual(
 def recovery(clean: Tensor, corrupted: Tensor, patched: Tensor, target: int) -> float:
     """How much of the clean target logit patching brings back, from logits (V,): 0 nothing, 1 all of it.
 
-    It may lie outside [0, 1]. Raises ValueError when clean and corrupted runs give the target the same logit: nothing was lost.
+    The result is a float and may lie outside [0, 1]. Raises ValueError when clean and corrupted runs give the target the same
+    logit: nothing was lost.
     """
     # TODO 1: check that something was lost
     # TODO 2: divide what came back by what was lost

@@ -64,6 +64,8 @@ def test_a_generator_is_a_corpus_too(learner, reference, corpus):
 
 # --- WordTokenizer
 
+UNKNOWN = "{word!r} is not in the vocabulary"
+
 
 @exercise("WordTokenizer", weight=2)
 @given(vocab=vocabs, data=st.data())
@@ -104,8 +106,8 @@ def test_an_unknown_word_is_named(learner):
     """Without unk, a word that is not in vocab raises a KeyError that names it, lower-cased."""
     tokenizer = learner.WordTokenizer(["sat", "the", "cat"])
     same(as_list(tokenizer.encode("the cat sat")), [1, 2, 0], "the ids of known words")
-    refuses(lambda: tokenizer.encode("the Zebra sat"), naming=("zebra",), errors=(KeyError,), because="'zebra' is not in the vocabulary")
-    refuses(lambda: tokenizer.encode("Okapi"), naming=("okapi",), errors=(KeyError,), because="'okapi' is not in the vocabulary")
+    refuses(lambda: tokenizer.encode("the Zebra sat"), naming={"word": "zebra"}, errors=(KeyError,), because="'zebra' is not in the vocabulary", example=UNKNOWN)
+    refuses(lambda: tokenizer.encode("Okapi"), naming={"word": "okapi"}, errors=(KeyError,), because="'okapi' is not in the vocabulary", example=UNKNOWN)
 
 
 @exercise("WordTokenizer", weight=2)

@@ -181,12 +181,12 @@ def test_it_stops_when_no_pair_occurs_twice(learner):
 
 @exercise("train_bpe")
 def test_the_vocabulary_size_counts_the_bytes_too(learner, reference):
-    """vocab_size is the 256 bytes and the merges: 256 learns none, and less than 256 is a ValueError."""
+    """vocab_size is the 256 bytes and the merges: 256 learns none, and less than 256 is a ValueError that names it."""
     text = "how much wood would a woodchuck chuck if a woodchuck could chuck wood"
     for merges in (1, 4, 0):
         same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
-    refuses(lambda: learner.train_bpe(text, 255), naming=(255,))
-    refuses(lambda: learner.train_bpe(text, 0))
+    refuses(lambda: learner.train_bpe(text, 255), naming={"vocab_size": 255}, because="255 ids are fewer than the 256 bytes")
+    refuses(lambda: learner.train_bpe(text, 0), because="0 ids are fewer than the 256 bytes")
 
 
 # --- BPETokenizer

@@ -11,6 +11,7 @@ from hypothesis import given
 from strategies import distinct, seeds, tensor
 
 table_sizes = distinct("B", "T", "D", max_len=(8, 11))
+TOO_LONG = "position {end - 1} is not in a table of max_len = {max_len}"
 
 
 def waves(max_len, d_model):
@@ -143,9 +144,9 @@ def test_a_wave_past_max_len_is_refused(learner, n, seed):
     x = tensor(seed, n.B, n.max_len + 1, n.D)
     close(module(x[:, 1:].clone()), x[:, 1:] + waves(n.max_len, n.D).float(), "x as long as the table")
     why = "there is no such position in the table"
-    refuses(lambda: module(x), naming=(n.max_len,), because=why)
-    refuses(lambda: module(x[:, :2].clone(), start=n.max_len - 1), naming=(n.max_len,), because=why)
-    refuses(lambda: module(x[:, :1].clone(), start=n.max_len), naming=(n.max_len,), because=why)
+    refuses(lambda: module(x), naming={"max_len": n.max_len}, because=why, example=TOO_LONG)
+    refuses(lambda: module(x[:, :2].clone(), start=n.max_len - 1), naming={"max_len": n.max_len}, because=why, example=TOO_LONG)
+    refuses(lambda: module(x[:, :1].clone(), start=n.max_len), naming={"max_len": n.max_len}, because=why, example=TOO_LONG)
 
 
 def what_it_keeps(module):

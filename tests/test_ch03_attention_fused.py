@@ -116,7 +116,7 @@ def test_longer_than_max_len_is_refused(learner, reference, n, seed):
     for more in (1, 2):
         longer = tensor(seed, n.B, n.max_len + more, n.H * n.d_head)
         because = f"{n.max_len + more} positions do not fit into max_len = {n.max_len}"
-        refuses(lambda: mine(longer), naming=(n.max_len + more, n.max_len), because=because)
+        refuses(lambda: mine(longer), naming={"T": n.max_len + more, "max_len": n.max_len}, because=because)
 
 
 @exercise("FusedSelfAttention")
@@ -128,7 +128,7 @@ def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
     because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
-    refuses(lambda: learner.FusedSelfAttention(wide, n.H, n.max_len)(tensor(seed, 2, 3, wide)), naming=(wide, n.H), because=because)
+    refuses(lambda: learner.FusedSelfAttention(wide, n.H, n.max_len)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
 
 
 @exercise("FusedSelfAttention")

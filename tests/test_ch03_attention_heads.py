@@ -49,7 +49,7 @@ def test_heads_that_do_not_divide_the_features_are_refused(learner, reference, n
     good, D = tensor(seed, n.B, n.T, n.H * n.d_head), n.H * n.d_head + 1
     close(learner.split_heads(good, n.H), reference.split_heads(good, n.H), "the tensor of heads")
     because = f"{D} features cannot be cut into {n.H} equal heads"
-    refuses(lambda: learner.split_heads(tensor(seed, n.B, n.T, D), n.H), naming=(D, n.H), because=because)
+    refuses(lambda: learner.split_heads(tensor(seed, n.B, n.T, D), n.H), naming={"D": D, "n_heads": n.H}, because=because)
 
 
 @exercise("split_heads")

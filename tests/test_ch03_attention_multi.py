@@ -168,7 +168,7 @@ def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, s
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
     because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
-    refuses(lambda: learner.MultiHeadAttention(wide, n.H)(tensor(seed, 2, 3, wide)), naming=(wide, n.H), because=because)
+    refuses(lambda: learner.MultiHeadAttention(wide, n.H)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
 
 
 @exercise("MultiHeadAttention")

@@ -107,7 +107,7 @@ def test_an_odd_width_cannot_be_paired(learner, n, seed):
     """When d_head is odd, rope_angles raises a ValueError that names it."""
     positions, odd = places(seed, n.T), n.d_head + 7
     close(learner.rope_angles(positions, n.d_head), turns(positions, n.d_head).float(), "the table where d_head is even")
-    refuses(lambda: learner.rope_angles(positions, odd), naming=(odd,), because=f"d_head = {odd} is odd: its features cannot be paired")
+    refuses(lambda: learner.rope_angles(positions, odd), naming={"d_head": odd}, because=f"d_head = {odd} is odd: its features cannot be paired")
 
 
 @exercise("rope_angles")
@@ -243,7 +243,7 @@ def test_odd_features_are_refused(learner, n, seed):
     sizes(H=None)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features where d_head is even")
     wide = tensor(seed, n.B, n.T, odd)
-    refuses(lambda: learner.apply_rope(wide, positions), naming=(odd,), because=f"d_head = {odd} is odd: its features cannot be paired")
+    refuses(lambda: learner.apply_rope(wide, positions), naming={"d_head": odd}, because=f"d_head = {odd} is odd: its features cannot be paired")
 
 
 def of_views(f, x, positions):

@@ -212,7 +212,7 @@ def test_sizes_that_cannot_work(learner, reference, n, seed):
     x = tensor(seed, 2, 3, too_wide)
     because = f"d_model = {too_wide} cannot be cut into {n.H} equal heads"
     for kind in KINDS:
-        refuses(lambda kind=kind: learner.CausalSelfAttention(too_wide, n.H, kind)(x), naming=(too_wide, n.H), because=because)
+        refuses(lambda kind=kind: learner.CausalSelfAttention(too_wide, n.H, kind)(x), naming={"d_model": too_wide, "n_heads": n.H}, because=because)
 
 
 @exercise("CausalSelfAttention")
@@ -224,7 +224,7 @@ def test_rope_needs_an_even_d_head(learner, reference, n, seed):
         mine, model, _ = pair(learner, reference, n, seed, kind)
         close(mine(inputs(n, seed)), model(inputs(n, seed)), f"the output with {kind}, d_head = {n.d_head}")
     because = f"RoPE pairs features, but d_head = {n.d_head} is odd"
-    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, "rope")(inputs(n, seed)), naming=(n.d_head,), because=because)
+    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, "rope")(inputs(n, seed)), naming={"d_head": n.d_head}, because=because)
 
 
 @exercise("CausalSelfAttention")
@@ -235,7 +235,7 @@ def test_other_positions_are_refused(learner, reference, n, word, seed):
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
     because = f'there is no kind of positions called "{word}"'
-    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, word)(inputs(n, seed)), naming=(word,), because=because)
+    refuses(lambda: learner.CausalSelfAttention(n.D, n.H, word)(inputs(n, seed)), naming={"positions": word}, because=because)
 
 
 @exercise("CausalSelfAttention")

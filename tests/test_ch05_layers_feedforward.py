@@ -52,12 +52,12 @@ def alone(mine, model, x, seed):
 
 
 def keeps_dtype_and_device(mine, model, learner, x):
-    follows_its_inputs(learner, x, mine, x)
     ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
     expected = model.double()(double), model.bfloat16()(half)
     got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)
     right_in(got[0], expected[0], "the output in float64")
     right_in(got[1], expected[1], "the output in bfloat16")
+    follows_its_inputs(learner, x, mine.float(), x)  # last: what was on another device has no numbers any more
 
 
 # ---- FeedForward
@@ -93,7 +93,7 @@ def test_an_activation_nobody_knows_is_refused(learner, reference, n, seed):
     for mine, model in pairs:
         close(mine(x), model(x), "the output with an activation that is known")
     because = "`swish` is none of the three activations"
-    refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming=("swish",), because=because)
+    refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming={"activation": "swish"}, because=because)
 
 
 @exercise("FeedForward", weight=2)

@@ -143,9 +143,9 @@ def test_what_cannot_work_is_refused(learner, reference, n, seed):
     close(mine(x_of(n, seed)), model(x_of(n, seed)), 'the output with positions="alibi"')
     width = n.H * n.d_head
     x = tensor(seed, n.B, n.T, width + 1)
-    refuses(lambda: learner.PreNormBlock(width + 1, n.H)(x), naming=(width + 1, n.H), because="the width cannot be cut into equal heads")
-    refuses(lambda: learner.PreNormBlock(width, n.H, positions="ropes")(x_of(n, seed)), naming=("ropes",), because="there is no such word for positions")
-    refuses(lambda: learner.PreNormBlock(width, n.H, activation="elu")(x_of(n, seed)), naming=("elu",), because="there is no such activation")
+    refuses(lambda: learner.PreNormBlock(width + 1, n.H)(x), naming={"d_model": width + 1, "n_heads": n.H}, because="the width cannot be cut into equal heads")
+    refuses(lambda: learner.PreNormBlock(width, n.H, positions="ropes")(x_of(n, seed)), naming={"positions": "ropes"}, because="there is no such word for positions")
+    refuses(lambda: learner.PreNormBlock(width, n.H, activation="elu")(x_of(n, seed)), naming={"activation": "elu"}, because="there is no such activation")
     refuses(lambda: learner.PreNormBlock(3 * n.H, n.H, positions="rope")(x[:, :, :1].repeat(1, 1, 3 * n.H)), because="RoPE cannot pair 3 features")
 
 

@@ -169,7 +169,7 @@ def test_a_decoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, 
     close(mine(x, memory), model(x, memory), "the output")
     width = n.H * n.d_head + 1
     wide = tensor(seed, n.B, n.T, width)
-    refuses(lambda: learner.DecoderBlock(width, n.H)(wide, wide), naming=(width, n.H), because="the width cannot be cut into equal heads")
+    refuses(lambda: learner.DecoderBlock(width, n.H)(wide, wide), naming={"d_model": width, "n_heads": n.H}, because="the width cannot be cut into equal heads")
 
 
 @exercise("DecoderBlock")

@@ -143,7 +143,7 @@ def test_an_encoder_with_heads_that_do_not_fit_is_refused(learner, reference, n,
     close(mine(x_of(n, seed, "S")), model(x_of(n, seed, "S")), "the output")
     width = n.H * n.d_head + 1
     x = tensor(seed, n.B, n.S, width)
-    refuses(lambda: learner.EncoderBlock(width, n.H)(x), naming=(width, n.H), because="the width cannot be cut into equal heads")
+    refuses(lambda: learner.EncoderBlock(width, n.H)(x), naming={"d_model": width, "n_heads": n.H}, because="the width cannot be cut into equal heads")
 
 
 @exercise("EncoderBlock")

@@ -87,6 +87,8 @@ def test_rows_of_a_batch_are_handled_alone(learner, reference):
 
 # ---- GPT: its configuration
 
+TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
+
 
 @exercise("GPT", weight=2)
 def test_the_parts_have_their_names(learner, reference):
@@ -131,12 +133,13 @@ def test_the_config_is_kept(learner, reference):
 
 @exercise("GPT")
 def test_unknown_positions_are_refused(learner, reference):
-    """Any other value of `positions` is a ValueError that names it, when the model is made."""
+    """Any other value of `positions` is a ValueError that names it, at the latest when the model is first called."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed)
     close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with learned positions")
     for unknown in ("none", "rotary"):
-        refuses(lambda unknown=unknown: made(learner, n, positions=unknown), naming=(unknown,), because=f"positions={unknown!r} is none of the four")
+        because = f"positions={unknown!r} is none of the four"
+        refuses(lambda unknown=unknown: made(learner, n, positions=unknown)(ids_of(n, seed)), naming={"positions": unknown}, because=because)
 
 
 @exercise("GPT", weight=2)
@@ -147,7 +150,7 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     for positions in TABLES:
         mine, model = pair(learner, reference, n, seed, positions=positions)
         close(logits_of(mine, ids[:, 1:].clone()), model(ids[:, 1:].clone())[0], f"the logits of max_len tokens with positions={positions!r}")
-        refuses(lambda mine=mine: mine(ids), naming=(n.max_len,), because="the table has no row for the last position")
+        refuses(lambda mine=mine: mine(ids), naming={"max_len": n.max_len}, because="the table has no row for the last position", example=TOO_LONG)
 
 
 @exercise("GPT", weight=2)

@@ -4,10 +4,10 @@ import random
 
 import torch
 from grader.comparing import holds, refuses
-from grader.door.errors import LearnerError
 from grader.door.near import parameters
 from grader.marks import exercise
 from hypothesis import given, settings
+from outcomes import recorded
 from published import holds_them, loaded, make, prefixed, published, some, wanted
 from strategies import seeds, tensor
 
@@ -15,21 +15,6 @@ few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
 # ---- what cannot be loaded
-
-
-def asked(call):
-    """Do it now, and give something that tells again how it went: so that all is asked before anything is judged."""
-    try:
-        value = call()
-    except LearnerError as problem:
-        error = problem
-    else:
-        return lambda: value
-
-    def again():
-        raise error
-
-    return again
 
 
 def unchanged(now, before, because):
@@ -46,7 +31,7 @@ def refused_unchanged(learner, model, good, bad):
     learner.load_gpt2(model, good)
     before = parameters(model)
     holds_them(before, names, wanted(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
-    outcomes = [(asked(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
+    outcomes = [(recorded(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
     for again, now, naming, because in outcomes:
         refuses(again, naming=naming, because=because)
         unchanged(now, before, because)
@@ -96,7 +81,7 @@ def test_another_number_of_layers_is_refused(learner, n, seed):
     """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
     bad = []
     for layers in (n.N + 1, n.N - 1):
-        bad.append((published(n, seed + 1, layers=layers), (layers, n.N), f"the state dict has {layers} layers, and the model {n.N}"))
+        bad.append((published(n, seed + 1, layers=layers), {"layers": layers, "n_layers": n.N}, f"the state dict has {layers} layers, and the model {n.N}"))
     refused_unchanged(learner, make(learner, n, seed), published(n, seed), bad)
 
 
@@ -112,8 +97,8 @@ def test_a_model_without_learned_positions_is_refused(learner, n, seed):
     for positions in ("sinusoidal", ("rope", "alibi")[seed % 2]):
         other = make(learner, n, seed, positions=positions)
         before = parameters(other)
-        outcomes.append((positions, before, asked(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
+        outcomes.append((positions, before, recorded(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
     for positions, before, again, now in outcomes:
         because = f"the model's positions are {positions!r}"
-        refuses(again, naming=(positions,), because=because)
+        refuses(again, naming={"positions": positions}, because=because)
         unchanged(now, before, because)

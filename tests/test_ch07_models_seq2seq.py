@@ -14,6 +14,9 @@ from strategies import seeds, tensor
 few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
+TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
+
+
 # ---- the numbers
 
 
@@ -141,8 +144,8 @@ def test_a_sentence_longer_than_max_len_is_refused(learner, reference, n, seed):
     src, tgt = both(n, seed)
     alive(mine(src, tgt), n.B, n.T, n.W)
     because = f"{n.L + 1} tokens do not fit into max_len = {n.L}"
-    refuses(lambda: mine(words(seed, n.B, n.L + 1, n.V), tgt), naming=(n.L,), because=f"as a source, {because}")
-    refuses(lambda: mine(src, words(seed, n.B, n.L + 1, n.W)), naming=(n.L,), because=f"as a target, {because}")
+    refuses(lambda: mine(words(seed, n.B, n.L + 1, n.V), tgt), naming={"max_len": n.L}, because=f"as a source, {because}", example=TOO_LONG)
+    refuses(lambda: mine(src, words(seed, n.B, n.L + 1, n.W)), naming={"max_len": n.L}, because=f"as a target, {because}", example=TOO_LONG)
 
 
 @exercise("Seq2Seq")

@@ -68,7 +68,7 @@ def test_a_temperature_must_be_above_zero(learner):
     for temperature in (0.0, -0.75):
         refuses(
             lambda temperature=temperature: learner.apply_temperature(logits, temperature),
-            naming=(temperature or 0,),
+            naming={"temperature": temperature or 0},
             because=f"nothing can be divided by a temperature of {temperature}" if not temperature else "a negative temperature would turn the order round",
         )
 
@@ -156,7 +156,7 @@ def test_at_least_one_must_stay(learner):
     logits = torch.tensor([[1.5, -2.0, 3.0], [0.5, 0.25, -1.0]])
     close(learner.top_k_filter(logits, 1), torch.tensor([[-INF, -INF, 3.0], [0.5, -INF, -INF]]), "the logits filtered with k = 1")
     for k in (0, -2):
-        refuses(lambda k=k: learner.top_k_filter(logits, k), naming=(k,), because=f"with k = {k} no token would stay")
+        refuses(lambda k=k: learner.top_k_filter(logits, k), naming={"k": k}, because=f"with k = {k} no token would stay")
 
 
 @exercise("top_k_filter")
@@ -284,7 +284,7 @@ def test_p_is_above_zero_and_at_most_one(learner):
     logits = logits_of(0.3, 0.5, 0.2)
     close(learner.top_p_filter(logits, 0.7), logits.masked_fill(torch.tensor([False, False, True]), -INF), "the logits filtered with p = 0.7")
     for p in (0, -0.25, 1.5):
-        refuses(lambda p=p: learner.top_p_filter(logits, p), naming=(p,), because=f"no set of tokens {'reaches' if p > 1 else 'is the smallest to reach'} p = {p}")
+        refuses(lambda p=p: learner.top_p_filter(logits, p), naming={"p": p}, because=f"no set of tokens {'reaches' if p > 1 else 'is the smallest to reach'} p = {p}")
 
 
 @exercise("top_p_filter")

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from writing import fluent, right
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
+TOO_LONG = "{length} tokens do not fit into max_len = {max_len}"
 
 
 def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13):
@@ -209,7 +210,7 @@ def test_a_target_that_outgrows_max_len_is_refused(learner, reference):
     src, never = sources(seed, (5, 7, 3)), 99
     got, expected = learner.translate(mine, src, 1, never, 4), reference.translate(model, src, 1, never, 4)
     same(got, expected, "the text of 4 words")
-    refuses(lambda: learner.translate(mine, src, 1, never, 12), naming=(7,), because="13 tokens do not fit into max_len = 7")
+    refuses(lambda: learner.translate(mine, src, 1, never, 12), naming={"max_len": 7}, because="13 tokens do not fit into max_len = 7", example=TOO_LONG)
 
 
 def translator(translate, model):

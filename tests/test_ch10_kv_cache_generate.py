@@ -4,10 +4,11 @@ import numbers
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import close, holds, same, sizes
+from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import load, randomise
 from grader.marks import exercise
 from hypothesis import given, settings
+from outcomes import recorded
 from strategies import distinct, token_ids
 
 TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
@@ -189,15 +190,6 @@ def test_each_position_goes_through_the_model_once(learner, reference):
         holds(sum(passes) <= length + n.new, f"{seen}; each need go through it only once")
 
 
-def refusal(generate, model, ids, new, eos_id):
-    """With which words it refuses; None where it writes."""
-    try:
-        generate(model, ids, new, eos_id=eos_id, temperature=0.0)
-    except (ValueError, AssertionError) as problem:
-        return str(problem)
-    return None
-
-
 @exercise("generate_cached", weight=2)
 def test_a_table_has_to_have_room(learner, reference):
     """With learned or sinusoidal positions, prompt plus new tokens above max_len is a ValueError that names max_len, before the model is called; just max_len is fine."""
@@ -209,14 +201,13 @@ def test_a_table_has_to_have_room(learner, reference):
         fits = learner.generate_cached(mine, ids, n.new, **GREEDY), reference.generate(model, ids, n.new, **GREEDY)
         learner.bring(noting)(mine)
         asked = [(ids, n.new + 5, int(fits[1][0, n.T])), (ids, n.new + 1, None)]  # the first would end early by itself
-        said = [learner.bring(refusal)(learner.generate_cached, mine, some[:1].clone(), new, eos) for some, new, eos in asked]
-        found.append((positions, fits, [(new, words) for (_, new, _), words in zip(asked, said)], len(mine.notes)))
+        calls = [recorded(lambda: learner.generate_cached(mine, some[:1].clone(), new, eos_id=eos, **GREEDY)) for some, new, eos in asked]
+        found.append((positions, fits, [(new, again) for (_, new, _), again in zip(asked, calls)], len(mine.notes)))
     for positions, fits, refused, calls in found:
         same(*fits, f'the text that just fits, with positions="{positions}",')
-        for new, words in refused:
-            case = f"{n.T} + {new} tokens do not fit into max_len = {n.max_len}"
-            holds(words is not None, f"{case}: with {positions} positions it should raise ValueError, and wrote a text")
-            holds(str(n.max_len) in words, f"{case}: the error should name max_len; it says: {words}")
+        for new, again in refused:
+            because = f"with {positions} positions {n.T} + {new} tokens do not fit into max_len = {n.max_len}"
+            refuses(again, naming={"max_len": n.max_len}, because=because, example="prompt and new tokens are more than max_len = {max_len}")
         holds(calls == 0, "the model was called before the text was refused; whether it fits is known beforehand")
 
 

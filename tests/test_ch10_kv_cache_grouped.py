@@ -193,10 +193,10 @@ def test_heads_that_cannot_be_cut_or_shared(learner, reference, n, seed):
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they fit")
     too_wide, x = n.D + 1, tensor(seed, 2, 3, n.D)
     cut = f"d_model = {too_wide} cannot be cut into {n.H} equal heads"
-    refuses(lambda: learner.GroupedQueryAttention(too_wide, n.H, n.K)(tensor(seed, 2, 3, too_wide)), naming=(too_wide, n.H), because=cut)
+    refuses(lambda: learner.GroupedQueryAttention(too_wide, n.H, n.K)(tensor(seed, 2, 3, too_wide)), naming={"d_model": too_wide, "n_heads": n.H}, because=cut)
     for uneven in (n.H - 1, 2 * n.H):
         share = f"{n.H} query heads cannot share {uneven} key heads evenly"
-        refuses(lambda: learner.GroupedQueryAttention(n.D, n.H, uneven)(x), naming=(n.H, uneven), because=share)
+        refuses(lambda: learner.GroupedQueryAttention(n.D, n.H, uneven)(x), naming={"n_heads": n.H, "n_kv_heads": uneven}, because=share)
 
 
 @exercise("GroupedQueryAttention")
@@ -210,8 +210,8 @@ def test_positions_that_are_none(learner, reference, n, word, seed):
         load(mine, randomise(model, seed))
         close(mine(x), model(x), f"the output with {kind}, d_head = {odd}")
     because = f"RoPE pairs features, but d_head = {odd} is odd"
-    refuses(lambda: learner.GroupedQueryAttention(n.H * odd, n.H, n.K, "rope")(x), naming=(odd,), because=because)
-    refuses(lambda: made(learner, n, word)(inputs(n, seed)), naming=(word,), because=f'there is no kind of positions called "{word}"')
+    refuses(lambda: learner.GroupedQueryAttention(n.H * odd, n.H, n.K, "rope")(x), naming={"d_head": odd}, because=because)
+    refuses(lambda: made(learner, n, word)(inputs(n, seed)), naming={"positions": word}, because=f'there is no kind of positions called "{word}"')
 
 
 @exercise("GroupedQueryAttention", weight=2)

@@ -14,6 +14,8 @@ from grader.door.near import gradients, randomise
 from grader.marks import exercise
 from torch import nn
 
+TOO_LONG = "{end} positions do not fit into max_len = {max_len}"
+
 
 def drawn(**more):
     """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
@@ -162,8 +164,9 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     caches = mine.new_caches()
     outputs = read(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
     agrees(outputs, model(ids[:, :-1])[0], [n.max_len - 2, 2], f"with {positions} positions")
-    refuses(lambda: mine(ids), naming=(n.max_len,), because="the table has no row for the last position")
-    refuses(lambda: mine(ids[:, -1:], caches), naming=(n.max_len,), because=f"{n.max_len} positions are in the caches, and the table ends there")
+    refuses(lambda: mine(ids), naming={"max_len": n.max_len}, because="the table has no row for the last position", example=TOO_LONG)
+    because = f"{n.max_len} positions are in the caches, and the table ends there"
+    refuses(lambda: mine(ids[:, -1:], caches), naming={"max_len": n.max_len}, because=because, example=TOO_LONG)
 
 
 @exercise("CachedGPT")

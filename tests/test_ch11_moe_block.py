@@ -133,8 +133,10 @@ def test_what_cannot_work_is_refused(learner, reference, n, seed):
     mine, model, _ = blocks(learner, reference, n, seed)
     D, x = n.H * n.d_head, x_of(n, seed)
     same_pair(mine(x), model(x))
-    refuses(lambda: learner.MoEBlock(D + 1, n.H)(tensor(seed, 2, 3, D + 1)), naming=(D + 1, n.H), because="the width cannot be cut into equal heads")
-    refuses(lambda: learner.MoEBlock(D, n.H, n.d_ff, n.N, n.N + 1)(x), naming=(n.N + 1, n.N), because=f"top_k={n.N + 1} of {n.N} experts cannot be chosen")
+    heads, chosen = {"d_model": D + 1, "n_heads": n.H}, {"top_k": n.N + 1, "n_experts": n.N}
+    refuses(lambda: learner.MoEBlock(D + 1, n.H)(tensor(seed, 2, 3, D + 1)), naming=heads, because="the width cannot be cut into equal heads")
+    because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"
+    refuses(lambda: learner.MoEBlock(D, n.H, n.d_ff, n.N, n.N + 1)(x), naming=chosen, because=because)
 
 
 @exercise("MoEBlock")

@@ -260,8 +260,9 @@ def test_more_experts_than_there_are(learner, reference, n, seed):
     """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is fine."""
     mine, model, _ = layers(learner, reference, n, seed, n.N)
     same_pair(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
-    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, n.N + 1)(x_of(n, seed)), naming=(n.N + 1, n.N), because=f"top_k={n.N + 1} of {n.N} experts cannot be chosen")
-    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming=(0,), because="top_k=0 would leave a token without an answer")
+    because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"
+    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, n.N + 1)(x_of(n, seed)), naming={"top_k": n.N + 1, "n_experts": n.N}, because=because)
+    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming={"top_k": 0}, because="top_k=0 would leave a token without an answer")
 
 
 @exercise("MoELayer", weight=2)

@@ -126,7 +126,7 @@ def test_what_is_not_there_is_refused(learner, reference):
     clean, corrupted = two_texts(n, seed)
     close(learner.patch_residual(mine, clean, corrupted, n.L - 1, 1), reference.patch_residual(model, clean, corrupted, n.L - 1, 1), "the logits")
     for layer in (n.L, n.L + 7, -1):
-        refuses(lambda layer=layer: learner.patch_residual(mine, clean, corrupted, layer), naming=(layer,), because=f"layer={layer} in a model of {n.L} blocks")
+        refuses(lambda layer=layer: learner.patch_residual(mine, clean, corrupted, layer), naming={"layer": layer}, because=f"layer={layer} in a model of {n.L} blocks")
     refuses(lambda: learner.patch_residual(mine, clean, corrupted[:, :-1].clone(), 0, 1), because=f"{n.T} clean tokens and {n.T - 1} corrupted ones")
     refuses(lambda: learner.patch_residual(mine, clean[:, :-1].clone(), corrupted, 0, 1), because=f"{n.T - 1} clean tokens and {n.T} corrupted ones")
     refuses(lambda: learner.patch_residual(mine, clean[:1].clone(), corrupted, 0, 1), because=f"one clean text and {n.B} corrupted ones")

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..diagnosis import misconceptions
 from ..pictures import stale_lesson_pictures
@@ -17,6 +18,7 @@ from .subjects import solution_of, variants
 
 SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
 LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
+PROMISED_ERROR = re.compile(r"(ValueError|KeyError)s?[^.]*\bnam(e|es|ing)\b")
 
 
 def names_are_unique() -> Iterator[str]:
@@ -111,6 +113,34 @@ def docstring_promises(exercise: Exercise) -> Iterator[str]:
         yield f"{exercise.name}: the solution has no docstring to promise anything"
 
 
+def named_values_are_promised(exercise: Exercise) -> Iterator[str]:
+    """Where a test wants an error to name something, the docstring says which error that is and that it names it."""
+    if not any(_wants_names(suite, exercise.name) for suite in sorted(TESTS.glob(f"test_{exercise.module}*.py"))):
+        return
+    segment = find_definition(solution_of(exercise), exercise.name)
+    nodes = ast.walk(ast.parse(segment.text)) if segment else ()
+    docstrings = " ".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, Definition))
+    if not PROMISED_ERROR.search(" ".join(docstrings.split())):
+        yield f"{exercise.name}: a test wants an error to name a value, and the docstring does not promise it: say `raises a ValueError that names ...`"
+
+
+def _wants_names(suite: Path, exercise: str) -> bool:
+    """Whether a test of the exercise calls `refuses` with `naming`, itself or through functions of its file."""
+    functions = {node.name: node for node in ast.parse(suite.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+    waiting = [name for name, node in functions.items() if any(f"'{exercise}'" in ast.dump(mark) for mark in node.decorator_list)]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        calls = [(node.func.id, node.keywords) for node in ast.walk(functions[name]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        if any(called == "refuses" and any(keyword.arg == "naming" for keyword in keywords) for called, keywords in calls):
+            return True
+        waiting += [called for called, _ in calls]
+    return False
+
+
 def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
     """Eight mistakes and three variants, or a word in the catalogue's [room] why there is no room for more."""
     path = TESTS / "misconceptions" / f"{exercise.module}.toml"
@@ -124,4 +154,4 @@ def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
 
 OF_THE_KIT = (names_are_unique, stubs_are_in_step, pictures_are_in_step)
 OF_A_CHAPTER = (points_add_up, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
-OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, catalogue_is_rich)
+OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)

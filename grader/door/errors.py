@@ -63,18 +63,25 @@ class ChapterBroken(BaseException):
         self.message, self.where, self.timed_out = message, where, timed_out
 
 
-_MIRRORED = ("ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AssertionError", "RuntimeError", "AttributeError",
-             "ZeroDivisionError", "ArithmeticError", "OverflowError", "RecursionError")  # fmt: skip
+_MIRRORED = ("KeyError", "IndexError", "LookupError", "ZeroDivisionError", "OverflowError", "ArithmeticError", "RecursionError", "RuntimeError",
+             "ValueError", "TypeError", "AssertionError", "AttributeError")  # fmt: skip
+_BUILTINS = tuple(getattr(builtins, name) for name in _MIRRORED)
 
 
-def mirrored(type_name: str) -> type[LearnerError]:
+def builtin_kind(problem: BaseException) -> str:
+    """The mirrored builtin that an exception is, if need be by inheritance: "ValueError" for a learner's `class ShapeError(ValueError)`."""
+    bases = type.__dict__["__mro__"].__get__(type(problem))  # a learner's metaclass has no say in it
+    return next((kind.__name__ for kind in _BUILTINS if any(base is kind for base in bases)), "")
+
+
+def mirrored(kind: str) -> type[LearnerError]:
     """LearnerError as a subclass of the builtin of that name too, so that `pytest.raises(ValueError)` reads as usual."""
-    return _mirror_of(type_name) if type_name in _MIRRORED else LearnerError
+    return _mirror_of(kind) if kind in _MIRRORED else LearnerError
 
 
 @cache
-def _mirror_of(type_name: str) -> type[LearnerError]:
-    return type(type_name, (LearnerError, getattr(builtins, type_name)), {"__str__": Exception.__str__})
+def _mirror_of(kind: str) -> type[LearnerError]:
+    return type(kind, (LearnerError, getattr(builtins, kind)), {"__str__": Exception.__str__})
 
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")

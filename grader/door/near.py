@@ -120,7 +120,9 @@ def _exception(error: dict) -> BaseException:
     if error["where"]:
         file, line, code = error["where"]
         where = Where(readable(file, 100), int(line), readable(code, 160))
-    return RuleBroken(type_name, message, where) if kind == "rule" else mirrored(type_name)(type_name, message, where)
+    if kind == "rule":
+        return RuleBroken(type_name, message, where)
+    return mirrored(str(error.get("builtin")))(type_name, message, where)
 
 
 def _handle_of(value: Any) -> list:

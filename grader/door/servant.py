@@ -22,7 +22,7 @@ from ..given import Given
 from ..graft import Graft
 from . import shortcuts
 from .changes import Packed, changed
-from .errors import FarSideDied, OutOfTime, message_of
+from .errors import FarSideDied, OutOfTime, builtin_kind, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
 from .operators import Notice
 from .threads import Threads, new_threads, pauses, threads_now
@@ -236,7 +236,7 @@ class Servant:
             message = self._not_there(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
-        return {"kind": kind, "type": type(problem).__name__, "message": message, "where": where}
+        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where}
 
     def _not_there(self, message: str) -> str:
         """Why a name of another chapter cannot be imported; without the path, which may be one of ours."""

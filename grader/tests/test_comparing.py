@@ -69,18 +69,89 @@ def test_holds_says_its_sentence():
     assert wrong(holds, False, "No weight may be negative.").sentence == "No weight may be negative."
 
 
-def test_refuses_wants_the_right_error_with_the_numbers_in_it():
-    def raising(kind, message):
-        def call():
-            raise mirrored(kind)(kind, message)
+def raising(kind, message):
+    def call():
+        raise mirrored(kind)(kind, message)
 
-        return call
+    return call
 
-    refuses(raising("ValueError", "7 is not divisible by 2"), naming=(7, 2))
-    refuses(raising("AssertionError", "7 % 2"), naming=(7, 2))
-    assert "should name 2" in wrong(refuses, raising("ValueError", "7 is odd"), naming=(7, 2)).sentence
-    assert "raised RuntimeError" in wrong(refuses, raising("RuntimeError", "shape mismatch"), naming=(7,)).sentence
+
+WIDTH = {"d_model": 17, "n_heads": 2}
+COPIED = '`raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")`'
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["17 is not divisible by 2", "d_model=17, n_heads=2", "a tensor of shape (3,2,17)", "17.0 % 2", "17 % 2 = 1", "3x17, 2 heads.", "17/2 is not whole"],
+)
+@pytest.mark.parametrize("kind", ["ValueError", "AssertionError"])
+def test_an_error_may_name_its_numbers_in_any_words(kind, message):
+    refuses(raising(kind, message), naming=(17, 2))
+    refuses(raising(kind, message), naming=WIDTH)
+
+
+@pytest.mark.parametrize("message", ["", "170 and 2", "17 heads", "1.7 and 2", "17.5 and 2", "0.2 of 17", "d_model does not fit"])
+def test_a_number_inside_another_number_is_not_named(message):
+    assert "does not name" in wrong(refuses, raising("ValueError", message), naming=WIDTH).sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0, "temperature 0.0"), (-0.75, "it is -0.75"),
+        (-1, "layer \N{MINUS SIGN}1"), (3, "1-3"), (12345, "12,345 tokens"), (12345, "12_345"), (0.5, "p=0.50"), (1e-6, "1e-06"),
+    ],
+)  # fmt: skip
+def test_a_number_may_be_written_in_several_ways(value, message):
+    refuses(raising("ValueError", message), naming=(value,))
+
+
+def test_a_word_counts_only_as_a_whole_word():
+    refuses(raising("ValueError", "activation='elu'"), naming=("elu",))
+    assert "does not name elu" in wrong(refuses, raising("ValueError", "use gelu or relu"), naming=("elu",)).sentence
+    assert "does not name -1" in wrong(refuses, raising("ValueError", "layer 1"), naming=(-1,)).sentence
+
+
+def test_a_missing_error_is_explained_with_a_line_to_copy():
+    """Which error is wanted, what its message must name, what happened instead, and a line that does it right."""
+    because = "d_model = 17 cannot be cut into 2 equal heads"
+    wanted = f"{because}, so the call should raise ValueError with d_model = 17 and n_heads = 2 in its message. It "
+    last = f". For example: {COPIED}"
+    assert wrong(refuses, lambda: None, naming=WIDTH, because=because).sentence == f"{wanted}returned None{last}"
+    assert wrong(refuses, raising("RuntimeError", "bad shape."), naming=WIDTH, because=because).sentence == f"{wanted}raised RuntimeError: bad shape{last}"
+    assert wrong(refuses, raising("TypeError", ""), naming=WIDTH, because=because).sentence == f"{wanted}raised TypeError without a message{last}"
+
+
+def test_an_error_without_the_numbers_is_explained_with_a_line_to_copy():
+    problem = wrong(refuses, raising("ValueError", "17 is odd"), naming=WIDTH, because="b")
+    wanted = "b, so the call should raise ValueError with d_model = 17 and n_heads = 2 in its message. It raised"
+    assert problem.sentence == f"{wanted} ValueError: 17 is odd, which does not name n_heads = 2. For example: {COPIED}"
+    problem = wrong(refuses, raising("AssertionError", ""), naming=WIDTH, because="b")
+    missing = "which does not name d_model = 17 and n_heads = 2"
+    assert problem.sentence == f"{wanted} AssertionError without a message, {missing}. For example: {COPIED}"
+
+
+def test_a_bare_assert_is_enough_where_no_number_is_asked_for():
+    refuses(raising("AssertionError", ""))
+
+
+def test_the_line_to_copy_fits_the_case():
+    assert '`raise ValueError("seq_len is 0")`' in wrong(refuses, lambda: None, because="seq_len is 0").sentence
+    assert '`raise ValueError(f"max_len = {max_len} is short")`' in wrong(refuses, lambda: None, {"max_len": 9}, example="max_len = {max_len} is short").sentence
+    assert '`raise ValueError(f"activation = {activation!r} is not possible")`' in wrong(refuses, lambda: None, {"activation": "elu"}).sentence
+    assert "`raise KeyError(f" in wrong(refuses, lambda: None, {"word": "zebra"}, (KeyError,)).sentence
     assert "returned None" in wrong(refuses, lambda: None).sentence
+
+
+def test_an_exception_of_the_learners_own_is_the_builtin_that_it_inherits_from():
+    text = "class ShapeError(ValueError):\n    pass\n\n\nclass Loud(Exception):\n    pass\n\n\ndef width(D):\n    raise (ShapeError if D else Loud)(f'width {D}')\n"
+    door = Door(Local([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
+    door.begin(0)
+    learner = Implementation(door)
+    refuses(lambda: learner.width(7), naming=(7,))
+    said = wrong(refuses, lambda: learner.width(0)).sentence
+    door.far.close()
+    assert "It raised Loud: width 0." in said
 
 
 def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():

@@ -67,6 +67,16 @@ def test_an_edit_that_does_not_fit_is_told(kit):
     assert "its `replace` occurs 0 times in merge_heads, where it should occur once" in said
 
 
+def test_an_error_that_must_name_a_value_is_promised(kit):
+    solution = kit.root / "solutions" / "ch03_attention.py"
+    text = solution.read_text(encoding="utf-8")
+    promise = "Raises a ValueError that names D and n_heads when n_heads does"
+    assert promise in text
+    solution.write_text(text.replace(promise, "Raises ValueError when n_heads does"), encoding="utf-8")
+    said = kit.run("dev-check", "split_heads", status=1)
+    assert "split_heads: a test wants an error to name a value, and the docstring does not promise it" in said
+
+
 def test_a_second_run_is_answered_from_the_cache(kit):
     first = kit.run("dev-check", "padding_mask")
     second = kit.run("dev-check", "padding_mask")

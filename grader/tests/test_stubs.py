@@ -82,6 +82,16 @@ def test_the_stub_says_what_to_do():
     assert "Your turn" in ast.get_docstring(ast.parse(stub_text('"""Short."""\nx = 1\n', "ch01_adding")))
 
 
+def test_the_stub_states_the_rules_that_all_tests_check():
+    """Dtype, gradients and buffers only where there are tensors."""
+    plain, with_tensors = (ast.get_docstring(ast.parse(stub_text(text, "ch01_adding"))) for text in (SOLUTION, SOLUTION + "\n\nimport torch\n"))
+    for docstring in (plain, with_tensors):
+        assert "Do not change an argument in place" in docstring
+        assert 'raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}")' in docstring
+    for rule in ("Compute float64 input in float64", "Gradients reach every input", "persistent=False"):
+        assert rule in with_tensors and rule not in plain
+
+
 def test_line_ends_of_the_solution_do_not_matter():
     crlf = SOLUTION.replace("\n", "\r\n")
     assert stub_text(crlf, "ch01_adding") == stub_text(SOLUTION, "ch01_adding")

@@ -104,3 +104,30 @@ class WordTokenizer:
 
     def decode(self, ids):
         return " ".join(self.words[int(i)] for i in ids)
+
+
+# variant: an exception class of its own, a subclass of KeyError; a bare assert for unk
+class UnknownWord(KeyError):
+    pass
+
+
+class WordTokenizer:
+    def __init__(self, vocab, unk=None):
+        assert unk is None or unk in vocab
+        self.vocab_size = len(vocab)
+        self.words = dict(enumerate(vocab))
+        self.ids = {word: i for i, word in self.words.items()}
+        self.unk = unk
+
+    def encode(self, text):
+        return [self.id_of(word) for word in text.lower().split()]
+
+    def id_of(self, word):
+        if word in self.ids:
+            return self.ids[word]
+        if self.unk is None:
+            raise UnknownWord(f"{word!r} is not among the words of this tokenizer")
+        return self.ids[self.unk]
+
+    def decode(self, ids):
+        return " ".join(map(self.words.__getitem__, ids))

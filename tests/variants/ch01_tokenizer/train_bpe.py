@@ -80,3 +80,26 @@ def train_bpe(text, vocab_size):
                 counts.update(zip(around, around[1:]))
             i += 1
     return merges
+
+
+# variant: an exception class of its own, a subclass of ValueError, which groups the digits
+class VocabularyTooSmall(ValueError):
+    def __init__(self, size):
+        super().__init__(f"a vocabulary of {size:,} ids is smaller than the 256 bytes")
+
+
+def train_bpe(text, vocab_size):
+    if vocab_size < 256:
+        raise VocabularyTooSmall(vocab_size)
+    ids, merges = [*text.encode()], {}
+    while len(merges) < vocab_size - 256:
+        counts = {}
+        for pair in zip(ids[:-1], ids[1:]):
+            counts[pair] = counts.get(pair, 0) + 1
+        top = max(counts.values(), default=0)
+        if top < 2:
+            break
+        pair = min(pair for pair, count in counts.items() if count == top)
+        merges[pair] = 256 + len(merges)
+        ids = merge_pair(ids, pair, merges[pair])
+    return merges

@@ -92,3 +92,22 @@ class FusedSelfAttention(nn.Module):
         if self.training and self.rate:
             weights = weights * torch.bernoulli(torch.full_like(weights, 1 - self.rate)) / (1 - self.rate)
         return self.c_proj(merge_heads(weights @ v))
+
+
+# variant: asserts whose messages are a tuple and a shape
+class FusedSelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads, max_len, bias=True, dropout=0.0):
+        super().__init__()
+        assert not d_model % n_heads, (d_model, n_heads)
+        self.n_heads = n_heads
+        self.c_attn = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.c_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("mask", ~torch.triu(torch.ones(max_len, max_len), 1).bool(), persistent=False)
+
+    def forward(self, x):
+        B, T, D = x.shape
+        assert T <= len(self.mask), f"an input of shape {tuple(x.shape)} is longer than {len(self.mask)}"
+        q, k, v = (part.view(B, T, self.n_heads, -1).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
+        _, weights = scaled_dot_product_attention(q, k, v, self.mask[:T, :T])
+        return self.c_proj((self.dropout(weights) @ v).transpose(1, 2).reshape(B, T, D))

@@ -187,3 +187,47 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
             for name, parameter in model.named_parameters():
                 parameter.copy_(before[name])
         raise
+
+
+# variant: an exception class of its own, and a list of copies made at the end
+class CheckpointError(ValueError):
+    pass
+
+
+def load_gpt2(model, state_dict):
+    if model.config.positions != "learned":
+        raise CheckpointError(f"this needs learned positions, not {model.config.positions}")
+    prefix = "transformer."
+    theirs = {name[len(prefix) :] if name.startswith(prefix) else name: tensor for name, tensor in state_dict.items()}
+    layers = 1 + max((int(name.split(".")[1]) for name in theirs if name.startswith("h.")), default=-1)
+    if layers != len(model.blocks):
+        raise CheckpointError(f"checkpoint: {layers} layers; model: {len(model.blocks)} layers")
+    copies = []
+
+    def take(name, parameters, turned=False):
+        if name not in theirs:
+            raise CheckpointError(f"missing: {name}")
+        tensor = theirs[name].t() if turned else theirs[name]
+        rows = sum(parameter.size(0) for parameter in parameters)
+        if tensor.shape != (rows, *parameters[0].shape[1:]):
+            raise CheckpointError(f"{name}: {list(tensor.shape)} does not fit")
+        copies.extend(zip(parameters, tensor.split([parameter.size(0) for parameter in parameters])))
+
+    def take_layer(name, *modules, turned=False):
+        take(f"{name}.weight", [module.weight for module in modules], turned)
+        take(f"{name}.bias", [module.bias for module in modules])
+
+    take("wte.weight", [model.token_emb.weight])
+    take("wpe.weight", [model.pos_emb.weight])
+    for i, block in enumerate(model.blocks):
+        take_layer(f"h.{i}.ln_1", block.ln1)
+        take_layer(f"h.{i}.attn.c_attn", block.attn.W_q, block.attn.W_k, block.attn.W_v, turned=True)
+        take_layer(f"h.{i}.attn.c_proj", block.attn.W_out, turned=True)
+        take_layer(f"h.{i}.ln_2", block.ln2)
+        take_layer(f"h.{i}.mlp.c_fc", block.ffn.up, turned=True)
+        take_layer(f"h.{i}.mlp.c_proj", block.ffn.down, turned=True)
+    take_layer("ln_f", model.ln_f)
+    if model.lm_head.weight is not model.token_emb.weight:
+        take("lm_head.weight" if "lm_head.weight" in theirs else "wte.weight", [model.lm_head.weight])
+    for parameter, tensor in copies:
+        parameter.data.copy_(tensor)

@@ -32,3 +32,11 @@ def warmup_cosine(step, warmup, total, peak, floor=0.0):
         return peak / warmup * step
     middle, swing = (peak + floor) / 2, (peak - floor) / 2
     return middle + swing * math.cos((step - warmup) / (total - warmup) * math.pi)
+
+
+# variant: the cosine of a float32 tensor, which is right to seven digits
+def warmup_cosine(step, warmup, total, peak, floor=0.0):
+    if step < warmup:
+        return peak * step / warmup
+    way = torch.tensor(min(1.0, (step - warmup) / (total - warmup)))
+    return (floor + (peak - floor) * (1 + torch.cos(math.pi * way)) / 2).item()

@@ -49,3 +49,12 @@ def route(router_logits, top_k):
     weights, experts = torch.softmax(exact, dim=-1).topk(top_k)
     weights /= weights.sum(dim=-1, keepdim=True)
     return weights.to(router_logits.dtype), experts
+
+
+# variant: a softmax in float32 whatever the dtype of the logits, as Hugging Face's Mixtral does it
+def route(router_logits, top_k):
+    if not 1 <= top_k <= router_logits.size(-1):
+        raise ValueError(f"top_k={top_k} for {router_logits.size(-1)} experts")
+    probs = torch.nn.functional.softmax(router_logits, dim=-1, dtype=torch.float32)
+    weights, experts = torch.topk(probs, top_k)
+    return (weights / weights.sum(-1, keepdim=True)).to(router_logits.dtype), experts
