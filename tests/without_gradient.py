@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-MODES = ("no_grad", "inference_mode")
+MODES = ("inference_mode", "no_grad")  # what was made in inference mode cannot be used for training: that comes first
 
 
 def call(f, mode, *args, **options):

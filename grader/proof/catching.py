@@ -18,21 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase
 from hypothesis.errors import HypothesisException
 
 from ..devcheck.pool import spread, surroundings
 from ..devcheck.subjects import solution_of
+from ..examples import pinned_of, run_pinned
 from ..files import write_whole
 from ..plugin import give_seed
 from ..syllabus import ROOT, Exercise, load_syllabus
-from .suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, set_phases, trial_of
+from .suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
 
 FOLDER = ROOT / ".headway" / "catches"
 COMPARED_SEEDS = (0, 1, 2**40 + 1)  # at which a test does the same, if it is to count for all seeds
 ENDS_ENOUGH = 5  # a mistake that loops or dies at so many seeds in a row is taken to do so at every seed
 PIECE = 6  # mistakes that a process is handed at a time
-DRAWN, FIXED = (Phase.explicit, Phase.generate), (Phase.explicit,)
 
 
 @dataclass(frozen=True)
@@ -150,25 +149,28 @@ class _Counting(SuiteRunner):
         items = list(items)
         for seed in seeds:
             self.run.trial = trial_of(exercise, text, seed)
-            caught = next((item for item in items if not self._passes(item, exercise)), None)
+            caught = next((item for item in items if not self._passes(exercise, item)), None)
             if caught:
                 items.remove(caught)
                 items.insert(0, caught)
             self.run.trial.close()
             say(caught.name if caught else "")
 
-    def _passes(self, item: pytest.Function, exercise: Exercise) -> bool:
-        """Does the test pass in the run's trial? Where its examples are drawn, pytest and hypothesis are spared what follows the first failure."""
+    def _passes(self, exercise: Exercise, item: pytest.Function, drawn: bool = True) -> bool:
+        """Does the test pass in the run's trial? Where it has examples, pytest and hypothesis are spared what follows the first failure."""
         if not hasattr(item.obj, "hypothesis"):
             return self.run_test(item, None) == "passed"
         test, trial = item.obj.hypothesis, self.run.trial
         sides = {"learner": trial.learner(exercise.chapter), "reference": trial.reference(exercise.chapter)}
+        fixtures = {name: sides[name] for name in sides if name in item.fixturenames}
         whole = test.inner_test
         give_seed(item, self.run)
         test.inner_test = _ended_by_failure(whole)
         trial.begin_test(exercise, item.name)
         try:
-            item.obj(**{name: sides[name] for name in sides if name in item.fixturenames})
+            if drawn:
+                item.obj(**fixtures)
+            run_pinned(item.obj, fixtures)
             return True
         except BaseException:
             return False
@@ -178,11 +180,9 @@ class _Counting(SuiteRunner):
     def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
         """Say a test that fails on examples that no seed decides."""
         for item in items:
-            if hasattr(item.obj, "hypothesis") and not getattr(item.obj, "hypothesis_explicit_examples", ()):
+            if hasattr(item.obj, "hypothesis") and not pinned_of(item.obj):
                 continue  # all its examples are drawn
-            set_phases(item, *FIXED)
             first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
-            set_phases(item, *DRAWN)
             if first and all(other == first for other in others):
                 return say(item.name)
         say("")
@@ -190,7 +190,7 @@ class _Counting(SuiteRunner):
     def _transcript(self, exercise: Exercise, text: str, item: pytest.Function, seed: int) -> bytes:
         """A fingerprint of what the test asked both sides and what they answered; nothing where it passes."""
         self.run.trial = trial_of(exercise, text, seed)
-        passed = self.run_test(item, None) == "passed"
+        passed = self._passes(exercise, item, drawn=False)
         digest = hashlib.sha256()
         for asked in self.run.trial.transcript():
             digest.update(repr((asked.op, asked.tree, asked.reply)).encode())

@@ -56,7 +56,9 @@ class SuiteRunner:
         trial.TEST_SECONDS = math.inf
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
         for item in self.tests:
-            set_phases(item, Phase.explicit, Phase.generate)  # nobody asks for the smallest example
+            drawn = getattr(item.obj, "_hypothesis_internal_use_settings", None)
+            if drawn:  # nobody asks for the smallest example
+                item.obj._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
         gc.collect()
         gc.freeze()  # what is here already is not looked through in every process forked from this one
         while (piece := self.pieces.recv()) is not None:
@@ -102,13 +104,6 @@ def serve(runner: type[SuiteRunner], pieces: Connection) -> None:
     """In a process of its own: answers each piece with a list, or with a sentence why it cannot, until None comes."""
     with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
         pytest.main(["-q", *ARGUMENTS, str(TESTS)], plugins=[runner(pieces)])
-
-
-def set_phases(item: pytest.Function, *phases: Phase) -> None:
-    """Which phases hypothesis runs, where the test has examples."""
-    current = getattr(item.obj, "_hypothesis_internal_use_settings", None)
-    if current:
-        item.obj._hypothesis_internal_use_settings = settings(current, phases=phases)
 
 
 def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
