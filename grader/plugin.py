@@ -21,7 +21,7 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 from . import terminal  # noqa: E402
-from .examples import settle  # noqa: E402
+from .examples import run_pinned, settle, take_pinned  # noqa: E402
 from .graded import GradedRun, outcome_of  # noqa: E402
 from .results import write_results  # noqa: E402
 from .suites import tests_of  # noqa: E402
@@ -122,6 +122,7 @@ def _prepare(item: pytest.Function, run: GradedRun) -> None:
         item.obj = each_example(item.obj)
     elif not hasattr(handle.inner_test, "__wrapped__"):
         handle.inner_test = each_example(handle.inner_test)
+        take_pinned(item.obj)
         item.obj._hypothesis_internal_database_key = b""  # there is no database; to find the key, hypothesis reads the test's source anew
     give_seed(item, run)
 
@@ -176,6 +177,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def _chapter_of(item: pytest.Item | None) -> str:
     """The chapter that a graded test belongs to; empty for any other test."""
     return _exercise_of(item).chapter if item is not None and item.get_closest_marker("exercise") else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """After the drawn examples, the pinned ones."""
+    result = yield
+    run_pinned(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return result
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

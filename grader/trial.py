@@ -180,6 +180,10 @@ class Trial:
         door = self._doors.get(self._exercise.chapter)
         return door.last_call if door else None
 
+    def transcript(self) -> list[Asked]:
+        """What the last example asked of both sides, and what they answered."""
+        return [asked for door in [*self._doors.values(), *self._references.values()] for asked in door.log]
+
     def go_on_here(self) -> None:
         """This process is a copy, forked to go on with the tests; the code is in it too, behind the door in process."""
         for door in [*self._doors.values(), *self._references.values()]:

@@ -30,7 +30,10 @@ class KVCache:
         ### END SOLUTION
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new positions, (B, H, T, d_head); give those of all positions, (B, H, P + T, d_head)."""
+        """Add the keys and values of new positions, (B, H, T, d_head); give those of all positions, (B, H, P + T, d_head).
+
+        What an append gave keeps its values when more is appended, with gradient and without.
+        """
         # TODO 2: the first time, take over batch, heads, width, dtype and device from what is to be added
         # TODO 3: make room where the new positions do not fit (or leave this out, and concatenate)
         # TODO 4: put the new behind the old, on the axis of positions, and count them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from grader.comparing import close, holds, shaped
 from grader.door.near import load, randomise
-from strategies import distinct, token_ids
+from strategies import at, distinct, token_ids
 
 anything = dict(B=(3, 4), H=(2, 3), d_head=(2, 5), S=(5, 9), T=(5, 9), F=(7, 13), V=(14, 18), W=(14, 18), L=(10, 13))
 
@@ -16,6 +16,7 @@ def all_different(n):
 
 
 some = distinct(**anything).filter(all_different)
+small = at(B=3, H=2, d_head=4, S=5, T=6, F=7, V=14, W=15, L=10)
 
 
 def config(learner, n, **others):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import torch
 from grader.comparing import sizes
+from grader.examples import Pinned
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -33,6 +34,16 @@ def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[i
         chosen[name] = possible[which]
     sizes(**{name: chosen[name] for name in dict.fromkeys([*names, *ranges])})
     return SimpleNamespace(**chosen)
+
+
+def at(**named: int) -> Pinned:
+    """Sizes for an `@example`, which all runs see whatever their seed: `@example(n=at(B=2, T=1), seed=0)`."""
+
+    def make() -> SimpleNamespace:
+        sizes(**named)
+        return SimpleNamespace(**named)
+
+    return Pinned(make)
 
 
 def tensor(seed: int, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:

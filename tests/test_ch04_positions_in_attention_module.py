@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pairs import exactly
 from strategies import distinct, seeds, tensor
+from without_gradient import MODES, called
 
 few = settings(max_examples=2)  # for laws that ask about every kind of positions in each example
 KINDS = ("none", "rope", "alibi")
@@ -288,3 +289,20 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
         close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
     for mine, _ in modules:
         follows_its_inputs(learner, x.bfloat16(), mine, x.bfloat16())
+
+
+@exercise("CausalSelfAttention")
+@settings(max_examples=1)
+@given(n=even_width, seed=seeds)
+def test_without_gradient_the_output_is_the_same(learner, reference, n, seed):
+    """Under torch.no_grad and torch.inference_mode the output is the same with every kind of positions; afterwards the module can still be trained."""
+    x = inputs(n, seed)
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
+    found = [called(learner, mine, x) for mine, _ in modules]
+    trained = [gradients(mine, x) for mine, _ in modules]
+    for kind, outputs, after, (_, model) in zip(KINDS, found, trained, modules):
+        expected = gradients(model, x)
+        for mode in MODES:
+            close(outputs[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}")
+        close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without")
+        close(after.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}, after passes without gradient", tol=5e-5)

@@ -8,6 +8,7 @@ from grader.marks import exercise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
+from without_gradient import MODES, called
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 forms = {False: "the exact form", True: "the tanh form"}
@@ -251,6 +252,20 @@ def test_without_training_nothing_changes(learner, n, seed):
     for result in got:
         close(result, x, "the result without training")
     holds(found == 0.6, f"training is the default, and with p = 0.6 about 60% should be dropped then; it was {found:.0%}")
+
+
+@exercise("dropout")
+@few
+@given(n=many, seed=seeds)
+def test_training_decides_and_not_gradient(learner, n, seed):
+    """Under torch.no_grad and torch.inference_mode numbers are dropped in training, and only then."""
+    x = clear_of_zero(seed, n)
+    look = learner.bring(seen_in_training)
+    found = called(learner, look, "which share is dropped?", learner.dropout, x, 0.6)
+    quiet = called(learner, learner.dropout, x, 0.6, False)
+    for mode in MODES:
+        close(quiet[mode], x, f"the result without training under torch.{mode}")
+        holds(found[mode] == 0.6, f"in training under torch.{mode} about 60% should be dropped with p = 0.6; it was {found[mode]}")
 
 
 @exercise("dropout", weight=2)

@@ -6,6 +6,7 @@ from gpts import INSIDE, TABLES, drawn, ids_of, logits_of, loss_of, made, pair, 
 from grader.comparing import close, holds, refuses, same, shaped
 from grader.door.near import state
 from grader.marks import exercise
+from without_gradient import MODES, called
 
 
 def moved(before, after):
@@ -217,3 +218,22 @@ def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
         close(two(got)[0], expected[0], f"the logits in {str(dtype).removeprefix('torch.')} with positions={positions!r}", tol)
         close(shaped(loss_of(got), (), "the loss").double(), expected[1].double(), f"the loss in {str(dtype).removeprefix('torch.')}", max(tol, 1e-6))
     follows_its_input(learner, mine, ids)
+
+
+@exercise("GPT")
+def test_without_gradient_logits_and_loss_are_the_same(learner, reference):
+    """Under torch.no_grad and torch.inference_mode the logits of every position and the loss are those with gradient."""
+    n, seed = drawn()
+    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in (TABLES[seed % 2], INSIDE[seed % 2])}
+    found = {positions: (called(learner, mine, ids), called(learner, mine, ids, targets)) for positions, (mine, _) in models.items()}
+    after = {positions: mine(ids) for positions, (mine, _) in models.items()}
+    for positions, (_, model) in models.items():
+        logits, loss = model(ids, targets)
+        for mode in MODES:
+            how = f" with {positions} positions under torch.{mode}"
+            without, beside = (result[mode] for result in found[positions])
+            close(two(without)[0], logits, f"the logits{how}")
+            close(two(beside)[0], logits, f"the logits beside a loss{how}")
+            close(two(beside)[1], loss, f"the loss{how}")
+        close(two(after[positions])[0], logits, f"the logits with {positions} positions, with gradient after passes without")

@@ -8,6 +8,7 @@ from elsewhere import follows_its_inputs
 from grader.comparing import close, holds, same
 from grader.marks import exercise
 from strategies import tensor
+from without_gradient import MODES
 
 
 def chunks(n, seed, lengths, dtype=torch.float32):
@@ -112,6 +113,52 @@ def test_a_branch_shares_nothing(learner):
 def test_an_empty_cache_can_be_copied(learner):
     """copy() of a cache that holds nothing yet is another one that holds nothing yet."""
     own_pasts(learner, [])
+
+
+def by_turns(make, mine, yours, branched, mode):
+    """What two caches give by turns, and then a branch of the first: when they gave it, and in the end. What each counts."""
+    with getattr(torch, mode)():
+        first, second, gave = make(), make(), []
+        for one, two in zip(mine, yours):
+            gave += [first.append(*one), second.append(*two)]
+        at_once = [(k.clone(), v.clone()) for k, v in gave]
+        branch = first.copy()
+        for one, two in zip(mine, branched):
+            gave += [first.append(*one), branch.append(*two)]
+            at_once += [(k.clone(), v.clone()) for k, v in gave[-2:]]
+        return at_once, [(k.clone(), v.clone()) for k, v in gave], [first.length, second.length, branch.length]
+
+
+def stays(learner, modes):
+    lengths = shuffled(3, 1, 2, 1)
+    n, seed = drawn(appended=lengths)
+    mine, yours, branched = (chunks(n, seed + 50 * i, lengths) for i in range(3))
+    turns = learner.bring(by_turns)
+    found = {mode: turns(learner.KVCache, mine, yours, branched, mode) for mode in modes}
+    after = learner.KVCache().append(*mine[0])
+    for mode, (at_once, in_the_end, counted) in found.items():
+        how = "" if mode == "enable_grad" else f" under torch.{mode}"
+        same(counted, [14, 7, 14], f"the list of lengths{how}")
+        for i in range(len(lengths)):
+            filled(at_once[2 * i], mine[: i + 1], f"of a cache{how}, after append {i + 1},")
+            filled(at_once[2 * i + 1], yours[: i + 1], f"of another cache{how}, after append {i + 1},")
+        for i in range(len(lengths)):
+            filled(at_once[8 + 2 * i], mine + mine[: i + 1], f"of the cache{how}, {i + 1} appends after it was copied,")
+            filled(at_once[9 + 2 * i], mine + branched[: i + 1], f"of the branch{how}, {i + 1} appends after the copy,")
+        close(in_the_end, at_once, f"what the appends{how} gave, looked at after the last of them,", tol=0.0)
+    filled(after, mine[:1], "of a new cache, with gradient")
+
+
+@exercise("KVCache", weight=2)
+def test_what_append_gave_stays(learner):
+    """The keys and values that append gave keep their values, whatever is appended afterwards, to this cache or to a branch."""
+    stays(learner, ["enable_grad"])
+
+
+@exercise("KVCache", weight=2)
+def test_without_gradient_it_keeps_the_same(learner):
+    """Under torch.no_grad and torch.inference_mode caches and branches give and count what they do with gradient, and what append gave stays."""
+    stays(learner, MODES)
 
 
 class Appending:

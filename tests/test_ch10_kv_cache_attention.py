@@ -10,6 +10,7 @@ from grader.marks import exercise
 from preparing import frozen
 from strategies import tensor
 from torch import nn
+from without_gradient import MODES, called
 
 KINDS = ("none", "rope", "alibi")
 
@@ -183,6 +184,32 @@ def test_without_a_cache_it_can_be_trained(learner, reference):
         for name in ("W_q.weight", "W_k.weight", "W_v.weight", "W_out.weight"):
             holds(got.parameters.get(name) is not None, f"with positions={kind!r} no gradient reaches {name}")
             close(got.parameters[name], expected.parameters[name], f"the gradient of {name} with positions={kind!r}", tol=5e-5)
+
+
+def chunk_outputs(attend, make_cache, x, lengths):
+    """The outputs for `x`, chunk by chunk, with a new cache."""
+    cache = make_cache()
+    return [attend(part, cache) for part in x.split(lengths, dim=1)]
+
+
+@exercise("CachedSelfAttention", weight=2)
+def test_without_gradient_the_output_is_the_same(learner, reference):
+    """Under torch.no_grad and torch.inference_mode chunks give what they give with gradient; afterwards the module can still be trained."""
+    lengths = [3, 1, 2]
+    n, seed = drawn(chunks=lengths)
+    x = tensor(seed, n.B, 6, n.D)
+    read_all = learner.bring(chunk_outputs)
+    modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
+    found = [called(learner, read_all, mine, learner.KVCache, x, lengths) for mine, _ in modules]
+    whole = [called(learner, mine, x) for mine, _ in modules]
+    trained = [gradients(mine, x) for mine, _ in modules]
+    for kind, outputs, at_once, after, (_, model) in zip(KINDS, found, whole, trained, modules):
+        expected = gradients(model, x)
+        for mode in MODES:
+            agrees(outputs[mode], expected.output, lengths, f"with positions={kind!r} under torch.{mode}")
+            close(at_once[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}, without a cache,", tol=2e-5)
+        close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without,", tol=2e-5)
+        close(after.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}, after passes without gradient,", tol=5e-5)
 
 
 class Reading(nn.Module):

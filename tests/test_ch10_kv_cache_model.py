@@ -13,6 +13,7 @@ from grader.comparing import close, holds, refuses, same, sizes
 from grader.door.near import gradients, randomise
 from grader.marks import exercise
 from torch import nn
+from without_gradient import MODES, call, called
 
 TOO_LONG = "{end} positions do not fit into max_len = {max_len}"
 
@@ -262,6 +263,32 @@ def test_without_caches_it_can_be_trained(learner, reference):
     for name in ("token_emb.weight", "pos_emb.weight", "blocks.0.attn.W_v.weight", "blocks.1.ffn.up.weight", "ln_f.weight", "lm_head.weight"):
         holds(found.parameters.get(name) is not None, f"no gradient reaches {name}: it will never learn")
         close(found.parameters[name], expected.parameters["model." + name], f"the gradient of {name}", tol=1e-4)
+
+
+def chunk_logits(model, ids, lengths):
+    """The logits for `ids`, chunk by chunk, with new caches."""
+    caches = model.new_caches()
+    return [model(part, caches) for part in ids.split(lengths, dim=1)]
+
+
+@exercise("CachedGPT", weight=2)
+def test_without_gradient_the_logits_are_the_same(learner, reference):
+    """Under torch.no_grad and torch.inference_mode the logits are those with gradient, at every position, with caches and without."""
+    lengths = [3, 1, 2]
+    n, seed = drawn(chunks=lengths)
+    ids = ids_of(n, seed, 6)
+    kinds = TABLES[seed % 2], INSIDE[seed % 2]
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
+    read_all = learner.bring(chunk_logits)
+    found = [called(learner, read_all, mine, ids, lengths) for mine, _ in models]
+    whole = [called(learner, mine, ids) for mine, _ in models]
+    after = [learner.bring(call)(mine, "enable_grad", ids) for mine, _ in models]
+    for positions, outputs, at_once, again, (_, model) in zip(kinds, found, whole, after, models):
+        expected = model(ids)[0]
+        for mode in MODES:
+            agrees(outputs[mode], expected, lengths, f"with {positions} positions under torch.{mode}")
+            close(tensor_of(at_once[mode]), expected, f"the tensor of logits with {positions} positions under torch.{mode}, without caches,", tol=5e-5)
+        close(tensor_of(again), expected, f"the tensor of logits with {positions} positions, with gradient after passes without,", tol=5e-5)
 
 
 class LogitsOf(nn.Module):

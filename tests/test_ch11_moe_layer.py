@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from pairs import pair
 from strategies import distinct, seeds, tensor
 from torch import nn
+from without_gradient import MODES, called
 
 few = settings(max_examples=2)  # what these laws forbid breaks at every example
 widths = distinct(B=(2, 3), T=(4, 7), D=(3, 8), N=(4, 6), d_ff=(9, 14)).filter(lambda n: 4 * n.D != n.d_ff)
@@ -286,3 +287,16 @@ def test_dtype_and_device_of_the_layer(learner, reference, n, seed):
     mine, model, _ = layers(learner, reference, n, seed, 2)
     in_float64(mine, model, x_of(n, seed), "layer")
     follows_its_inputs(learner, model(x_of(n, seed))[0], learner.bring(OutputOnly)(mine), x_of(n, seed))
+
+
+@exercise("MoELayer")
+@settings(max_examples=1)
+@given(n=widths, seed=seeds)
+def test_without_gradient_output_and_loss_are_the_same(learner, reference, n, seed):
+    """Under torch.no_grad and torch.inference_mode the output and the balance loss are those with gradient."""
+    mine, model, _ = layers(learner, reference, n, seed, 2)
+    found = called(learner, mine, x_of(n, seed))
+    after = mine(x_of(n, seed))
+    for mode in MODES:
+        same_pair(found[mode], model(x_of(n, seed)))
+    same_pair(after, model(x_of(n, seed)))
