@@ -38,6 +38,10 @@ class SourceProblem(ValueError):
         self.line = line
 
 
+class TooComplex(SourceProblem):
+    """A chapter whose syntax tree would take too much memory, or too many levels, to be read."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """One definition in a module: its decorators and the comment lines directly above it belong to it."""
@@ -68,7 +72,7 @@ def read_bytes(path: Path) -> bytes:
 def decode_source(data: bytes, file: str = "the file") -> str:
     """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines. SourceProblem for unusual encodings and long texts."""
     if len(data) > LARGEST:
-        raise SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, which is the limit for a chapter; keep only the code of its exercises in it", file=file)
+        raise too_large(file)
     encoding = _encoding(data, file)
     try:
         return data.decode(encoding)
@@ -76,6 +80,10 @@ def decode_source(data: bytes, file: str = "the file") -> str:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"{file}, line {line}: byte {data[error.start]:#04x} is not valid {error.encoding.upper()}; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=line) from None
+
+
+def too_large(file: str) -> SourceProblem:
+    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, which is the limit for a chapter; keep only the code of its exercises in it", file=file)
 
 
 def write_source(path: Path, text: str) -> None:
@@ -108,7 +116,7 @@ def _parse(text: str, file: str) -> ast.Module:
     except UnicodeError:
         raise SourceProblem(f"{file} holds characters that no text may hold; save the file as UTF-8", file=file) from None
     except (RecursionError, MemoryError, SystemError, OverflowError):
-        raise SourceProblem(f"{file} is nested too deeply for Python to read; split its longest expression into several lines", file=file) from None
+        raise TooComplex(f"{file} is nested too deeply for Python to read; split its longest expression into several lines", file=file) from None
     _check_shape(tree, file)
     return tree
 
@@ -127,9 +135,9 @@ def _check_shape(tree: ast.Module, file: str) -> None:
         line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), line)
         if depth > DEEPEST:
             message = f"{file}, line {line}: this is nested too deeply (more than {DEEPEST} levels); split it into several statements"
-            raise SourceProblem(message, file=file, line=line)
+            raise TooComplex(message, file=file, line=line)
         if nodes > MOST_NODES:
-            raise SourceProblem(f"{file} is too long: it has more than {MOST_NODES:,} names, numbers and operations; shorten its longest list or expression", file=file)
+            raise TooComplex(f"{file} is too long: it has more than {MOST_NODES:,} names, numbers and operations; shorten its longest list or expression", file=file)
         below: list[ast.AST] = []
         for node in level:
             for value in vars(node).values():
