@@ -116,7 +116,7 @@ def _parse(text: str, file: str) -> ast.Module:
     except UnicodeError:
         raise SourceProblem(f"{file} holds characters that no text may hold; save the file as UTF-8", file=file) from None
     except (RecursionError, MemoryError, SystemError, OverflowError):
-        raise TooComplex(f"{file} is nested too deeply for Python to read; split its longest expression into several lines", file=file) from None
+        raise TooComplex(f"{file} is nested too deeply, or is too long, for Python to read; split its longest expression into several statements", file=file) from None
     _check_shape(tree, file)
     return tree
 
