@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import deque
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ from grader.syllabus import TESTS
 
 OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
 _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
+LONGEST = 200  # characters of an expression in a sentence
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 
@@ -64,13 +66,16 @@ class _Reading:
 
     def of(self, exercise: str) -> list[str]:
         self._imported_whole(exercise)
-        waiting, seen = [exercise], {exercise}
+        waiting, seen = deque([exercise]), {exercise}
+        read: set[ast.stmt] = set()  # one statement may define thousands of names
         while waiting:
-            part = waiting.pop(0)
+            part = waiting.popleft()
             self.inside = "" if part == exercise else f" (in {part})"
             self.leans_on: list[str] = []
             for statement in self.makers.get(part, ()):
-                self._visit(statement, self.scope)
+                if statement not in read:
+                    read.add(statement)
+                    self._visit(statement, self.scope)
             for name in self.leans_on:
                 if name not in seen:
                     seen.add(name)
@@ -109,7 +114,7 @@ class _Reading:
             return False
         for path in sorted(resolve(node, scope)):
             if self._is_forbidden(path):
-                self._say(node.lineno, ast.unparse(node), path)
+                self._say(node.lineno, _spelled(node, path), path)
                 return True
         return False
 
@@ -134,6 +139,15 @@ class _Reading:
                 module = path.rpartition(".")[0]
                 lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
                 self._say(lines[0] if lines else 1, exercise, path)
+
+
+def _spelled(node: ast.expr, path: str) -> str:
+    """An expression as it is written, shortened; Python cannot write every tree as text."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except (ValueError, RecursionError):
+        return path
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
 def _makers(tree: ast.Module) -> dict[str, list[ast.stmt]]:

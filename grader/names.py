@@ -9,6 +9,10 @@ from collections.abc import Collection, Iterable, Iterator
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
 
+MOST_PATHS = 60  # that one expression may stand for; in programs that people write it is one or two
+LONGEST_PATH = 300  # characters
+MOST_STEPS = 300_000  # in which one module is read, about a second; the longest reference chapter takes 1,000
+
 
 class Scope:
     """The names bound in a module, class, function or comprehension, and the scope around it."""
@@ -19,6 +23,8 @@ class Scope:
         self.values: dict[str, list[ast.expr]] = {}  # names assigned a value that may stand for something else
         self.own: set[str] = set()  # names that stand for something made here
         self.stars: list[str] = []  # modules imported with *
+        self.module: Scope = outer.module if outer else self
+        self.meanings: _Meanings = outer.meanings if outer else _Meanings()
 
     def bind(self, name: str, *, path: str | None = None, value: ast.expr | None = None) -> None:
         """A later binding takes the place of an earlier one at module level; in a function, any of them may be meant."""
@@ -70,32 +76,130 @@ def comprehension_scope(node: ast.Lambda | Comprehension, outer: Scope) -> Scope
 
 def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node of these statements in order, without going into the scopes of functions, classes and comprehensions."""
-    for node in body:
+    waiting = [iter(body)]
+    while waiting:
+        node = next(waiting[-1], None)
+        if node is None:
+            waiting.pop()
+            continue
         yield node
         if not isinstance(node, Scoped | ast.ClassDef):
-            yield from statements_and_expressions(ast.iter_child_nodes(node))
+            waiting.append(ast.iter_child_nodes(node))
 
 
-def resolve(node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> set[str]:
-    """The dotted paths that an expression may stand for: `F.softmax` -> {"torch.nn.functional.softmax"}; empty where it is anybody's guess."""
-    if id(node) in seen:
-        return set()
-    seen = seen | {id(node)}
-    if isinstance(node, ast.Name):
-        return _resolve_name(node.id, scope, seen)
-    if isinstance(node, ast.Attribute):
-        return {f"{base}.{node.attr}" for base in resolve(node.value, scope, seen)}
-    if isinstance(node, ast.Call):
-        return _resolve_call(node, scope, seen)
-    if isinstance(node, ast.Subscript):
-        return _resolve_item(node, scope, seen)
-    if isinstance(node, ast.IfExp):
-        return resolve(node.body, scope, seen) | resolve(node.orelse, scope, seen)
-    if isinstance(node, ast.BoolOp):
-        return set().union(*(resolve(value, scope, seen) for value in node.values))
-    if isinstance(node, ast.NamedExpr):
-        return resolve(node.value, scope, seen)
-    return set()
+def resolve(node: ast.expr, scope: Scope) -> frozenset[str]:
+    """The dotted paths that an expression may stand for: `F.softmax` -> {"torch.nn.functional.softmax"}; empty where that is unknown."""
+    return scope.module.meanings.of(node, scope)
+
+
+_Key = tuple[Scope, str]  # a name, and the scope that binds it
+
+
+class _Meanings:
+    """What the names and expressions of one module may stand for.
+
+    Names may be defined by each other, in circles too, and with two meanings at each step the number of ways through them doubles. So each name has
+    one set of paths, which grows until nothing changes any more: each name is read again only when a name in its values has got another path.
+    The sets, the paths and the steps have a limit. Paths beyond it are left out; the check that runs with the code sees those calls.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[_Key, frozenset[str]] = {}
+        self.users: dict[_Key, dict[_Key, None]] = {}  # the names whose values contain this one
+        self.waiting: dict[_Key, None] = {}  # names that are to be read (again), in order
+        self.known: dict[tuple[ast.expr, Scope], frozenset[str]] = {}
+        self.steps = 0
+
+    def of(self, node: ast.expr, scope: Scope) -> frozenset[str]:
+        while True:
+            found = self._read(node, scope, None)
+            if not self.waiting or self.steps > MOST_STEPS:
+                return found
+            while self.waiting and self.steps <= MOST_STEPS:
+                self._read_name(next(iter(self.waiting)))
+
+    def _read_name(self, key: _Key) -> None:
+        owner, name = key
+        del self.waiting[key]
+        found = set(self.names[key]).union(owner.paths.get(name, ()))
+        for value in owner.values.get(name, ()):
+            if len(found) >= MOST_PATHS or self.steps > MOST_STEPS:
+                break
+            found |= self._read(value, owner, key)
+        if len(found) > len(self.names[key]):
+            self.names[key] = _limited(found)
+            self.waiting |= self.users[key]
+
+    def _read(self, node: ast.expr, scope: Scope, user: _Key | None) -> frozenset[str]:
+        """The paths of an expression as far as its names are known; `user` is the name whose value it is part of."""
+        settled = user is None and not self.waiting
+        if settled and (node, scope) in self.known:
+            return self.known[node, scope]
+        self.steps += 1
+        found = _limited(self._paths(node, scope, user))
+        if settled and not self.waiting:
+            self.known[node, scope] = found
+        return found
+
+    def _paths(self, node: ast.expr, scope: Scope, user: _Key | None) -> Collection[str]:
+        if isinstance(node, ast.Name):
+            return self._name(node.id, scope, user)
+        if isinstance(node, ast.Attribute):
+            return [f"{base}.{node.attr}" for base in self._read(node.value, scope, user)]
+        if isinstance(node, ast.Call):
+            return self._call(node, scope, user)
+        if isinstance(node, ast.Subscript):
+            return self._item(node, scope, user)
+        if isinstance(node, ast.IfExp):
+            return self._read(node.body, scope, user) | self._read(node.orelse, scope, user)
+        if isinstance(node, ast.BoolOp):
+            return set().union(*(self._read(value, scope, user) for value in node.values))
+        if isinstance(node, ast.NamedExpr):
+            return self._read(node.value, scope, user)
+        return ()
+
+    def _name(self, name: str, scope: Scope, user: _Key | None) -> Collection[str]:
+        owner = scope.owner(name)
+        if owner is None:
+            return [f"builtins.{name}"] if hasattr(builtins, name) else [f"{module}.{name}" for module in scope.module.stars[:MOST_PATHS]]
+        key = owner, name
+        if key not in self.names:
+            self.names[key], self.users[key] = frozenset(), {}
+            self.waiting[key] = None
+        if user is not None:
+            self.users[key][user] = None
+        return self.names[key]
+
+    def _call(self, node: ast.Call, scope: Scope, user: _Key | None) -> Collection[str]:
+        called = self._read(node.func, scope, user)
+        first = node.args[0] if node.args else None
+        if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
+            attribute = text_of(node.args[1])
+            return [f"{base}.{attribute}" for base in self._read(first, scope, user)] if attribute else ()
+        module = text_of(first) if called & {"importlib.import_module", "builtins.__import__"} else None
+        if module and "importlib.import_module" in called:
+            return [module]
+        if module:
+            return [module.partition(".")[0]]
+        return ()
+
+    def _item(self, node: ast.Subscript, scope: Scope, user: _Key | None) -> Collection[str]:
+        key = text_of(node.slice)
+        if key is None:
+            return ()
+        table = node.value
+        if "sys.modules" in self._read(table, scope, user):
+            return [key]
+        if isinstance(table, ast.Attribute) and table.attr == "__dict__":
+            return [f"{base}.{key}" for base in self._read(table.value, scope, user)]
+        if isinstance(table, ast.Call) and table.args and "builtins.vars" in self._read(table.func, scope, user):
+            return [f"{base}.{key}" for base in self._read(table.args[0], scope, user)]
+        return ()
+
+
+def _limited(paths: Collection[str]) -> frozenset[str]:
+    short = [path for path in paths if len(path) <= LONGEST_PATH]
+    return frozenset(short if len(short) <= MOST_PATHS else sorted(short)[:MOST_PATHS])
 
 
 def text_of(node: ast.expr | None) -> str | None:
@@ -145,48 +249,6 @@ def _bind_target(scope: Scope, target: ast.expr, value: ast.expr | None) -> None
             _bind_target(scope, element, one)
     elif isinstance(target, ast.Starred):
         _bind_target(scope, target.value, None)
-
-
-def _resolve_name(name: str, scope: Scope, seen: frozenset[int]) -> set[str]:
-    owner = scope.owner(name)
-    if owner is None:
-        if hasattr(builtins, name):
-            return {f"builtins.{name}"}
-        while scope.outer is not None:
-            scope = scope.outer
-        return {f"{module}.{name}" for module in scope.stars}
-    found = set(owner.paths.get(name, ()))
-    for value in owner.values.get(name, ()):
-        found |= resolve(value, owner, seen)
-    return found
-
-
-def _resolve_call(node: ast.Call, scope: Scope, seen: frozenset[int]) -> set[str]:
-    called = resolve(node.func, scope, seen)
-    first = node.args[0] if node.args else None
-    if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
-        attribute = text_of(node.args[1])
-        return {f"{base}.{attribute}" for base in resolve(first, scope, seen)} if attribute else set()
-    module = text_of(first)
-    if module and "importlib.import_module" in called:
-        return {module}
-    if module and "builtins.__import__" in called:
-        return {module.partition(".")[0]}
-    return set()
-
-
-def _resolve_item(node: ast.Subscript, scope: Scope, seen: frozenset[int]) -> set[str]:
-    key = text_of(node.slice)
-    if key is None:
-        return set()
-    table = node.value
-    if "sys.modules" in resolve(table, scope, seen):
-        return {key}
-    if isinstance(table, ast.Attribute) and table.attr == "__dict__":
-        return {f"{base}.{key}" for base in resolve(table.value, scope, seen)}
-    if isinstance(table, ast.Call) and table.args and "builtins.vars" in resolve(table.func, scope, seen):
-        return {f"{base}.{key}" for base in resolve(table.args[0], scope, seen)}
-    return set()
 
 
 def bare(name: str) -> str:

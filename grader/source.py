@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 import warnings
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, lookup
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,18 @@ from pathlib import Path
 from grader.files import write_whole
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+LARGEST = 200_000  # bytes of a chapter; the longest reference chapter has 14,000
+DEEPEST = 150  # levels of a syntax tree; chapters that people write have about 20, and each function that reads a tree calls itself once or twice a level
+MOST_NODES = 50_000  # of a syntax tree, about 40 MB; the longest reference chapter has 1,500
+
+# Encodings that editors save programs in: each byte below 128 is ASCII, and decoding takes time in proportion to the length. Python knows many
+# more: rot13, hex and zlib turn bytes into other bytes, punycode takes quadratic time, and unicode_escape and utf-7 hide what the program says.
+ENCODINGS = frozenset({
+    "utf-8", "utf-8-sig", "ascii", *(f"iso8859-{part}" for part in range(1, 17) if part != 12), *(f"cp125{page}" for page in range(9)),
+    "cp437", "cp850", "cp866", "cp932", "cp949", "cp950", "koi8-r", "koi8-u", "mac-roman",
+    "gb2312", "gbk", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr",
+})  # fmt: skip
 
 
 class SourceProblem(ValueError):
@@ -24,6 +36,10 @@ class SourceProblem(ValueError):
         super().__init__(message)
         self.file = file
         self.line = line
+
+
+class TooComplex(SourceProblem):
+    """A chapter whose syntax tree would take too much memory, or too many levels, to be read."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode_source(data: bytes, file: str = "the file") -> str:
-    """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines."""
+    """Bytes to text by Python's own rules: UTF-8, or the encoding declared in the first two lines. SourceProblem for unusual encodings and long texts."""
+    if len(data) > LARGEST:
+        raise too_large(file)
     encoding = _encoding(data, file)
     try:
         return data.decode(encoding)
@@ -62,6 +80,10 @@ def decode_source(data: bytes, file: str = "the file") -> str:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"{file}, line {line}: byte {data[error.start]:#04x} is not valid {error.encoding.upper()}; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=line) from None
+
+
+def too_large(file: str) -> SourceProblem:
+    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, which is the limit for a chapter; keep only the code of its exercises in it", file=file)
 
 
 def write_source(path: Path, text: str) -> None:
@@ -75,21 +97,55 @@ def write_source(path: Path, text: str) -> None:
     write_whole(path, encoded)
 
 
-@lru_cache(maxsize=32)
 def parse(text: str, file: str = "the file") -> ast.Module:
-    """The module's syntax tree, to be read only; SourceProblem, in plain words, where the text is not Python."""
+    """The module's syntax tree, to be read only; SourceProblem, in plain words, where the text is not Python, or where its tree is too deep or too large."""
+    return (_parse_short if len(text) <= SHORT else _parse_long)(text, file)
+
+
+def _parse(text: str, file: str) -> ast.Module:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SourceProblem(f"{file}, line {line}: there is a null byte in it; save the file as plain text", file=file, line=line)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text, filename=file)
+            tree = ast.parse(text, filename=file)
     except SyntaxError as error:
         line = error.lineno or 1
         raise SourceProblem(f"{file}, line {line}: {_plain(error)}", file=file, line=line) from None
-    except (RecursionError, MemoryError):
-        raise SourceProblem(f"{file} is nested too deeply for Python to read", file=file) from None
+    except UnicodeError:
+        raise SourceProblem(f"{file} holds characters that no text may hold; save the file as UTF-8", file=file) from None
+    except (RecursionError, MemoryError, SystemError, OverflowError):
+        raise TooComplex(f"{file} is nested too deeply, or is too long, for Python to read; split its longest expression into several statements", file=file) from None
+    _check_shape(tree, file)
+    return tree
+
+
+SHORT = 20_000  # characters; a tree of such a text takes at most 15 MB
+_parse_short = lru_cache(maxsize=32)(_parse)
+_parse_long = lru_cache(maxsize=4)(_parse)
+
+
+def _check_shape(tree: ast.Module, file: str) -> None:
+    """SourceProblem where a tree is so deep that reading it would exhaust Python's stack, or so large that keeping it would take much memory."""
+    level: list[ast.AST] = [tree]
+    depth = nodes = line = 0
+    while level:
+        depth, nodes = depth + 1, nodes + len(level)
+        line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), line)
+        if depth > DEEPEST:
+            message = f"{file}, line {line}: this is nested too deeply (more than {DEEPEST} levels); split it into several statements"
+            raise TooComplex(message, file=file, line=line)
+        if nodes > MOST_NODES:
+            raise TooComplex(f"{file} is too long: it has more than {MOST_NODES:,} names, numbers and operations; shorten its longest list or expression", file=file)
+        below: list[ast.AST] = []
+        for node in level:
+            for value in vars(node).values():
+                if isinstance(value, ast.AST):
+                    below.append(value)
+                elif type(value) is list:
+                    below += [entry for entry in value if isinstance(entry, ast.AST)]
+        level = below
 
 
 def definition(text: str, name: str, file: str = "the file") -> Segment:
@@ -105,17 +161,17 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
     """Like `definition`, and None where there is none."""
     tree = parse(text, file)
     lines = split_lines(text)
-    found, previous = None, 0
+    found, above, previous = None, 0, 0
     for node in tree.body:
-        end = node.end_lineno or node.lineno
         if name in bound_names(node):
-            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-            start = first
-            while start - 1 > previous and lines[start - 2].startswith("#"):
-                start -= 1
-            found = Segment(name, start, end, "".join(lines[start - 1 : end]), node.lineno)
-        previous = end
-    return found
+            found, above = node, previous
+        previous = node.end_lineno or node.lineno
+    if found is None:
+        return None
+    start, end = min([found.lineno, *(decorator.lineno for decorator in getattr(found, "decorator_list", ()))]), found.end_lineno or found.lineno
+    while start - 1 > above and lines[start - 2].startswith("#"):
+        start -= 1
+    return Segment(name, start, end, "".join(lines[start - 1 : end]), found.lineno)
 
 
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
@@ -164,14 +220,19 @@ def _with_ending(text: str, ending: str) -> str:
 
 
 def _encoding(data: bytes, file: str) -> str:
+    """The encoding that Python would read this file in; SourceProblem for one that is unknown or not in ENCODINGS."""
     try:
-        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+        encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
         if data.startswith(BOM_UTF8) or "unknown encoding" in str(error):
             message = f"{file}, line 1: {error.msg or 'unknown encoding'}; save the file as UTF-8 and drop the coding line"
         else:
             message = f"{file} is not UTF-8 and declares no other encoding; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=1) from None
+    if lookup(encoding).name not in ENCODINGS:
+        message = f"{file} declares the encoding {encoding}, which Headway does not read; save the file as UTF-8 and delete the line that declares it"
+        raise SourceProblem(message, file=file, line=1)
+    return encoding
 
 
 def _plain(error: SyntaxError) -> str:

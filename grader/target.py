@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from .chapter import ChapterSource
 from .door.errors import ChapterBroken, Where
 from .given import Given
 from .sealed import reading as sealed
-from .source import SourceProblem, bound_names, find_definition, parse, read_source
+from .source import SourceProblem, bound_names, parse, read_source
 from .syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 
 
@@ -114,26 +114,45 @@ def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
     """What stands in this definition of the target's, in what stands there, and so on through its earlier chapters: (chapter, name)."""
     found: set[tuple[str, str]] = set()
     waiting = [(module, name)]
+    read: dict[str, tuple[_Index, list[tuple[str, _Index]]]] = {}  # of each chapter, and of the chapters that it can reach
+    seen: set[ast.stmt] = set()  # one statement may define thousands of names
     while waiting:
         chapter, wanted = waiting.pop()
-        try:
-            text = target.source(chapter).text
-            segment = find_definition(text, wanted)
-            tree = parse(segment.text if segment else "")
-            reachable = {c: _bound(target.source(c).text) for c in (chapter, *builds_on(target, chapter)) if target.has(c)}
-        except (SourceProblem, ChapterBroken):
+        if chapter not in read:
+            reachable = [(c, index) for c in (chapter, *sorted(builds_on(target, chapter))) if (index := _index_of(target, c))]
+            read[chapter] = next((index for c, index in reachable if c == chapter), _Index({}, {})), reachable
+        own, within_reach = read[chapter]
+        statement = own.statements.get(wanted)
+        if statement is None or statement in seen:
             continue
-        words = {getattr(node, "id", None) or getattr(node, "attr", None) for node in ast.walk(tree)}
-        imports = [alias for node in ast.walk(parse(text)) if isinstance(node, ast.ImportFrom) for alias in node.names]
-        words |= {alias.name for alias in imports if alias.asname in words}
-        new = {(c, word) for c, names in reachable.items() for word in names & words} - found
+        seen.add(statement)
+        words = {word for node in ast.walk(statement) if (word := getattr(node, "id", None) or getattr(node, "attr", None))}
+        words |= {own.imported[word] for word in words & own.imported.keys()}
+        new = {(c, word) for c, index in within_reach for word in words & index.statements.keys()} - found
         found |= new
         waiting += new
     return found
 
 
-def _bound(text: str) -> set[str]:
-    return {name for node in parse(text).body for name in bound_names(node)}
+@dataclass(frozen=True)
+class _Index:
+    statements: dict[str, ast.stmt]  # name → the statement of the module's top level that binds it, the last where there are several
+    imported: dict[str, str]  # name here → its name in the module that it is imported from
+
+
+def _index_of(target: Target, module: str) -> _Index | None:
+    """None where there is no such chapter, or one that cannot be read."""
+    try:
+        return _index(target.source(module).text) if target.has(module) else None
+    except (SourceProblem, ChapterBroken):
+        return None
+
+
+@lru_cache(maxsize=32)
+def _index(text: str) -> _Index:
+    tree = parse(text)
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname]
+    return _Index({name: node for node in tree.body for name in bound_names(node)}, {alias.asname: alias.name for alias in imports if alias.asname})
 
 
 @cache

@@ -13,9 +13,9 @@ from grader.files import problem, write_whole
 from grader.grading.gradebook import Gradebook
 from grader.grading.harmless import line
 from grader.grading.problems import GradingProblem
+from grader.grading.reader import read_in_process
 from grader.grading.report.numbers import count
 from grader.grading.rules import Rules, read_rules
-from grader.grading.submissions import read_submissions
 from grader.page import complain, page, say
 from grader.progress import number
 from grader.sandbox.isolation import Isolation, available, missing
@@ -36,7 +36,7 @@ def grade(
         notes: list[str] = []
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
-        handed_in = read_submissions(submissions, notes.append)
+        handed_in = read_in_process(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(judge), Gradebook.open(out) as book:

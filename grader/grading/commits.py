@@ -22,7 +22,7 @@ def head_time(folder: Path) -> datetime | None:
     try:
         name = _head(git)
         commit = name and (_loose(git, name) or _packed(git, name))
-    except (Unreadable, OSError, ValueError, struct.error, zlib.error):
+    except (Unreadable, OSError, ValueError, struct.error, zlib.error, StopIteration):
         return None
     header = (commit or b"").partition(b"\n\n")[0]
     told = re.search(rb"^committer .*> (\d{1,12}) [+-]\d{4}$", header, re.MULTILINE)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NoReturn, Protocol
@@ -16,6 +17,7 @@ from .naming import is_skipped
 from .problems import Unreadable
 
 DEEPEST = 60  # folders below each other
+MOST = 100_000  # files and folders in one folder that are looked at
 
 
 class Opened(Protocol):
@@ -35,7 +37,7 @@ def _no_file() -> NoReturn:
 @dataclass(frozen=True)
 class Found:
     path: tuple[str, ...]  # the folders and the file name, below what was opened
-    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "closed" (a folder nobody may read), "escape" (it leads out of its archive)
+    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "closed" (a folder that cannot be read), "escape" (it leads out of its archive), "sparse"
     size: int = 0
     time: datetime | None = None
     zone_known: bool = True  # zip archives keep the hour but not the time zone
@@ -46,13 +48,11 @@ def files_below(folder: Path, path: tuple[str, ...] = ()) -> Iterator[Found]:
     """Everything in a folder in order of name, without following a link, entering what is skipped, or opening anything."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entries, key=lambda entry: entry.name)
+            names = sorted(islice((entry for entry in entries if not is_skipped(entry.name)), MOST), key=lambda entry: entry.name)
     except OSError:
         yield Found((*path, folder.name), "closed")
         return
     for entry in names:
-        if is_skipped(entry.name):
-            continue
         found = described(Path(entry.path), (*path, entry.name))
         yield found
         if found.kind == "folder" and len(found.path) < DEEPEST:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
+from types import MappingProxyType
 from typing import BinaryIO, cast
 
-from ..source import SourceProblem, decode_source
+from ..source import LARGEST, SourceProblem, TooComplex, decode_source, parse, too_large
 from .archives import HEAD, MB, PERSON, kind_of, members
 from .found import Found, Opened
 from .harmless import shown
-from .naming import KIT_FOLDERS, ChapterFile, archive_stem, chapter_file
-from .problems import Unreadable
+from .naming import KIT_FOLDERS, LONGEST_NAME, ChapterFile, archive_stem, chapter_file, is_too_long
+from .problems import Unreadable, unexpected
+from .tar import SPARSE
 
-MAX_FILE = 1 * MB  # a chapter
 MAX_TOTAL = 64 * MB  # all copies of all chapters that are read to find the right ones
 MAX_FILES = 50_000
 MAX_ARCHIVES = 3
@@ -56,17 +57,19 @@ class Pile:
             self._add(found, path, may_open)
         except Unreadable as trouble:
             self.problem = self.problem or str(trouble)
-        except OSError as error:
-            self.problem = f"{shown('/'.join(path))} cannot be read: {(error.strerror or type(error).__name__).lower()}"
+        except Exception as error:  # whatever is wrong with one submission is the problem of its owner alone
+            self.problem = self.problem or f"{shown('/'.join(path))} cannot be read: {unexpected(error)}"
 
-    def add_all(self, founds: Iterable[Found], may_open: bool = True) -> None:
+    def add_all(self, founds: Iterable[Found], may_open: bool = True, path_of: Callable[[Found], tuple[str, ...]] = lambda found: found.path) -> None:
         try:
             for found in founds:
-                self.add(found, may_open=may_open)
+                self.add(found, path_of(found), may_open)
                 if self.problem:
                     break
         except Unreadable as trouble:
             self.problem = self.problem or str(trouble)
+        except Exception as error:
+            self.problem = self.problem or f"it cannot be read: {unexpected(error)}"
 
     def note(self, sentence: str) -> None:
         if len(self.notes) < MAX_NOTES:
@@ -75,6 +78,11 @@ class Pile:
     def _add(self, found: Found, path: tuple[str, ...], may_open: bool) -> None:
         if self.problem:
             return
+        if is_too_long(path):
+            name = next((part for part in path if len(part) > LONGEST_NAME), "/".join(path))
+            raise Unreadable(f"a name in it is longer than {LONGEST_NAME} characters ({shown(name, 30)}); hand in the chapters alone")
+        if found.kind == "sparse":
+            raise Unreadable(SPARSE)
         if found.kind == "escape" or ".." in path:
             raise Unreadable(f"a file in the archive points outside of it ({shown('/'.join(path))}); hand in the chapters alone")
         if found.kind == "closed":
@@ -99,8 +107,8 @@ class Pile:
 
     def _add_chapter(self, found: Found, path: tuple[str, ...], chapter: ChapterFile) -> None:
         with found.open() as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
             self.huge.setdefault(chapter.module, path)
             return
         self.bytes += len(data)
@@ -134,6 +142,8 @@ class Pile:
                 inner.add_all(members(_seekable(file, found.size), found.size), may_open=False)
         except Unreadable as trouble:
             inner.problem = str(trouble)
+        except Exception as error:
+            inner.problem = f"{shown(path[-1])} cannot be read: {unexpected(error)}"
         self.archives.append((path[-1], inner))
 
 
@@ -158,14 +168,14 @@ class Gathered:
         return total.hexdigest()
 
 
-def finished(pile: Pile) -> Gathered:
-    """Choose, decode and judge what was gathered."""
+def finished(pile: Pile, refused: Mapping[str, str] = MappingProxyType({}), at: Callable[[str], None] = lambda module: None) -> Gathered:
+    """Choose and decode what was gathered. `refused` says why a chapter is not to be read; `at` is called with each chapter before it is."""
     if pile.problem:
         return Gathered({}, {}, pile.problem, (), None, True)
     _leave_out_the_kit(pile)
     if not pile.best and not pile.huge:
         if len(pile.archives) == 1:
-            inner = finished(pile.archives[0][1])
+            inner = finished(pile.archives[0][1], refused, at)
             return Gathered(inner.sources, inner.broken, inner.problem, (*pile.notes, *inner.notes), inner.submitted, inner.zone_known)
         return Gathered({}, {}, _nothing(pile), tuple(pile.notes), None, True)
     for name, _ in pile.archives:
@@ -174,12 +184,17 @@ def finished(pile: Pile) -> Gathered:
     for module in sorted({*pile.best, *pile.huge}):
         copy = pile.best.get(module)
         if copy is None:
-            broken[module] = f"{module}.py is larger than {MAX_FILE // MB} MB, and no chapter is"
+            broken[module] = str(too_large(f"{module}.py"))
             continue
+        at(module)
         try:
-            sources[module] = decode_source(copy.data, f"{module}.py")
-        except SourceProblem as trouble:
+            if module in refused:
+                raise Unreadable(refused[module])
+            sources[module] = _text(copy.data, f"{module}.py")
+        except (SourceProblem, Unreadable) as trouble:
             broken[module] = str(trouble)
+        except Exception as error:
+            broken[module] = f"{module}.py cannot be read: {unexpected(error)}"
         _tell_of_copies(pile, module, copy)
     times = [(copy.time, copy.zone_known) for copy in pile.best.values() if copy.time]
     submitted, zone_known = max(times, key=lambda one: one[0], default=(None, True))
@@ -188,6 +203,18 @@ def finished(pile: Pile) -> Gathered:
         if sentence != problem:
             pile.note(sentence)
     return Gathered(sources, broken, problem, tuple(pile.notes), submitted, zone_known)
+
+
+def _text(data: bytes, file: str) -> str:
+    """A chapter's text, which everybody may parse. What is wrong with its syntax is found where it is graded, which shows more of it."""
+    text = decode_source(data, file)
+    try:
+        parse(text, file)
+    except TooComplex:
+        raise
+    except SourceProblem:
+        pass
+    return text
 
 
 def _leave_out_the_kit(pile: Pile) -> None:

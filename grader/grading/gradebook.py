@@ -13,6 +13,7 @@ The lock is held until `close`, and the system takes it from a process that dies
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -140,12 +141,12 @@ class Gradebook:
             rows = self._all("SELECT name, slug, digest FROM people ORDER BY name")
             with self._whole():
                 people = [columns.texts(row) for row in rows]
-            digests = {digest for known, slug, digest in people if _text(name) in (known, slug)}
+            digests = {digest for known, slug, digest in people if _text(name) in (known, slug, f"{harmless.line(known)} ({slug})")}
             if not digests:
                 raise GradebookProblem(_unknown(name, [row[0] for row in people]))
             for digest in digests - {""}:
                 self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
-        return [known for known, slug, digest in people if digest in digests and (digest or _text(name) in (known, slug))]
+        return [known for known, slug, digest in people if digest in digests and (digest or _text(name) in (known, slug, f"{harmless.line(known)} ({slug})"))]
 
     def graded(self, rules: Rules) -> GradedClass:
         """The class as of now, every word of it harmless to show: the same for the same submissions, in whatever order they were graded."""
@@ -156,18 +157,19 @@ class Gradebook:
         for person in people:
             if not person.problem and person.digest not in found:
                 found[person.digest] = self._found(person.digest)
+        names = _names_apart(people)
         return GradedClass(
-            tuple(self._person(person, found.get(person.digest, ""), rules) for person in people),
+            tuple(self._person(person, names[person.slug], found.get(person.digest, ""), rules) for person in people),
             self._exercises, self._seed, self._versions,
         )  # fmt: skip
 
-    def _person(self, person: HandedIn, found: Verdict | str, rules: Rules) -> Person:
+    def _person(self, person: HandedIn, name: str, found: Verdict | str, rules: Rules) -> Person:
         problem = person.problem or (found if isinstance(found, str) else "")
         verdict = found if isinstance(found, Verdict) and not problem else Verdict([])
         marks = marking.marks_of(verdict.results, self._exercises, rules.points_of)
         late = Late() if problem else rules.late(person)
         return Person(
-            name=harmless.line(person.name),
+            name=name,
             slug=person.slug,
             digest=person.digest,
             problem=harmless.line(problem),
@@ -229,6 +231,20 @@ def _handed_in(texts: Sequence[str], zone_known: bool) -> HandedIn:
     if when and when.tzinfo is None:
         raise ValueError("a time without a zone")
     return HandedIn(slug, name, digest, problem, tuple(columns.names(notes)), when, zone_known)
+
+
+def _names_apart(people: Sequence[HandedIn]) -> dict[str, str]:
+    """By file name, each person's name as it is shown. Names that differ, and look alike when they are shown, have the file name behind them."""
+    shown = {person.slug: harmless.line(person.name) for person in people}
+    alike: dict[str, set[str]] = {}
+    for person in people:
+        alike.setdefault(_looks(shown[person.slug]), set()).add(person.name)
+    return {slug: f"{name} ({slug})" if len(alike[_looks(name)]) > 1 else name for slug, name in shown.items()}
+
+
+def _looks(name: str) -> str:
+    """The same for two names that a reader cannot tell apart: composed or not, with or without characters that are not seen."""
+    return "".join(character for character in unicodedata.normalize("NFKC", name) if unicodedata.category(character) != "Cf")
 
 
 def _since(seed: int, versions: dict[str, str], names: list[str], old_seed: int, old_versions: dict[str, str], old_names: list[str]) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from .archives import CLASS, HEAD, kind_of, members
-from .found import Found, files_below, open_regular
+from .found import Found, described, files_below, open_regular
 from .harmless import shown
-from .naming import KIT_FOLDERS, archive_stem, chapter_file, owner_of
+from .naming import KIT_FOLDERS, LONGEST_NAME, archive_stem, chapter_file, is_too_long, owner_of
 from .problems import GradingProblem
 from .roster import Recorded, read_gradescope
 
 METADATA = ("submission_metadata.yml", "submission_metadata.yaml")
+_EXPORT = re.compile(r"assignment_[0-9]{1,20}_export")  # the folder that Gradescope puts around everything
 LARGEST_METADATA = 50_000_000
 
 
@@ -50,6 +53,7 @@ class Layout:
     wrapper: int = 0  # folders around everything
     single: Place | None = None
     nobodys: list[str] = field(default_factory=list)  # files at the top that are nobody's submission
+    escaped: list[str] = field(default_factory=list)  # paths that lead out of the archive
 
     def place_of(self, path: tuple[str, ...]) -> tuple[Place | None, tuple[str, ...]]:
         """The submission that a file belongs to, and its path in there."""
@@ -60,6 +64,19 @@ class Layout:
             return None, ()
         return self.places[path[0]], self.rests.get(path[0], ()) + path[1:]
 
+    def walk_place(self, place: Place, folder: Path) -> Iterator[Found]:
+        """The files of one submission in a class's folder; their paths begin there."""
+        if self.single is not None:
+            yield from files_below(folder)
+            return
+        around = place.folder[: self.wrapper]
+        for top in [top for top, other in self.places.items() if other is place]:
+            path = (*around, top)
+            found = described(folder.joinpath(*path), path)
+            yield found
+            if found.kind == "folder":
+                yield from files_below(folder.joinpath(*path), path)
+
 
 @dataclass
 class _Names:
@@ -68,9 +85,10 @@ class _Names:
     entries: dict[tuple[str, ...], Found] = field(default_factory=dict)  # the two uppermost levels
     packed: set[tuple[str, ...]] = field(default_factory=set)  # files there that are archives, whatever they are called
     chapters: set[tuple[str, ...]] = field(default_factory=set)  # folders that hold a file called exactly like a chapter
-    above: set[tuple[str, ...]] = field(default_factory=set)  # those, and the folders they lie in
+    above: set[tuple[str, ...]] = field(default_factory=set)  # those, and the folders they lie in, of the two uppermost levels
     records: dict[tuple[str, ...], dict[str, Recorded]] = field(default_factory=dict)  # Gradescope's, by the folder they lie in
     stamps: dict[str, str] = field(default_factory=dict)  # nbgrader's timestamp.txt, by person
+    escaped: list[str] = field(default_factory=list)  # paths that lead out of the archive
 
     def below(self, prefix: tuple[str, ...]) -> list[Found]:
         return [found for path, found in self.entries.items() if len(path) == len(prefix) + 1 and path[:-1] == prefix]
@@ -109,7 +127,7 @@ def layout_of(handed_in: Class) -> Layout:
         return Layout(single=Place((handed_in.stem,), is_folder=True))
     prefix = _wrapper(handed_in, names)
     records = names.records.get(prefix, {})
-    layout = Layout(wrapper=len(prefix))
+    layout = Layout(wrapper=len(prefix), escaped=names.escaped)
     groups: dict[tuple[str, str], list[Found]] = {}
     for found in names.below(prefix):
         top = found.path[-1]
@@ -141,16 +159,19 @@ def _read_names(handed_in: Class) -> _Names:
         if not path:
             continue
         if path[0] == "..":
-            raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it points outside of it ({shown('/'.join(path))})")
+            names.escaped.append("/".join(path[:20]))
+            continue
         if found.kind == "closed" and len(path) == 1:
             raise GradingProblem(f"{handed_in.name} cannot be opened")
         for depth in range(1, min(len(path), 3)):
             names.entries.setdefault(path[:depth], Found(path[:depth], "folder"))
         if len(path) <= 2:
             names.entries.setdefault(path, found)
-        if found.kind == "file":
-            _read_name(handed_in, names, found)
-    names.above = {folder[:depth] for folder in names.chapters for depth in range(len(folder) + 1)}
+        if found.kind == "file" and not is_too_long(path):
+            with suppress(Exception):  # what cannot be read says nothing about whose it is; its owner's problem is found when all of it is read
+                _read_name(handed_in, names, found)
+    if names.escaped and not names.entries:
+        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it points outside of it ({shown(names.escaped[0])})")
     return names
 
 
@@ -160,7 +181,8 @@ def _read_name(handed_in: Class, names: _Names, found: Found) -> None:
     if chapter:
         if not chapter.person:
             names.chapters.add(path[:-1])
-    elif path[-1] in METADATA and len(path) <= 2:
+            names.above.update(path[:depth] for depth in range(min(len(path), 3)))
+    elif path[-1] in METADATA and (len(path) == 1 or (len(path) == 2 and _EXPORT.fullmatch(path[0]))):
         names.records[path[:-1]] = read_gradescope(_text(found, LARGEST_METADATA))
     elif path[-1] == "timestamp.txt" and len(path) == 3 and handed_in.stem == "submitted":
         names.stamps[path[0]] = max(names.stamps.get(path[0], ""), _text(found, 100).strip())
@@ -195,7 +217,7 @@ def _wrapper(handed_in: Class, names: _Names) -> tuple[str, ...]:
     if len(tops) != 1 or tops[0].kind != "folder":
         return ()
     only = tops[0].path
-    if only in names.records:
+    if only in names.records and not names.is_ones(only):
         return only
     if handed_in.folder is not None or names.is_ones(only):
         return ()
@@ -206,6 +228,8 @@ def _wrapper(handed_in: Class, names: _Names) -> tuple[str, ...]:
 def _trouble(entries: list[Found], number: str) -> str:
     """What is wrong with the entries of one name, by their names alone."""
     for found in entries:
+        if is_too_long(found.path):
+            return f"the name of what was handed in is longer than {LONGEST_NAME} characters"
         if found.kind == "link":
             return "what was handed in is a link, and links are not followed"
         if found.kind == "special":

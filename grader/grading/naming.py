@@ -12,11 +12,9 @@ from ..syllabus import load_syllabus
 ARCHIVE_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tgz", ".tbz2", ".tbz", ".txz", ".zip", ".tar", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
 KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # beside an `exercises` folder they are the kit's own
+LONGEST_NAME = 255  # characters of a file's or folder's name (file systems allow no more), and folders below each other
 LONGEST_SAFE = 120  # bytes: with a suffix and an extension well below the 255 that file systems allow
 
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)", re.DOTALL)
-_CANVAS = re.compile(r"(?P<name>.+?)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)", re.DOTALL)
-_COPY = re.compile(r"[ _-]*\((\d{1,3})\)|-(\d{1,3})")  # a browser's "ch03_attention (1).py", Canvas' "ch03_attention-1.py"
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
 
 
@@ -38,33 +36,37 @@ class Owner:
     rest: str = ""
 
 
+def is_too_long(path: tuple[str, ...]) -> bool:
+    """Is a name in this path longer than a file system allows, or does the path have more folders than anybody makes?"""
+    return len(path) > LONGEST_NAME or any(len(part) > LONGEST_NAME for part in path)
+
+
 def chapter_file(name: str) -> ChapterFile | None:
     """The chapter that a file of this name is, or None."""
-    found = _chapter_pattern().fullmatch(name)
+    stem = name[:-3]
+    small = stem.translate(_SMALL)  # letter by letter, so that places stay the same
+    if len(name) > LONGEST_NAME or name[-3:].translate(_SMALL) != ".py":
+        return None
+    found = [(place, module) for module in _modules() if (place := _place_of(small, module)) >= 0]
     if not found:
         return None
-    module = found["chapter"].lower()
-    before, after = (found["before"] or "").strip(" _-"), found["after"] or ""
-    copy = _COPY.search(after)
-    number = 0
-    if copy and copy.end() == len(after):
-        number, after = int(copy[1] or copy[2]), after[: copy.start()]
+    place, module = min(found, key=lambda one: (one[0] == 0, one[0]))
+    before, after = stem[:place].strip(" _-"), stem[place + len(module) :]
+    after, number = _without_copy(after)
     after = after.strip(" _-")
-    if before.lower() == "test":
-        return None
-    return ChapterFile(module, before or after, number)
+    return None if before.lower() == "test" else ChapterFile(module, before or after, number)
 
 
 def owner_of(name: str, is_folder: bool) -> Owner | None:
     """Whose a top entry of a class is; None for a file that is nobody's (a README, a table)."""
-    moodle = _MOODLE.fullmatch(name)
-    if moodle:
-        return Owner(moodle["name"], moodle["id"], moodle["rest"])
+    if len(name) > LONGEST_NAME:
+        return Owner(name, rest=name)
+    if moodle := _moodle(name):
+        return moodle
     if is_folder:
         return Owner(name)
-    canvas = _CANVAS.fullmatch(name)
-    if canvas:
-        return Owner(canvas["name"], canvas["id"], canvas["rest"])
+    if canvas := _canvas(name):
+        return canvas
     chapter = chapter_file(name)
     if chapter:
         return Owner(chapter.person, rest=f"{chapter.module}.py" if not chapter.copy else f"{chapter.module}-{chapter.copy}.py")
@@ -125,6 +127,47 @@ def safe_name(name: str, taken: set[str]) -> str:
     return candidate
 
 
+def _moodle(name: str) -> Owner | None:
+    """NAME_123_assignsubmission_file_REST."""
+    person, marker, rest = name.partition("_assignsubmission_")
+    kind = next((kind for kind in ("file", "onlinetext") if rest.startswith(kind)), "")
+    person, _, number = person.rpartition("_")
+    return Owner(person, number, rest[len(kind) :].removeprefix("_")) if kind and person and number.isdecimal() else None
+
+
+def _canvas(name: str) -> Owner | None:
+    """NAME_123_4567_REST or NAME_LATE_123_4567_REST; the first two numbers that follow each other count."""
+    parts = name.split("_")
+    for place in range(1, len(parts) - 2):
+        if parts[place].isdecimal() and parts[place + 1].isdecimal():
+            late = place > 1 and parts[place - 1] == "LATE"
+            person, rest = "_".join(parts[: place - late]), "_".join(parts[place + 2 :])
+            if person and rest:
+                return Owner(person, parts[place], rest)
+    return None
+
+
+def _place_of(stem: str, module: str) -> int:
+    """Where a chapter's name is in a file's name, as a word of its own: behind a person's name, or at the start; -1 where it is not."""
+    places, place = [], stem.find(module)
+    while place >= 0:
+        end = place + len(module)
+        if (place == 0 or (place > 1 and stem[place - 1] in " _-")) and (end == len(stem) or stem[end] in " _-("):
+            places.append(place)
+        place = stem.find(module, place + 1)
+    return next((place for place in places if place), places[0] if places else -1)
+
+
+def _without_copy(after: str) -> tuple[str, int]:
+    """The number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py", taken off; 0 where there is none."""
+    if after.endswith(")"):
+        rest, _, number = after[:-1].rpartition("(")
+        rest = rest.rstrip(" _-")
+    else:
+        rest, _, number = after.rpartition("-")
+    return (rest, int(number)) if number.isascii() and number.isdecimal() and len(number) <= 3 else (after, 0)
+
+
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
 
@@ -138,6 +181,8 @@ def _escaped(name: str) -> bool:
 
 
 @cache
-def _chapter_pattern() -> re.Pattern[str]:
-    names = "|".join(re.escape(chapter.name) for chapter in load_syllabus().chapters)
-    return re.compile(rf"(?:(?P<before>.+?)[ _-]+)?(?P<chapter>{names})(?P<after>(?:[ _-].*|\(.*)?)\.py", re.IGNORECASE | re.DOTALL)
+def _modules() -> tuple[str, ...]:
+    return tuple(chapter.name for chapter in load_syllabus().chapters)
+
+
+_SMALL = str.maketrans({letter: letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})

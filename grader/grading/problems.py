@@ -19,6 +19,15 @@ class Unreadable(ValueError):
     """One submission cannot be read; the message is one sentence, without the person's name."""
 
 
+def unexpected(error: Exception) -> str:
+    """Why something could not be read, where nothing better is known; the end of a sentence."""
+    if isinstance(error, MemoryError):
+        return "reading it takes more memory than the grader allows"
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return f"reading it failed ({type(error).__name__})"
+
+
 def damage(error: Exception) -> Unreadable:
     """An archive reader's complaint in our words."""
     if isinstance(error, Unreadable):

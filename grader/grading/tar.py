@@ -16,6 +16,7 @@ from .unpacking import Unpacked
 BLOCK = 512
 LONGEST_NAME = 65_536
 LONGEST_HEADER = 262_144  # bytes of a pax header; real ones have a few hundred
+SPARSE = "the archive has sparse files in it, which the grader does not read; make it without --sparse"
 FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
@@ -58,6 +59,8 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
         headers += 1
         if headers > 10 * most:
             raise _too_many(most)
+        if header.type == tarfile.GNUTYPE_SPARSE and block[482]:
+            raise Unreadable(SPARSE)  # more headers follow, and where its bytes end only they say
         size, padding = header.size, -header.size % BLOCK
         if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
             text = _small(stream, size, LONGEST_NAME).split(b"\0")[0].decode("utf-8", "surrogateescape")
@@ -72,8 +75,6 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
             continue
         told = {**shared, **extra}
         extra = {}
-        if header.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in told):
-            raise Unreadable("the archive has sparse files in it, which the grader does not read; make it without --sparse")
         if "size" in told:
             size, padding = _number(told["size"]), -_number(told["size"]) % BLOCK
         if header.type in (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):  # these have no bytes, whatever they say
@@ -84,7 +85,7 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
             count += 1
             if count > most:
                 raise _too_many(most)
-            yield Found(path, _kind(header, path), size, _time(told, header), open=window.opened)
+            yield Found(path, _kind(header, path, told), size, _time(told, header), open=window.opened)
         stream.skip(window.left + padding)
 
 
@@ -136,9 +137,11 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _kind(header: tarfile.TarInfo, path: tuple[str, ...]) -> str:
+def _kind(header: tarfile.TarInfo, path: tuple[str, ...], told: dict[str, str]) -> str:
     if ".." in path:
         return "escape"
+    if header.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in told):
+        return "sparse"
     if header.type in (tarfile.SYMTYPE, tarfile.LNKTYPE):
         return "link"
     if header.type == tarfile.DIRTYPE:

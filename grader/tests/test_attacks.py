@@ -1,8 +1,9 @@
 """Submissions that attack, graded in one class with honest ones between them, and in process as far as that can hold.
 
 An attack is a file of attacks/. Its first line says whether the door in process holds it; a line `# told:` what its author must be told; `# open:`
-that it has its points, and why that cannot be kept from it (grader/book/pages/walls.md says so too). What is to lie beside the chapter follows
-after `# ---- beside it: NAME`: no hostile conftest.py lies open in the kit itself.
+that it has its points, and why that cannot be kept from it (grader/book/pages/walls.md says so too); a line `# problem: yes` that the chapter
+cannot be read, so that its author gets a sentence instead of a verdict. What is to lie beside the chapter follows after `# ---- beside it: NAME`:
+no hostile conftest.py lies open in the kit itself.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Attack:
     @property
     def is_open(self) -> bool:
         return "\n# open: " in self.text
+
+    @property
+    def is_unreadable(self) -> bool:
+        return "\n# problem: yes" in self.text
 
     @property
     def told(self) -> str:
@@ -193,7 +198,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_there_are_attacks_and_each_says_what_it_hopes_for():
     assert len(ATTACKS) >= 60
     for attack in ATTACKS:
-        assert re.match(r'# in process: (yes|no, .+)\n(# (told|open): .+\n)?"""Hopes .*[.]"""\n', attack.text), attack.name
+        assert re.match(r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# (told|open): .+\n)?"""Hopes .*[.]"""\n', attack.text), attack.name
 
 
 def test_no_attack_earns_a_point(attacked):
@@ -202,7 +207,9 @@ def test_no_attack_earns_a_point(attacked):
 
 
 def test_the_judge_lives_and_nobody_is_left_out(attacked):
-    assert attacked.status == 0 and "Not graded" not in attacked.said and "Traceback" not in attacked.said, attacked.said
+    unread = {attack.name for attack in ATTACKS if attack.is_unreadable}
+    assert attacked.status == 1 and "Traceback" not in attacked.said, attacked.said
+    assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 5
     assert len(attacked.judges) == 1, "a judge was lost"
     assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
 
@@ -218,11 +225,15 @@ def test_honest_neighbours_get_what_they_get_alone(attacked, alone):
 def test_where_there_is_no_plain_verdict_there_is_a_sentence(attacked):
     for attack in ATTACKS:
         person = attacked.people[attack.name]
-        assert not person.problem and person.results
+        feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
+        if attack.is_unreadable:
+            assert attack.told and attack.told in person.problem and not person.results, (attack.name, person.problem)
+            assert "**0 of 10 points.**" in feedback and "This submission could not be graded: " in feedback, feedback
+            continue
+        assert not person.problem and person.results, (attack.name, person.problem)
         for test in person.results[0].tests:
             assert test.outcome == "passed" or test.message.strip(), (attack.name, test)
         assert attack.told in " ".join(test.message for test in person.results[0].tests), (attack.name, attack.told, person)
-        feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 

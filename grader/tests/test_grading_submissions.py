@@ -10,6 +10,7 @@ from grader.grading.layout import Class, layout_of
 from grader.grading.naming import safe_name
 from grader.grading.problems import GradingProblem, Unreadable
 from grader.grading.submissions import read_submissions
+from grader.source import LARGEST
 from grader.syllabus import SOLUTIONS
 from handed_in import CHAPTER, archive, by_name, clone, one, tarred, write, zipped
 from hypothesis import given, settings
@@ -264,11 +265,11 @@ def test_files_are_decoded_as_python_does_and_one_that_cannot_be_spoils_itself_a
 
 
 def test_a_huge_chapter_spoils_itself_alone(tmp_path):
-    write(tmp_path / "alpha" / CHAPTER, b"#" * (gathering.MAX_FILE + 1))
+    write(tmp_path / "alpha" / CHAPTER, b"#" * (LARGEST + 1))
     write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine")
-    write(tmp_path / "beta.zip", zipped({CHAPTER: b"#" * (gathering.MAX_FILE + 1)}))
+    write(tmp_path / "beta.zip", zipped({CHAPTER: b"#" * (LARGEST + 1)}))
     found = by_name(tmp_path)
-    sentence = "ch03_attention.py is larger than 1 MB, and no chapter is"
+    sentence = "ch03_attention.py is larger than 200 KB, which is the limit for a chapter; keep only the code of its exercises in it"
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"} and found["alpha"].broken == {"ch03_attention": sentence}
     assert found["beta"].problem == sentence and found["beta"].notes == () and found["alpha"].notes == (sentence,)
 

@@ -183,7 +183,7 @@ class Server:
         status = self._end(run, hurry=bool(why))
         why = why or in_words(status)
         if run.job.door == "worker":
-            _tell(run.client, trouble=self.broke_off.format(why))
+            _tell(run.client, trouble=self.broke_off.format(why), lost=why, killed=status in (None, -9))
             self._hang_up(run.client)
             return
         _tell(run.client, again=why)

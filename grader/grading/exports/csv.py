@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from pathlib import Path
 
 from .. import harmless
@@ -14,8 +13,10 @@ from .files import put
 NAME = "grades.csv"
 BEFORE = ("name", "total", "of", "late", "problem", "notes")  # and then the exercises
 
-# A spreadsheet takes a cell that begins like this for a formula and runs it; the wide forms are typed on East Asian keyboards.
-_RUNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# A spreadsheet takes a cell that begins like this for a formula and runs it; the wide forms are typed on East Asian keyboards. Where the system's
+# list separator is a semicolon (in much of Europe), a spreadsheet cuts the lines there, within quotes too, and cells begin in the middle of a text.
+_RUNS = re.compile("(^|[;|])[ \"]*(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
+_QUOTED = re.compile('[,;|\t"\r\n]')
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
@@ -25,11 +26,8 @@ def write(graded: GradedClass, folder: Path) -> list[Path]:
 
 
 def _table(graded: GradedClass) -> str:
-    rows = io.StringIO(newline="")
-    writer = csv.writer(rows)
-    writer.writerow([*BEFORE, *(exercise.name for exercise in graded.exercises)])
-    writer.writerows(_row(person, graded) for person in graded.people)
-    return rows.getvalue()
+    rows = [[*BEFORE, *(exercise.name for exercise in graded.exercises)], *(_row(person, graded) for person in graded.people)]
+    return "".join(",".join(map(_quoted, row)) + "\r\n" for row in rows)
 
 
 def _row(person: Person, graded: GradedClass) -> list[str]:
@@ -41,5 +39,9 @@ def _row(person: Person, graded: GradedClass) -> list[str]:
 
 def _cell(words: str) -> str:
     """Text that stays text: an apostrophe in front is how a spreadsheet marks it, and how a person sees that it was put there."""
-    shown = harmless.line(words)
-    return f"'{shown}" if shown.startswith(_RUNS) else shown
+    return _RUNS.sub(r"\g<0>'", harmless.line(words))
+
+
+def _quoted(cell: str) -> str:
+    """A cell as it is written: in quotes where it holds what any spreadsheet may take for a separator."""
+    return '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell

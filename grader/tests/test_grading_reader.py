@@ -1,0 +1,186 @@
+"""What a class handed in is read in a process of its own: whatever is wrong with one submission, everybody else's is read."""
+
+import bz2
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from grader.benchmarks.processes import family
+from grader.grading.problems import GradingProblem
+from grader.grading.reader import ReadLimits, read_in_process
+from grader.grading.submissions import read_submissions
+from grader.syllabus import ROOT
+from handed_in import CHAPTER, clone, tar_header, tarred, write, zipped
+
+LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
+SLOW = "x = f'" + "{a}" * 66_000 + "'\n"
+CODECS = "undefined rot13 hex base64 bz2 zlib uu quopri punycode idna unicode_escape raw_unicode_escape utf-7 utf-16 utf-32 mbcs oem charmap hz iso2022_jp".split()
+
+
+def a_class(folder: Path) -> Path:
+    """A folder, an archive and a file, a clone, a chapter that cannot be read, and nothing at all."""
+    write(folder / "alpha" / CHAPTER, "a = 1\n")
+    write(folder / "alpha" / "ch01_tokenizer.py", "# coding: rot13\n")
+    write(folder / "beta.zip", zipped({f"hw/{CHAPTER}": "b = 1\n"}))
+    write(folder / f"chi_{CHAPTER}", "c = 1\n")
+    clone(folder / "delta", "d = 1\n")
+    write(folder / "epsilon" / "notes.txt", "no chapter")
+    write(folder / "fay.tgz", b"no archive")
+    write(folder / "gil" / CHAPTER, LONG_TUPLE)
+    write(folder / "\u202ehal\udcff" / CHAPTER, "h = 1\n")
+    write(folder / "README.md", "nobody's")
+    return folder
+
+
+def test_it_reads_what_is_read_without_it(tmp_path):
+    folder = a_class(tmp_path / "class")
+    table = write(tmp_path / "class.csv", "name,path,submitted\nAlpha,class/alpha,2026-12-01T10:00:00+01:00\nBeta,class/beta.zip,\nChi,,\nDelta,class/none,\n")
+    for path in (folder, table, folder / "alpha", folder / "beta.zip", folder / f"chi_{CHAPTER}"):
+        said: list[str] = []
+        expected: list[str] = []
+        assert read_in_process(path, said.append) == read_submissions(path, expected.append)
+        assert said == expected
+    assert said == [] and read_in_process(folder, said.append) and said[0].startswith("passed over as nobody's: README.md")
+
+
+def test_an_input_that_makes_no_sense_is_refused_there_too(tmp_path):
+    with pytest.raises(GradingProblem, match="^there is no file or folder "):
+        read_in_process(tmp_path / "none")
+    with pytest.raises(GradingProblem, match="^cut.zip: the archive is damaged"):
+        read_in_process(write(tmp_path / "cut.zip", b"PK\x03\x04"))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_unusual_encoding_costs_its_chapter_alone(tmp_path, codec):
+    write(tmp_path / "alpha" / CHAPTER, f"# coding: {codec}\nx = 1\n")
+    write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine\n")
+    write(tmp_path / "beta" / CHAPTER, "b = 1\n")
+    alpha, beta = read_submissions(tmp_path)
+    assert beta.sources == {"ch03_attention": "b = 1\n"} and not beta.problem
+    assert alpha.sources == {"ch01_tokenizer": "mine\n"} and not alpha.problem
+    sentence = alpha.broken["ch03_attention"]
+    assert sentence.startswith("ch03_attention.py") and codec in sentence and "save the file as UTF-8" in sentence
+
+
+@pytest.mark.parametrize("pack", [None, tarred])
+def test_a_source_that_takes_much_memory_costs_its_chapter_alone(tmp_path, pack):
+    files = {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"}
+    path = _handed_in(tmp_path, files, pack)
+    for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused for its length, or as there is no more memory
+        alpha, beta = read_in_process(path, limits=limits)
+        assert alpha.sources == {"ch01_tokenizer": "mine\n"} and list(alpha.broken) == ["ch03_attention"] and "too long" in alpha.broken["ch03_attention"]
+        assert beta.sources == {"ch03_attention": "b = 1\n"} and not beta.problem
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12) or sys.platform == "win32", reason="this Python reads long f-strings quickly, or no limit ends the process")
+@pytest.mark.parametrize("pack", [None, zipped, tarred])
+def test_a_source_that_takes_long_to_read_costs_its_chapter_alone(tmp_path, pack):
+    files = {f"alpha/{CHAPTER}": "a = 1\n", "alpha/ch01_tokenizer.py": SLOW, f"beta/{CHAPTER}": "b = 1\n"}
+    alpha, beta = read_in_process(_handed_in(tmp_path, files, pack), limits=ReadLimits(chapter_seconds=1))
+    assert alpha.broken == {"ch01_tokenizer": "ch01_tokenizer.py cannot be read: reading it takes longer than 1 seconds; write it more simply"}
+    assert alpha.sources == {"ch03_attention": "a = 1\n"} and beta.sources == {"ch03_attention": "b = 1\n"}
+
+
+def _memory_at_start() -> int:
+    """Bytes of address space that the process has before it reads anything."""
+    if not Path("/proc/self/statm").exists():
+        return ReadLimits().memory
+    program = "import resource, grader.grading.read_process; print(int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize())"
+    return int(subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True).stdout)
+
+
+def _handed_in(folder: Path, files: dict[str, str], pack) -> Path:
+    if pack:
+        return write(folder / "class.zip", pack(files))
+    for name, text in files.items():
+        write(folder / "class" / name, text)
+    return folder / "class"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_where_the_process_dies_another_goes_on(tmp_path):
+    folder = a_class(tmp_path / "class")
+    for number in range(3):
+        write(folder / f"large {number}.tar.bz2", bz2.compress(tar_header(b"zeros", 100_000_000)) + bz2.compress(bytes(10_000_000)) * 10)
+    expected = read_submissions(folder)
+    killed: list[int] = []
+
+    def kill_the_first() -> None:
+        while not killed and not done.wait(0.01):
+            for pid in family(os.getpid()):
+                if b"read_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, 9)
+                    killed.append(pid)
+                    return
+
+    done = threading.Event()
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    try:
+        assert read_in_process(folder) == expected
+    finally:
+        done.set()
+        killer.join()
+    assert len(killed) == 1
+
+
+# ---- files that the grader may not read
+
+AS_NOBODY = """
+import os, sys
+from grader.grading.submissions import read_submissions
+from grader.syllabus import load_syllabus
+load_syllabus()  # whoever may read less may not read this Python either
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for found in read_submissions(sys.argv[1]):
+    print(found.name, "|", *sorted(found.sources), "|", found.problem)
+"""
+
+
+@pytest.fixture
+def as_nobody():
+    """Reads a class as a user who may not read everything, as `name | chapters | problem`."""
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        prelude = AS_NOBODY.replace("os.setgroups([]); os.setgid(65534); os.setuid(65534)", "")
+    elif hasattr(os, "setuid"):
+        prelude = AS_NOBODY
+    else:
+        pytest.skip("there are no users here that may read less")
+
+    def read(folder: Path) -> list[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, "-c", prelude, str(folder)], env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return read
+
+
+def test_files_and_folders_that_cannot_be_read_cost_their_owner_alone(as_nobody):
+    folder = Path("/tmp") / f"headway-unreadable-{os.getpid()}"
+    closed = [folder / name for name in ("alpha/README", f"beta/{CHAPTER}", "chi", "delta/deep", "epsilon.zip", "fay", "gil/.git")]
+    try:
+        for name in ("alpha", "beta", "chi", "delta", "gil", "hal"):
+            write(folder / name / CHAPTER)
+        for name in ("alpha/README", "delta/deep/notes.txt", "epsilon.zip", "fay", "gil/.git/HEAD"):
+            write(folder / name, "words")
+        folder.chmod(0o755)
+        for path in closed:
+            path.chmod(0)
+        assert as_nobody(folder) == [
+            "alpha | ch03_attention | ",
+            "beta |  | ch03_attention.py cannot be opened: permission denied",
+            "chi |  | the folder chi cannot be opened",
+            "delta |  | the folder deep cannot be opened",
+            "epsilon |  | epsilon.zip cannot be opened: permission denied",
+            "gil | ch03_attention | ",
+            "hal | ch03_attention | ",
+        ]
+    finally:
+        for path in closed:
+            path.chmod(0o755)
+        shutil.rmtree(folder)
