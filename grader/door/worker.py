@@ -190,6 +190,7 @@ class Worker:
         self.who: Any = None
         self.loaded = False
         self.shortcuts: set[str] = set()
+        self.import_shortcuts: set[str] = set()
         self.allowance = Allowance()
 
     @property
@@ -216,7 +217,7 @@ class Worker:
         try:
             sock.settimeout(limit)
             send(sock, [op, tree], buffers)
-            reply, out = self._reply(sock, time.monotonic() + limit)
+            reply, out = self._reply(sock, time.monotonic() + limit, self.import_shortcuts if op == "load" else self.shortcuts)
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise Garbage("the answer has no value and no error")
             return reply, out
@@ -234,13 +235,13 @@ class Worker:
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
 
-    def _reply(self, sock: socket.socket, deadline: float) -> tuple[Any, list[bytes]]:
+    def _reply(self, sock: socket.socket, deadline: float, shortcuts: set[str]) -> tuple[Any, list[bytes]]:
         """The answer; what comes before it are names of shortcuts that were seen on the way to it."""
         while True:
             reply, out = receive(sock, deadline, self.allowance)
             if not isinstance(reply, dict) or reply.keys() != {"shortcut"} or not isinstance(reply["shortcut"], str):
                 return reply, out
-            self.shortcuts.add(reply["shortcut"])
+            shortcuts.add(reply["shortcut"])
 
     def _start(self) -> None:
         self.heard(_START_SECONDS)
