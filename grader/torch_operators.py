@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import torch
-
 from .names import bare, forbidden
 
 TOOLS = "tools"
@@ -82,6 +80,8 @@ def family_of(operator: str) -> str:
 @cache
 def operators() -> dict[str, str]:
     """Every operator of this torch with its family; one of the aten library without the library's name."""
+    import torch  # here, because commands that only read the course need no torch
+
     names = {name.partition(".")[0].removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names()}
     return {name: family_of(name) for name in sorted(names)}
 
@@ -110,6 +110,13 @@ def may_import_anything(forbids: tuple[str, ...]) -> bool:
     """False where an exercise forbids functions of its own: another package may hold them too."""
     denied = families_of(forbids)
     return all(family.packages for family in denied) and all(any(family.names(name) for family in denied) for name in forbids)
+
+
+def in_words(forbids: Iterable[str]) -> str:
+    """What these forbidden names stand for, as a phrase for a learner: a family by its most used functions, another name as itself."""
+    names, denied = tuple(forbids), families_of(forbids)
+    alone = [name for name in names if not any(family.names(name) for family in denied)]
+    return " and without ".join([*(family.says for family in denied), *(f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone)])
 
 
 def what_ran(exercise: str, seen: Collection[str]) -> list[str]:
