@@ -17,6 +17,8 @@ class TokenEmbedding(nn.Module):
 
     The table is the parameter `weight`, (vocab_size, d_model); it starts random, so that no two tokens begin alike.
     With scale=True every vector is multiplied by sqrt(d_model).
+
+    Write it yourself, without `nn.Embedding`.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = False):
@@ -36,6 +38,8 @@ class LearnedPositions(nn.Module):
     """A table with one trained row per position, added to the vectors that stand there.
 
     The table is the parameter `weight`, (max_len, d_model).
+
+    Write it yourself, without `nn.Embedding`.
     """
 
     def __init__(self, max_len: int, d_model: int):

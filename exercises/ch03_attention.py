@@ -8,6 +8,9 @@ against every key; the better they match, the more of that key's value flows int
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch03_attention.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 
     Shape and dtype are those of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0; a slice
     of nothing but -inf gets zeros, not NaN, and its gradient is finite too.
+
+    Write it yourself, without `torch.softmax`, `log_softmax`, `logsumexp` and torch's other softmax functions.
     """
     # TODO 1: subtract each slice's largest entry, which changes no weight (0 where a slice is nothing but -inf)
     # TODO 2: exponentiate; the largest number is now e^0 = 1

@@ -5,6 +5,9 @@ than keys, the queries are the last positions.
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch04_positions_in_attention.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import torch

@@ -4,6 +4,9 @@ D = d_model. Every layer here treats each position alone: (..., D) -> (..., D).
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch05_layers.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import math
@@ -17,6 +20,8 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 
     Exact: x / 2 * (1 + erf(x / sqrt(2))). With approximate=True the tanh form that GPT-2 was trained with:
     x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+
+    Write it yourself, without `F.gelu`, `nn.GELU` and torch's other smooth activation functions.
     """
     # TODO 1: with approximate=True, the tanh form
     # TODO 2: else the exact one; torch.erf is there
@@ -27,6 +32,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Set each number to 0 with chance p, and divide those that stay by 1 - p, so that the mean stays as it was.
 
     Each number has a draw of its own, and each call draws anew. Without `training` nothing changes. With p = 1 nothing stays.
+
+    Write it yourself, without `F.dropout`, `nn.Dropout` and torch's other dropout functions.
     """
     # TODO 1: without training, and with p = 0, give x back
     # TODO 2: draw for each number of x, on its device, whether it stays: with chance 1 - p
@@ -40,6 +47,9 @@ class LayerNorm(nn.Module):
     Parameters: `weight`, which starts at ones, and `bias`, which starts at zeros, both (D,).
     The variance is the mean of the squared deviations (divided by D, not D - 1); eps is added to it before the root is taken.
     The result has the dtype of x; half-precision input is computed in float32.
+
+    Write it yourself, without `F.layer_norm`, `F.rms_norm`, `nn.LayerNorm`, `nn.RMSNorm` and torch's other
+    normalization layers.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5):
@@ -60,6 +70,9 @@ class RMSNorm(nn.Module):
 
     The parameter `weight`, (D,), starts at ones. No mean is subtracted, and there is no bias. eps is added to the mean square
     before the root is taken. The result has the dtype of x; half-precision input is computed in float32.
+
+    Write it yourself, without `F.layer_norm`, `F.rms_norm`, `nn.LayerNorm`, `nn.RMSNorm` and torch's other
+    normalization layers.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6):

@@ -5,6 +5,9 @@ inputs[b, t], or -100 where there is nothing to learn.
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch08_training.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import hashlib
@@ -43,6 +46,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
     """The mean surprise, -log p(target), over the targets that are not ignore_index: (..., V) and (...) -> ().
 
     When all are ignored, the loss is 0. Logits of any size are safe.
+
+    Write it yourself, without `F.cross_entropy`, `F.nll_loss` and their `nn` classes.
     """
     # TODO 1: turn logits into log-probabilities, log_softmax over the vocabulary
     # TODO 2: find which targets are kept; put any real id in the place of the others, so that they can be looked up
@@ -55,6 +60,8 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 
     The norm is that of all gradients as one long vector. Gradients within max_norm stay as they are; parameters without
     gradient do not count, and if none has one the norm is 0.0.
+
+    Write it yourself, without `nn.utils.clip_grad_norm_`, `torch.renorm` and torch's other functions that clip.
     """
     # TODO 1: gather the gradients that are there
     # TODO 2: take the root of the sum of all their squares
@@ -108,6 +115,8 @@ class AdamW:
     m = b1 m + (1 - b1) g and v = b2 v + (1 - b2) g^2; then it moves by -lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
     `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay"; what is written there holds
     from the next step on, so that a schedule may set the "lr".
+
+    Write it yourself, without `torch.optim.Adam`, `torch.optim.AdamW` and the functions they use.
     """
 
     def __init__(

@@ -4,6 +4,9 @@ B batch, T positions, V = vocab_size. Logits are (..., V): one score for every t
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch09_sampling.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import math

@@ -4,6 +4,9 @@ B batch, T new positions, P past positions, D = d_model, H = n_heads, d_head = D
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch10_kv_cache.md says why, and `headway check` says how far you are.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import torch
