@@ -28,6 +28,7 @@ _originals: list[tuple[Any, str, Any]] = []  # functions exchanged here
 _include = torch._C._dispatch_tls_set_dispatch_key_included  # before they are exchanged below
 _exclude = torch._C._ExcludeDispatchKeyGuard
 _STARTS = ((_thread, "start_new_thread"), (_thread, "start_joinable_thread"), (threading, "_start_new_thread"), (threading, "_start_joinable_thread"))
+_LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")  # their answers run one kernel of an operator
 _SWITCHES = (
     "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard",
     "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
@@ -48,6 +49,7 @@ def attach(forbids: tuple[str, ...]) -> None:
         packet = getattr(getattr(torch.ops, space or "aten"), name)
         for overload in packet.overloads():
             called = getattr(packet, overload)
+            called._op_dk, called.redispatch = _reporting(called._op_dk, operator), _reporting(called.redispatch, operator)
             _library(space or "aten").impl(called, _kernel(called, operator), _KEY)
 
 
@@ -90,6 +92,16 @@ def _kernel(called: Any, operator: str) -> Callable:
     return kernel
 
 
+def _reporting(function: Callable, operator: str) -> Callable:
+    """The function, which runs one operator's kernel for keys of the caller's choice, after a report."""
+
+    def run(*args, **kwargs):
+        report(operator)
+        return function(*args, **kwargs)
+
+    return run
+
+
 # ---- functions of torch and Python that would lead past the key
 
 
@@ -103,6 +115,8 @@ def guard() -> None:
         _exchange(torch._C, name, _switching)
     for name in _RUNTIMES:
         _exchange(torch._C, name, _running)
+    for name in _LOOKUPS:
+        _exchange(torch._C, name, _looking_up)
 
 
 def unguard() -> None:
@@ -149,3 +163,26 @@ def _running(original: Any) -> Callable:
         return original(*args, **kwargs)
 
     return run
+
+
+def _looking_up(original: Any) -> Callable:
+    def look_up(name, *args):
+        found, operator = original(name, *args), str(name).removeprefix("aten::")
+        if operator not in _attached or found is None:
+            return found
+        if isinstance(found, tuple):
+            return found[0], _reporting(found[1], operator), *found[2:]
+        return _Handle(found, operator)
+
+    return look_up
+
+
+class _Handle:
+    """The handle of an operator, as torch gives it out; running it is reported."""
+
+    def __init__(self, handle: Any, operator: str) -> None:
+        self._handle, self._operator = handle, operator
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._handle, name)
+        return _reporting(found, self._operator) if name.endswith("_boxed") else found
