@@ -60,12 +60,17 @@ class _Function:
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.known_as = f"_headway_reports_{function.__name__}"
         calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
-        function.__globals__[self.known_as] = self._report_and_run
-        function.__code__ = next(part for part in calling.co_consts if isinstance(part, CodeType))
+        function.__globals__[self.known_as] = self._reporting()
+        code = next(part for part in calling.co_consts if isinstance(part, CodeType))
+        place = {"co_firstlineno": self.code.co_firstlineno, "co_name": self.code.co_name, "co_qualname": self.code.co_qualname}
+        function.__code__ = code.replace(**place)  # whoever reads its source (torch.jit does) finds the original
 
-    def _report_and_run(self, *args, **kwargs):
-        report(self.name, at_import=self.private)
-        return self.original(*args, **kwargs)
+    def _reporting(self) -> FunctionType:
+        def report_and_run(*args, **kwargs):  # any name may be the name of an argument
+            report(self.name, at_import=self.private)
+            return self.original(*args, **kwargs)
+
+        return report_and_run
 
     def restore(self) -> None:
         self.function.__code__ = self.code

@@ -2,12 +2,14 @@
 
 The dispatcher has a key for tests of such things: while it is on, an operator with a kernel for this key runs that kernel first; all others
 are not slowed down. Only forbidden operators get a kernel. The key is on in one thread; threads that begin meanwhile switch it on too.
+Inside of a __torch_dispatch__ torch leaves that key out. A second kernel, for the key that chooses the backend, is there in every thread; but an
+operator that torch composes of others never comes so far down. So there are two.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -22,8 +24,11 @@ except ImportError:  # a Python without threads
     _thread = None  # type: ignore[assignment]
 
 _KEY = "TESTING_ONLY_GenericMode"
+_BACKEND = "BackendSelect"
 _kept: list[Any] = []  # a library's kernels go with it
 _attached: set[str] = set()  # operators that have our kernel
+_below: dict[str, torch.library.Library] = {}  # the libraries of the second kernels
+_with_two: set[str] = set()
 _originals: list[tuple[Any, str, Any]] = []  # functions exchanged here
 _include = torch._C._dispatch_tls_set_dispatch_key_included  # before they are exchanged below
 _exclude = torch._C._ExcludeDispatchKeyGuard
@@ -45,12 +50,33 @@ def attach(forbids: tuple[str, ...]) -> None:
         return
     for operator in set(forbidden_operators(forbids)) - _attached:
         _attached.add(operator)
-        space, _, name = operator.rpartition("::")
-        packet = getattr(getattr(torch.ops, space or "aten"), name)
-        for overload in packet.overloads():
-            called = getattr(packet, overload)
+        for space, called in _overloads(operator):
+            called._handle  # noqa: B018  # looked up once, before the look-up itself is exchanged
             called._op_dk, called.redispatch = _reporting(called._op_dk, operator), _reporting(called.redispatch, operator)
-            _library(space or "aten").impl(called, _kernel(called, operator), _KEY)
+            _library(space).impl(called, _kernel(called, operator), _KEY)
+    backend = torch._C._parse_dispatch_key(_BACKEND)
+    for operator in set(forbidden_operators(forbids)) - _with_two:
+        _with_two.add(operator)
+        for space, called in _overloads(operator):
+            if space not in _below:
+                _below[space] = torch.library.Library(space, "IMPL")
+            if called._schema.arguments and not called.has_kernel_for_dispatch_key(backend):
+                _below[space].impl(called, _kernel_below(called, operator, backend), _BACKEND, with_keyset=True)
+
+
+def detach() -> None:
+    """Take the second kernels away, which would slow down whoever uses these operators afterwards."""
+    for library in _below.values():
+        library._destroy()
+    _below.clear()
+    _with_two.clear()
+
+
+def _overloads(operator: str) -> Iterator[tuple[str, Any]]:
+    space, _, name = operator.rpartition("::")
+    packet = getattr(getattr(torch.ops, space or "aten"), name)
+    for overload in packet.overloads():
+        yield space or "aten", getattr(packet, overload)
 
 
 def switch_key(on: bool) -> bool:
@@ -88,6 +114,16 @@ def _kernel(called: Any, operator: str) -> Callable:
         report(operator)
         with _exclude(without):
             return called(*args, **kwargs)
+
+    return kernel
+
+
+def _kernel_below(called: Any, operator: str, own: Any) -> Callable:
+    redispatch = type(called).redispatch  # not the one that reports
+
+    def kernel(keys, *args, **kwargs):
+        report(operator)
+        return redispatch(called, keys.remove(own), *args, **kwargs)
 
     return kernel
 
@@ -149,7 +185,7 @@ def _switching(original: Any) -> Callable:
     def switch(*args, **kwargs):
         values = [*args, *kwargs.values()]
         sets = [value for value in values if isinstance(value, torch._C.DispatchKeySet)]
-        ours = any(found.has(key()) for found in sets) != force if sets else any(str(value).rpartition(".")[2] == _KEY for value in values)
+        ours = any(found.has(key()) for found in sets) != force if sets else any(str(value).rpartition(".")[2] in (_KEY, _BACKEND) for value in values)
         if ours:
             report(OTHER_RUNTIME, at_import=True)
         return original(*args, **kwargs)

@@ -53,7 +53,8 @@ def prepare(forbids: tuple[str, ...]) -> None:
 
 
 def restore() -> None:
-    """Torch's and Python's functions are what they were. Kernels stay: they do nothing while the key is off."""
+    """Torch's and Python's functions are what they were. The kernels that stay do nothing while the key is off."""
     _prepared.clear()
+    operators.detach()
     functions.restore()
     operators.unguard()
