@@ -27,6 +27,8 @@ class TokenEmbedding(nn.Module):
 
     The table is the parameter `weight`, (vocab_size, d_model); it starts random, so that no two tokens begin alike.
     With scale=True every vector is multiplied by sqrt(d_model). The vectors have the dtype of `weight`.
+
+    Write it yourself, without `nn.Embedding`.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = False):
@@ -46,6 +48,8 @@ class LearnedPositions(nn.Module):
     """A table with one trained row per position, which is added to the vectors at that position.
 
     The table is the parameter `weight`, (max_len, d_model).
+
+    Write it yourself, without `nn.Embedding`.
     """
 
     def __init__(self, max_len: int, d_model: int):

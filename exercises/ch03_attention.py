@@ -18,6 +18,9 @@ Rules for all exercises of this chapter; the tests check them:
   with persistent=False.
 - A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 
     The result has the shape and dtype of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0.
     A slice in which every entry is -inf gets zeros, not NaN, and its gradient is finite too.
+
+    Write it yourself, without `torch.softmax`, `log_softmax`, `logsumexp` and torch's other softmax functions.
     """
     # TODO 1: subtract each slice's largest entry, which changes no weight (0 where a slice is nothing but -inf)
     # TODO 2: exponentiate; the largest number is now e^0 = 1

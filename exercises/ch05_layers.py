@@ -14,6 +14,9 @@ Rules for all exercises of this chapter; the tests check them:
   with persistent=False.
 - A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import math
@@ -28,6 +31,8 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     Exact: x / 2 * (1 + erf(x / sqrt(2))). With approximate=True the tanh form that GPT-2 was trained with:
     x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
     The result has the dtype of x; float64 input is computed in float64.
+
+    Write it yourself, without `F.gelu`, `nn.GELU` and torch's other smooth activation functions.
     """
     # TODO 1: with approximate=True, the tanh form
     # TODO 2: else the exact one; torch.erf is there
@@ -39,6 +44,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
     Each number is drawn independently, and each call draws new numbers. Without `training` nothing changes. With p = 1 the
     result is all zeros. The gradient is zeroed and scaled like the numbers. The result has the dtype of x.
+
+    Write it yourself, without `F.dropout`, `nn.Dropout` and torch's other dropout functions.
     """
     # TODO 1: without training, and with p = 0, give x back
     # TODO 2: draw for each number of x, on its device, whether it stays: with chance 1 - p
@@ -53,6 +60,9 @@ class LayerNorm(nn.Module):
     The variance is the mean of the squared deviations (divided by D, not D - 1); eps is added to it before the root is taken.
     The result has the dtype of x. Half-precision input is computed in float32, float64 input in float64. A vector of equal
     numbers gives `bias`, with a finite gradient.
+
+    Write it yourself, without `F.layer_norm`, `F.rms_norm`, `nn.LayerNorm`, `nn.RMSNorm` and torch's other
+    normalization layers.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5):
@@ -74,6 +84,9 @@ class RMSNorm(nn.Module):
     The parameter `weight`, (D,), starts at ones. No mean is subtracted, and there is no bias. eps is added to the mean square
     before the root is taken. The result has the dtype of x. Half-precision input is computed in float32, float64 input in
     float64. A vector of zeros gives zeros, with a finite gradient.
+
+    Write it yourself, without `F.layer_norm`, `F.rms_norm`, `nn.LayerNorm`, `nn.RMSNorm` and torch's other
+    normalization layers.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6):

@@ -15,6 +15,9 @@ Rules for all exercises of this chapter; the tests check them:
   with persistent=False.
 - A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import hashlib
@@ -54,6 +57,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
 
     When all are ignored, the loss is 0. Logits of any size give a finite loss and a finite gradient. The loss has the dtype of
     the logits: float64 logits are computed in float64. For half-precision logits it may be float32.
+
+    Write it yourself, without `F.cross_entropy`, `F.nll_loss` and their `nn` classes.
     """
     # TODO 1: turn logits into log-probabilities, log_softmax over the vocabulary
     # TODO 2: find which targets are kept; put any real id in the place of the others, so that they can be looked up
@@ -66,6 +71,8 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 
     The norm is that of all gradients as one long vector. Gradients within max_norm stay as they are; parameters without
     gradient do not count, and if none has one the norm is 0.0. `parameters` may be a generator.
+
+    Write it yourself, without `nn.utils.clip_grad_norm_`, `torch.renorm` and torch's other functions that clip.
     """
     # TODO 1: gather the gradients that are there
     # TODO 2: take the root of the sum of all their squares
@@ -121,6 +128,8 @@ class AdamW:
     `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay"; what is written there is used
     from the next step on, so that a schedule may set the "lr". Each parameter has its own t, m and v; a float64 parameter is
     updated in float64.
+
+    Write it yourself, without `torch.optim.Adam`, `torch.optim.AdamW` and the functions they use.
     """
 
     def __init__(

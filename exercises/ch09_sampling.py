@@ -14,6 +14,9 @@ Rules for all exercises of this chapter; the tests check them:
   with persistent=False.
 - A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
   It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+
+In this chapter, write attention yourself, without `F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+`nn.Transformer` and torch's other attention functions.
 """
 
 import math

@@ -15,6 +15,7 @@ from .results import ExerciseResult, Failure, RunResult, TestResult
 from .source import SourceProblem, find_definition
 from .syllabus import Exercise, load_syllabus
 from .target import uses
+from .torch_operators import what_ran
 from .trial import Trial
 from .verdict import Verdict
 
@@ -126,7 +127,7 @@ class GradedRun:
             return
         result.forbidden = list(given.forbidden) if given else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
-            result.forbidden = [f"it called `{name}` while it ran, which is the answer itself" for name in sorted(self.shortcuts[exercise.name])]
+            result.forbidden = what_ran(exercise.name, self.shortcuts[exercise.name])
 
     def _keep_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from grader.files import problem, write_whole
 from grader.sealed import reading as sealed
 from grader.source import SourceProblem, parse, read_source, split_lines
 from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+from grader.torch_operators import in_words
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
@@ -88,7 +90,25 @@ def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
     """The stub of a chapter, made from its solution, in a handout as it was given out; SourceProblem where there is none."""
     if solutions == SOLUTIONS and sealed.holds(module):
         return sealed.stub(module)
-    return stub_text(read_source(solutions / f"{module}.py"), module)
+    return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)
+
+
+def with_rules(stub: str, module: str) -> str:
+    """A chapter's stub with a sentence in the docstrings for what the syllabus forbids there."""
+    chapter = next((chapter for chapter in load_syllabus().chapters if chapter.name == module), None)
+    if chapter is None:
+        return stub
+    for exercise in chapter.exercises:
+        if exercise.own_forbids:
+            sentence = f"Write it yourself, without {in_words(exercise.own_forbids)}."
+            tree = parse(stub, f"the stub of {module}.py")
+            node = next((node for node in tree.body if getattr(node, "name", None) == exercise.name), None)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                stub = _with_sentence(stub, node, sentence, f"{module}.py")
+    if chapter.forbids:
+        sentence = f"In this chapter, write attention yourself, without {in_words(chapter.forbids)}."
+        stub = _with_sentence(stub, parse(stub), sentence, f"{module}.py")
+    return stub
 
 
 def fingerprint(text: str) -> str:
@@ -196,6 +216,19 @@ def _refuse_loose_raises(tree: ast.Module, file: str) -> None:
         if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
             message = f"{file}: a solution block in class {node.name} stands outside its methods; each method needs its own"
             raise SourceProblem(message, file=file)
+
+
+def _with_sentence(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, sentence: str, file: str) -> str:
+    """The text with this sentence as the last paragraph of the node's docstring."""
+    indent = "" if isinstance(node, ast.Module) else "    "
+    paragraph = textwrap.fill(sentence, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    lines, start, end = split_lines(text), node.body[0].lineno, node.body[0].end_lineno
+    if ast.get_docstring(node) is None:
+        return "".join(lines[: start - 1]) + f'{indent}"""{paragraph.strip()}"""\n' + "".join(lines[start - 1 :])
+    head = "".join(lines[:end]).rstrip()
+    if not head.endswith('"""'):
+        raise SourceProblem(f'{file}, line {end}: close the docstring with """', file=file, line=end)
+    return head.removesuffix('"""').rstrip() + f'\n\n{paragraph}\n{indent}"""\n' + "".join(lines[end:])
 
 
 def _with_docstring(text: str, tree: ast.Module, name: str) -> str:

@@ -32,6 +32,7 @@ class Exercise:
     unlocks: str
     hints: tuple[str, ...]
     forbids: tuple[str, ...]  # the chapter's and its own
+    own_forbids: tuple[str, ...] = ()  # its own alone
     gradient: bool = False  # must every floating answer carry gradient back to what it was made of?
 
 
@@ -42,6 +43,7 @@ class Chapter:
     title: str
     about: str
     exercises: tuple[Exercise, ...] = field(default=())
+    forbids: tuple[str, ...] = ()  # in each of its exercises
     hidden: tuple[str, ...] = ()  # in a handout: exercises that only the instructor can grade
 
     @property
@@ -151,8 +153,9 @@ def _chapter(entry: dict) -> Chapter:
             unlocks=item["unlocks"],
             hints=tuple(item["hints"]),
             forbids=shared + tuple(item.get("forbids", ())),
+            own_forbids=tuple(item.get("forbids", ())),
             gradient=item.get("gradient", False),
         )
         for item in entry.get("exercise", ())
     )
-    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, tuple(entry.get("hidden", ())))
+    return Chapter(entry["id"], entry["name"], entry["title"], entry["about"], exercises, shared, tuple(entry.get("hidden", ())))

@@ -25,6 +25,7 @@ from .door.worker import Nursery, Worker
 from .graft import without_text
 from .syllabus import Chapter, Exercise, load_syllabus
 from .target import Target, graft_for, resolve
+from .torch_operators import reportable
 
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
@@ -158,7 +159,7 @@ class Trial:
         random.seed(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
-        """Keep what the last example asked, where it came to a verdict; the forbidden names that were called while it ran."""
+        """Keep what the last example asked, where it came to a verdict; the forbidden names that were reported while it ran."""
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
@@ -171,9 +172,9 @@ class Trial:
             self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(door.log)))
         if not exercise.forbids:
             return []
-        seen = [name for name in exercise.forbids if name in door.far.shortcuts]
+        seen = (door.far.shortcuts | door.far.import_shortcuts) & reportable(exercise.forbids)
         door.far.shortcuts.clear()
-        return seen
+        return sorted(seen)
 
     def last_call(self) -> Call | None:
         """The learner's last call in the running example, for the words of a failure."""

@@ -41,7 +41,9 @@ class Local:
         heard: Heard = lambda _: None,
     ) -> None:  # fmt: skip
         self.shortcuts: set[str] = set()
-        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given, self.shortcuts.add)
+        self.import_shortcuts: set[str] = set()
+        self.loading = False
+        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given, self._notice)
         self.seconds, self.import_seconds, self.trusted, self.heard = seconds, import_seconds, trusted, heard
         self.chance = _chance()
 
@@ -57,7 +59,11 @@ class Local:
             self.chance = _chance()
             _set_chance(outside)
 
+    def _notice(self, name: str) -> None:
+        (self.import_shortcuts if self.loading else self.shortcuts).add(name)
+
     def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        self.loading = op == "load"
         if self.trusted:
             return self.servant.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds

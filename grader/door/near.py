@@ -41,7 +41,8 @@ class Call:
 class Far(Protocol):
     """Something that carries a question to the far side: in process, or over a socket."""
 
-    shortcuts: set[str]  # what was called on the way to the answers that is the answer itself
+    shortcuts: set[str]  # forbidden names that were reported on the way to the answers, since somebody cleared them
+    import_shortcuts: set[str]  # those that were reported while the chapter was imported; they stay
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
 

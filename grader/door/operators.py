@@ -1,104 +1,224 @@
-"""Sees torch's operators where torch carries them out: below all that Python is told of a call, and so below what Python code can go around.
+"""Sees torch's operators in torch's dispatcher, which runs each operator whatever its caller is: Python, a thread, autograd, or a compiled graph.
 
-`torch.ops`, `DisableTorchFunction` and compiled functions call an operator without telling a TorchFunctionMode. Torch's dispatcher has a key that
-is there for tests of such things: while it is switched on, an operator with a kernel for this key comes to that kernel first, and all others go
-their way at no cost. It is switched on for one thread; threads that begin meanwhile switch it on for themselves.
+The dispatcher has a key for tests of such things: while it is on, an operator with a kernel for this key runs that kernel first; all others
+are not slowed down. Only forbidden operators get a kernel. The key is on in one thread; threads that begin meanwhile switch it on too.
+Inside of a __torch_dispatch__ torch leaves that key out. A second kernel, for the key that chooses the backend, is there in every thread; but an
+operator that torch composes of others never comes so far down. So there are two.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import FrameType
 from typing import Any
 
 import torch
 
-from ..names import bare, forbidden
+from ..torch_operators import OTHER_RUNTIME, forbidden_operators
+from .reports import report
 
-Notice = Callable[[str], None]
+try:
+    import _thread
+except ImportError:  # a Python without threads
+    _thread = None  # type: ignore[assignment]
 
 _KEY = "TESTING_ONLY_GenericMode"
-_listening: list[tuple[frozenset[str], Notice]] = []
+_BACKEND = "BackendSelect"
 _kept: list[Any] = []  # a library's kernels go with it
-_seen: set[str] = set()  # operators that have our kernel
+_attached: set[str] = set()  # operators that have our kernel
+_below: dict[str, torch.library.Library] = {}  # the libraries of the second kernels
+_with_two: set[str] = set()
+_originals: list[tuple[Any, str, Any]] = []  # functions exchanged here
+_include = torch._C._dispatch_tls_set_dispatch_key_included  # before they are exchanged below
+_exclude = torch._C._ExcludeDispatchKeyGuard
+_STARTS = ((_thread, "start_new_thread"), (_thread, "start_joinable_thread"), (threading, "_start_new_thread"), (threading, "_start_joinable_thread"))
+_LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")  # their answers run one kernel of an operator
+_SWITCHES = (
+    "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard",
+    "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
+)  # fmt: skip
+_RUNTIMES = (  # torch's interpreters that call kernels themselves; all are off unless somebody turns them on
+    "_jit_set_llga_enabled", "_jit_to_static_module", "_fuse_to_static_module", "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy",
+    "_jit_set_te_must_use_llvm_cpu", "_jit_set_texpr_fuser_enabled",
+)  # fmt: skip
 
 
-@contextlib.contextmanager
-def noticing(names: frozenset[str], notice: Notice) -> Iterator[None]:
-    """While this lasts, `notice` is told of each operator with one of these names that is about to run, however it was called."""
-    key = _key()
-    if key is None or not _attached(names):
-        yield
+def attach(forbids: tuple[str, ...]) -> None:
+    """Give each operator that these names forbid a kernel that reports it, once in a process."""
+    if key() is None:
         return
-    listener, profile = (names, notice), threading.getprofile()
-    _listening.append(listener)
-    threading.setprofile(_in_a_new_thread)  # type: ignore[arg-type]  # what it returns is of no use to anybody
-    before = torch._C._dispatch_tls_is_dispatch_key_included(key)
-    torch._C._dispatch_tls_set_dispatch_key_included(key, True)
-    try:
-        yield
-    finally:
-        torch._C._dispatch_tls_set_dispatch_key_included(key, before)
-        threading.setprofile(profile)  # type: ignore[arg-type]  # None is what it was
-        _listening.remove(listener)
+    for operator in set(forbidden_operators(forbids)) - _attached:
+        _attached.add(operator)
+        for space, called in _overloads(operator):
+            called._handle  # noqa: B018  # looked up once, before the look-up itself is exchanged
+            called._op_dk, called.redispatch = _reporting(called._op_dk, operator), _reporting(called.redispatch, operator)
+            _library(space).impl(called, _kernel(called, operator), _KEY)
+    backend = torch._C._parse_dispatch_key(_BACKEND)
+    for operator in set(forbidden_operators(forbids)) - _with_two:
+        _with_two.add(operator)
+        for space, called in _overloads(operator):
+            if space not in _below:
+                _below[space] = torch.library.Library(space, "IMPL")
+            if called._schema.arguments and not called.has_kernel_for_dispatch_key(backend):
+                _below[space].impl(called, _kernel_below(called, operator, backend), _BACKEND, with_keyset=True)
+
+
+def detach() -> None:
+    """Take the second kernels away, which would slow down whoever uses these operators afterwards."""
+    for library in _below.values():
+        library._destroy()
+    _below.clear()
+    _with_two.clear()
+
+
+def _overloads(operator: str) -> Iterator[tuple[str, Any]]:
+    space, _, name = operator.rpartition("::")
+    packet = getattr(getattr(torch.ops, space or "aten"), name)
+    for overload in packet.overloads():
+        yield space or "aten", getattr(packet, overload)
+
+
+def switch_key(on: bool) -> bool:
+    """Let kernels for the key run in this thread and in those it starts, or no longer; returns what was before."""
+    if key() is None:
+        return False
+    before = torch._C._dispatch_tls_is_dispatch_key_included(key())
+    _include(key(), on)
+    return before
 
 
 @cache
-def _key() -> Any:
-    """The key, with a way through for every operator; None for a torch that does not know how."""
+def key() -> Any:
+    """The key, with a way through for every operator; None for a torch that does not know it."""
     try:
-        key = torch._C._parse_dispatch_key(_KEY)
-        library = torch.library.Library("_", "IMPL")
-        library.fallback(torch.library.fallthrough_kernel, _KEY)
+        found = torch._C._parse_dispatch_key(_KEY)
+        library = torch._C._dispatch_library("IMPL", "_", _KEY)
+        library.fallback_fallthrough(_KEY)
     except (AttributeError, RuntimeError, TypeError):
         return None
-    _kept.extend([library, torch.library.Library("aten", "IMPL")])
-    return key
-
-
-@cache
-def _spellings() -> dict[str, set[str]]:
-    """Bare name → the operators that it may stand for."""
-    found: dict[str, set[str]] = {}
-    for whole in torch._C._dispatch_get_all_op_names():
-        space, _, rest = whole.partition("::")
-        if space == "aten":
-            operator = rest.partition(".")[0]
-            found.setdefault(bare(operator), set()).add(operator)
+    _kept.append(library)
     return found
 
 
 @cache
-def _attached(names: frozenset[str]) -> int:
-    """Attach our kernel to the operators of these names, once in a process; how many there are."""
-    operators = {operator for name in names for operator in _spellings().get(bare(name), ())}
-    for operator in sorted(operators - _seen):
-        packet = getattr(torch.ops.aten, operator)
-        for overload in packet.overloads():
-            called = getattr(packet, overload)
-            _kept[1].impl(called, _kernel(called, operator), _KEY)
-    _seen.update(operators)
-    return len(operators)
+def _library(space: str) -> torch.library.Library:
+    _kept.append(torch.library.Library(space, "IMPL"))
+    return _kept[-1]
 
 
 def _kernel(called: Any, operator: str) -> Callable:
-    without = torch._C.DispatchKeySet(_key())
+    without = torch._C.DispatchKeySet(key())
 
     def kernel(*args, **kwargs):
-        for names, notice in tuple(_listening):
-            if name := forbidden(operator, names):
-                notice(name)
-        with torch._C._ExcludeDispatchKeyGuard(without):
+        report(operator)
+        with _exclude(without):
             return called(*args, **kwargs)
 
     return kernel
 
 
-def _in_a_new_thread(frame: FrameType, event: str, argument: Any) -> None:
-    """The first thing that a thread begun meanwhile does."""
-    sys.setprofile(None)
-    torch._C._dispatch_tls_set_dispatch_key_included(_key(), True)
+def _kernel_below(called: Any, operator: str, own: Any) -> Callable:
+    redispatch = type(called).redispatch  # not the one that reports
+
+    def kernel(keys, *args, **kwargs):
+        report(operator)
+        return redispatch(called, keys.remove(own), *args, **kwargs)
+
+    return kernel
+
+
+def _reporting(function: Callable, operator: str) -> Callable:
+    """The function, which runs one operator's kernel for keys of the caller's choice, after a report."""
+
+    def run(*args, **kwargs):
+        report(operator)
+        return function(*args, **kwargs)
+
+    return run
+
+
+# ---- functions of torch and Python that would lead past the key
+
+
+def guard() -> None:
+    """Exchange the functions that start a thread, that switch the key, and that start another runtime of torch's."""
+    if _originals or key() is None:
+        return
+    for place, name in _STARTS:
+        _exchange(place, name, _starting)
+    for name in _SWITCHES:
+        _exchange(torch._C, name, _switching)
+    for name in _RUNTIMES:
+        _exchange(torch._C, name, _running)
+    for name in _LOOKUPS:
+        _exchange(torch._C, name, _looking_up)
+
+
+def unguard() -> None:
+    while _originals:
+        place, name, original = _originals.pop()
+        setattr(place, name, original)
+
+
+def _exchange(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
+    original = getattr(place, name, None)
+    if original is not None:
+        _originals.append((place, name, original))
+        setattr(place, name, make(original))
+
+
+def _starting(original: Any) -> Callable:
+    def start(function, *args, **kwargs):
+        def run(*inner, **named):
+            _include(key(), True)
+            return function(*inner, **named)
+
+        return original(run, *args, **kwargs)
+
+    return start
+
+
+def _switching(original: Any) -> Callable:
+    force = original is torch._C._ForceDispatchKeyGuard
+
+    def switch(*args, **kwargs):
+        values = [*args, *kwargs.values()]
+        sets = [value for value in values if isinstance(value, torch._C.DispatchKeySet)]
+        ours = any(found.has(key()) for found in sets) != force if sets else any(str(value).rpartition(".")[2] in (_KEY, _BACKEND) for value in values)
+        if ours:
+            report(OTHER_RUNTIME, at_import=True)
+        return original(*args, **kwargs)
+
+    return switch
+
+
+def _running(original: Any) -> Callable:
+    def run(*args, **kwargs):
+        report(OTHER_RUNTIME, at_import=True)
+        return original(*args, **kwargs)
+
+    return run
+
+
+def _looking_up(original: Any) -> Callable:
+    def look_up(name, *args):
+        found, operator = original(name, *args), str(name).removeprefix("aten::")
+        if operator not in _attached or found is None:
+            return found
+        if isinstance(found, tuple):
+            return found[0], _reporting(found[1], operator), *found[2:]
+        return _Handle(found, operator)
+
+    return look_up
+
+
+class _Handle:
+    """The handle of an operator, as torch gives it out; running it is reported."""
+
+    def __init__(self, handle: Any, operator: str) -> None:
+        self._handle, self._operator = handle, operator
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._handle, name)
+        return _reporting(found, self._operator) if name.endswith("_boxed") else found

@@ -24,7 +24,7 @@ from . import shortcuts
 from .changes import Packed, changed
 from .errors import FarSideDied, OutOfTime, builtin_kind, message_of
 from .gradients import attached, gradients, is_cut_off, is_of
-from .operators import Notice
+from .reports import Notice
 from .threads import Threads, new_threads, pauses, threads_now
 from .values import CannotCross, pack, unpack
 
@@ -56,6 +56,10 @@ class Servant:
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Do one thing; whatever happens is an answer, except a time limit that fires in between."""
+        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
+            return self._answer(op, tree, buffers)
+
+    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         try:
             arguments = unpack(tree, buffers, self.find)
             if op == "call":
@@ -104,8 +108,7 @@ class Servant:
         raise _Refused(f"{self.chapter}.py defines no `{name}`; it must stand at the top level under exactly this name")
 
     def do_attribute(self, owner: Any, name: str) -> Any:
-        with self._watching():
-            return getattr(owner, name)
+        return getattr(owner, name)
 
     def do_set_attribute(self, owner: Any, name: str, value: Any) -> None:
         setattr(owner, name, value)
@@ -160,8 +163,7 @@ class Servant:
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
         before = threads_now()
-        with self._watching():
-            result = gradients(target, inputs, options, cotangent)
+        result = gradients(target, inputs, options, cotangent)
         self._no_thread_left(before, "the call")
         return result
 
@@ -172,8 +174,7 @@ class Servant:
         flowing = self.differentiable and self._is_learners(target)
         if flowing:
             args, options = attached(args), attached(options)
-        with self._watching():
-            result = target(*args, **options)
+        result = target(*args, **options)
         self._no_thread_left(before, "the call")
         if flowing and is_cut_off(target, args, options, result):
             raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
@@ -203,11 +204,6 @@ class Servant:
     def _is_learners(self, target: Any) -> bool:
         home = getattr(self.given.value, "__module__", None) if self.given else None
         return is_of(self.graft.package, target) or (isinstance(home, str) and is_of(home, target))
-
-    def _watching(self):
-        files = {self.filename, *(self.given.files if self.given else ())}
-        others = {_BROUGHT, *(source.filename for source in self.graft.sources.values())} - files
-        return shortcuts.watching(self.forbidden, files, others, self.notice)
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         left = new_threads(before)
@@ -268,6 +264,8 @@ class Servant:
         self.objects.clear()
         self.numbers.clear()
         self.graft.close()
+        if self.forbidden:
+            shortcuts.restore()
 
 
 def _module(value: Any) -> torch.nn.Module:

@@ -20,8 +20,8 @@ from ..chapter import ChapterSource  # noqa: E402
 from ..sandbox.entering import enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
 from .ending import CUT_OFF, UNWALLED, WALLED  # noqa: E402
-from .operators import noticing  # noqa: E402
 from .servant import Servant  # noqa: E402
+from .shortcuts import prepare as prepare_watch  # noqa: E402
 from .wire import receive, send  # noqa: E402
 
 
@@ -47,8 +47,7 @@ def warm() -> None:
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()
     torch.empty(2, device="meta") + torch.empty(2, device="meta")
-    with noticing(frozenset({"softmax"}), lambda _: None):
-        pass
+    prepare_watch(("scaled_dot_product_attention",))
 
 
 def main() -> None:
