@@ -25,7 +25,7 @@ class Walls:
     rules: int | None  # descriptor of the Landlock rules
     memory: int = limits.MEMORY  # of each worker, in bytes
     hiding: bool = False  # can a worker have a view of the file system that shows nothing of others?
-    tasks: int | None = None  # how many processes and threads its user may have; None: a worker's own are counted
+    tasks: int | None = None  # how many processes and threads its user may have, where those of a worker are not counted apart
 
 
 def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Walls:

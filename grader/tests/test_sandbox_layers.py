@@ -84,11 +84,35 @@ def test_arguments_are_looked_at(judged):
     assert judged("prctl", 15) == ALLOW and {judged("prctl", option) for option in (4, 22, 35, 36, 38)} == {EPERM}
 
 
+def test_memory_is_private_and_advice_harmless(judged):
+    for flags in (0x02, 0x22, 0x32, 0x4022, 0x20022, 0x100022):
+        assert judged("mmap", 0, 4096, 3, flags) == ALLOW
+    for flags in (0x01, 0x03, 0x21, 0x20, 0x28, 0x122, 0x2022, 0x8022, 0x10022, 0x40022, 0x80023, 0x200022):
+        assert judged("mmap", 0, 4096, 3, flags) == EPERM
+    assert {judged("madvise", 0, 4096, advice) for advice in calls.CHECKED["madvise"][0].values} == {ALLOW}
+    assert {judged("madvise", 0, 4096, advice) for advice in (1, 2, 3, 5, 6, 7, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101, -1, 2**31)} == {EPERM}
+
+
+def test_nothing_can_be_asked_or_waited_for_but_its_own(judged):
+    private, again = 128, 0x0005000B
+    for operation in (0, 1, 9, 10, 9 | 256):
+        assert judged("futex", 0, operation | private) == ALLOW and judged("futex", 0, operation) == again
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        assert {judged(name, clock) for clock in (0, 1, 2, 3, 7, 11)} == {ALLOW}
+        assert {judged(name, (~PID << 3) | kind) for kind in (2, 6)} == {judged(name, 16)} == {EPERM}
+    for name, error in (("sched_getaffinity", ENOSYS), ("sched_getparam", EPERM), ("sched_getscheduler", EPERM), ("getpgid", EPERM), ("getsid", EPERM)):
+        assert {judged(name, pid) for pid in (0, PID)} == {ALLOW} and {judged(name, pid) for pid in (1, PID + 1, -1)} == {error}
+    assert judged("getpriority", 0, PID) == judged("getpriority", 0, 0) == ALLOW
+    assert {judged("getpriority", which, who) for which, who in ((0, 1), (1, 0), (2, 0))} == {EPERM}
+
+
 def test_what_is_dangerous_is_not_on_the_list():
     dangerous = (
         "socket socketpair connect bind sendmsg recvmsg ptrace process_vm_readv process_vm_writev tkill rt_sigqueueinfo fork vfork clone3 execve execveat "
         "io_uring_setup bpf perf_event_open userfaultfd keyctl mount umount2 unshare setns pivot_root chroot chdir pidfd_open memfd_create openat2 setrlimit "
-        "name_to_handle_at open_by_handle_at setsid setpgid setuid chmod unlink rename mkdir creat truncate link symlink mknod shmget inotify_init1"
+        "name_to_handle_at open_by_handle_at setsid setpgid setuid chmod unlink rename mkdir creat truncate link symlink mknod shmget inotify_init1 "
+        "mincore cachestat readahead fadvise64 preadv preadv2 sync_file_range process_madvise getrusage sysinfo flock futex_waitv shmat semget msgget mq_open "
+        "mlock mlockall mlock2 memfd_secret remap_file_pages move_pages get_mempolicy capget get_robust_list set_tid_address ioprio_set setpriority statfs"
     ).split()
     assert not set(dangerous) & set(calls.NUMBERS) and set(calls.CHECKED) <= set(calls.NUMBERS)
 
