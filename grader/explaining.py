@@ -20,6 +20,7 @@ from .sequences import explain_plain
 
 ROOM = 67  # columns left beside a label
 TALL = 12  # lines of one value, beyond which it is described and not shown
+_NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
 def failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
@@ -43,6 +44,9 @@ def failure(problem: BaseException | None, promise: str, call: Call | None, exam
         return Failure(message=_sentence(f"{_name(call)} {words}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
+    if out_of_memory(problem):
+        words = f"{_name(call)} returned a value that the tests cannot compare in the memory that they have; return one of the size that is asked for"
+        return Failure(message=_sentence(words, capital=False), **common)
     if isinstance(problem, AssertionError) and str(problem):
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
@@ -54,13 +58,20 @@ def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
+def out_of_memory(problem: BaseException | None) -> bool:
+    """Did the tests themselves, and not the learner's code, ask for more memory than there is?"""
+    if isinstance(problem, LearnerError):
+        return False
+    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(_NO_MEMORY.search(str(problem))))
+
+
 def _said(problem: LearnerError) -> str:
     return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
 
 
 def _known(type_name: str, message: str) -> str:
     """What happened, as a predicate, where the error itself says it to nobody who has not met it before; or ""."""
-    if type_name == "MemoryError" or (type_name == "RuntimeError" and re.search("allocate memory|not enough memory|bad_alloc", message)):
+    if type_name == "MemoryError" or (type_name == "RuntimeError" and _NO_MEMORY.search(message)):
         many = re.search(r"tried to allocate (\d+) bytes", message)
         return "asked for more memory than there is for it" + (f": {int(many[1]):,} bytes at once" if many else "")
     if type_name == "OSError" and "File too large" in message:
@@ -81,7 +92,7 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
-        with contextlib.suppress(RuntimeError, NotImplementedError):  # a tensor of a kind nobody thought of: the failure is told without it
+        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):  # of a kind nobody thought of, or too large: told without it
             explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
         comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
         has_values = not (first.got.is_meta or first.expected.is_meta)

@@ -156,6 +156,9 @@ def test_a_chapter_that_ends_or_holds_the_process_at_import(nursery, text, words
         pytest.param(frame({"value": {"code": "print(1)"}}), id="an unknown form"),
         pytest.param(frame({"value": {"device": "mars"}}), id="an unknown device"),
         pytest.param(frame({"error": 5}), id="an error without words"),
+        pytest.param(frame({"shortcut": "softmax"}), id="a shortcut that is not forbidden"),
+        pytest.param(frame({"shortcut": ["softmax"]}), id="a shortcut without a name"),
+        pytest.param(frame({"shortcut": "gelu"}, [4], b"1234"), id="a shortcut with data"),
         pytest.param(frame({"error": {"kind": "raised", "type": "A", "message": "b", "where": 7}}), id="nowhere"),
     ],
 )
@@ -163,6 +166,17 @@ def test_nonsense_costs_one_call(door, data):
     with pytest.raises(FarSideDied, match="nonsense|no sense"):
         Implementation(door).says(data)
     assert goes_on(door)
+
+
+def test_the_judge_keeps_no_shortcut_but_those_of_the_exercise(door):
+    door.begin(1, ("gelu",))
+    with pytest.raises(FarSideDied, match="nonsense"):
+        Implementation(door).says(frame({"shortcut": "gelu"}) * 3 + frame({"shortcut": "x" * 1000}))
+    assert door.far.shortcuts == {"gelu"}
+    door.begin(1, ("gelu",))
+    with pytest.raises(FarSideDied, match="more than 64 MiB in one example"):
+        Implementation(door).says(frame(b'[{"shortcut": "gelu"},' + b" " * 1_000_000 + b"[]]") * 9)
+    assert door.far.shortcuts == {"gelu"} and goes_on(door)
 
 
 def test_half_a_frame(door):

@@ -1,0 +1,100 @@
+"""What a submission may take: one worker at a time, and a bound on what a run of the judge grows by."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doors import forks
+from graded_runs import grade, module, solution
+from grader.target import Target
+from grader.trial import Record, Trial
+
+pytestmark = forks
+
+COUNTING = '''
+import json, os
+from pathlib import Path
+
+import pytest
+
+FOUND = Path(os.environ["HEADWAY_COUNTED"])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    from grader.plugin import RUN, _chapter_of
+    trial = item.config.stash[RUN].trial
+    zygote = trial.nursery.zygote.pid if trial.nursery.zygote else 0
+    workers = len(Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) if zygote else 0
+    with FOUND.open("a") as file:
+        file.write(json.dumps([_chapter_of(item), _chapter_of(nextitem), workers, len(trial._references)]) + "\\n")
+'''
+
+
+def test_a_submission_has_one_worker_at_a_time(tmp_path):
+    """That of a chapter ends with the last of its tests, and so does what the reference made for them."""
+    for chapter in ("ch02", "ch03"):
+        (tmp_path / f"{module(chapter)}.py").write_text(solution(chapter), encoding="utf-8")
+    (tmp_path / "counting_workers.py").write_text(COUNTING, encoding="utf-8")
+    counted = tmp_path / "counted"
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    options = ["--target", str(tmp_path), "--chapter", "ch02", "--chapter", "ch03", "--door", "worker", "-p", "counting_workers"]
+    found = grade(*options, results=tmp_path / "results.json", PYTHONPATH=path, HEADWAY_COUNTED=str(counted))
+    assert found.status == 0, found.out
+    after_each = [json.loads(line) for line in counted.read_text(encoding="utf-8").splitlines()]
+    assert {chapter for chapter, *_ in after_each} == {"ch02", "ch03"}
+    for chapter, following, workers, references in after_each:
+        assert (workers, references) == ((1, 1) if chapter == following else (0, 0))
+
+
+def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
+    (tmp_path / f"{module('ch03')}.py").write_text(solution("ch03") + "\n\ndef softmax(x, dim=-1):\n    return x\n", encoding="utf-8")
+    runs = [grade("--target", str(tmp_path), "--exercise", "softmax", "--door", door, results=tmp_path / door) for door in ("local", "worker")]
+    assert runs[0].exercise("softmax")["diagnosis"] == runs[1].exercise("softmax")["diagnosis"]
+
+
+def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
+    from grader import trial as trials
+    from grader.syllabus import load_syllabus
+
+    trial = Trial(Target("nobody", None, {}), "worker")
+    exercise = load_syllabus().exercise("softmax")
+
+    class Sent:
+        taken, shortcuts = 6_000_000, set()
+
+        def close(self):
+            pass
+
+    class Asking:
+        far, log = Sent(), []
+
+    trial._doors[exercise.chapter] = Asking()
+    for number in range(40):
+        trial._running, trial._test = exercise, f"test {number}"
+        trial.end_test("passed")
+    kept = trial.records["softmax"]
+    assert len(kept) == trials.KEPT_BYTES_IN_ALL // 6_000_000 and isinstance(kept[0], Record)
+    trial.end_chapter(exercise.chapter)
+    assert trial.records == {} and trial._kept == {} and trial._doors == {}
+
+
+@pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])
+def test_a_run_of_the_judge_cannot_grow_beyond_its_bound(how):
+    """It raises what Python and torch raise where there is no memory, and the process goes on."""
+    script = (
+        "import torch\n"
+        "from grader.warm import limits\n"
+        "from grader.explaining import out_of_memory\n"
+        "torch.ones(9)\n"
+        "limits.limit_growth(1 << 27)\n"
+        "bytearray(1 << 24)\n"
+        f"try:\n    {how}\n"
+        "except Exception as problem:\n    print(out_of_memory(problem))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
+    assert done.stdout == "True\n", done.stderr
