@@ -6,21 +6,21 @@ import pytest
 from grader.benchmarks.workplace import copied_kit
 from test_proof import prove
 
-SUITE, TEST = "test_ch03_attention.py", '@given(n=distinct("T", "V"), seed=seeds)\ndef test_weights_are_exponentials_over_their_sum'
+SUITE, PIN = "test_ch03_attention.py", "@example(n=at(B=1, T=2, V=3), dim=1, seed=0)"
 OF_LUCK = '''
 [[misconception]]
 id = "of_luck"
 exercise = "softmax"
 replace = "x.amax(dim, keepdim=True)"
-with = "x.amax(dim, keepdim=True) + float(x.shape == (5, 3)) * x"
-says = "Tensors of 5 x 3 come out wrong."
+with = "x.amax(dim, keepdim=True) + float(x.dim() == 3 and x.size(0) == 5) * x"
+says = "Batches of 5 come out wrong."
 hint = "Which sizes do the tests draw?"
 '''
 
 
 @pytest.fixture
 def kit():
-    """A copy of the kit with a known mistake that shows at one pair of sizes only."""
+    """A copy of the kit with a known mistake that shows at one size only."""
     with copied_kit() as root:
         with (root / "tests" / "misconceptions" / "ch03_attention.toml").open("a", encoding="utf-8") as file:
             file.write(OF_LUCK)
@@ -36,14 +36,14 @@ def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it
     assert done.returncode == 1, done.stdout + done.stderr
     missed = re.search(r"^✗ softmax: of_luck is caught at (\d+) of 12 seeds; not at \d", done.stdout, re.M)
     assert missed and 0 < int(missed[1]) < 12, done.stdout
-    assert "2 known mistakes: 0 are caught in the same way at every seed" in done.stdout
+    assert "2 known mistakes: 1 are caught in the same way at every seed" in done.stdout
     assert f"The smallest catch rate is {100 * int(missed[1]) / 12:.4g} %" in done.stdout
     assert done.stdout.count("✗") == 1
 
     suite = kit / "tests" / SUITE
     text = suite.read_text(encoding="utf-8")
-    assert text.count(TEST) == 1
-    suite.write_text(text.replace(TEST, f"@example(n=at(T=5, V=3), seed=0)\n{TEST}"), encoding="utf-8")
+    assert text.count(PIN) == 1
+    suite.write_text(text.replace(PIN, f"{PIN}\n{PIN.replace('B=1', 'B=5')}"), encoding="utf-8")
     done = count(kit)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 known mistakes: 1 are caught in the same way at every seed" in done.stdout
