@@ -12,15 +12,15 @@ OF_LUCK = '''
 id = "of_luck"
 exercise = "softmax"
 replace = "x.amax(dim, keepdim=True)"
-with = "x.amax(dim, keepdim=True) + float(x.dim() == 3 and x.size(0) == 5) * x"
-says = "Batches of 5 come out wrong."
+with = "x.amax(dim, keepdim=True) + (x if x.dim() == 3 and x.size(0) == 5 and x.size(1) in (2, 3) else 0)"
+says = "Batches of 5 texts with 2 or 3 tokens come out wrong."
 hint = "Which sizes do the tests draw?"
 '''
 
 
 @pytest.fixture
 def kit():
-    """A copy of the kit with a known mistake that shows at one size only."""
+    """A copy of the kit with a known mistake that shows at few sizes."""
     with copied_kit() as root:
         with (root / "tests" / "misconceptions" / "ch03_attention.toml").open("a", encoding="utf-8") as file:
             file.write(OF_LUCK)
@@ -28,16 +28,16 @@ def kit():
 
 
 def count(root, *more):
-    return prove("catches", "--exercise", "softmax", "--mistake", "of_luck", "--seeds", "12", "-j", "1", *more, root=root)
+    return prove("catches", "--exercise", "softmax", "--mistake", "of_luck", "--seeds", "20", "-j", "1", *more, root=root)
 
 
 def test_a_mistake_that_some_seeds_miss_is_found_and_a_pinned_example_catches_it(kit):
     done = count(kit, "--mistake", "softmax_base_two")
     assert done.returncode == 1, done.stdout + done.stderr
-    missed = re.search(r"^✗ softmax: of_luck is caught at (\d+) of 12 seeds; not at \d", done.stdout, re.M)
-    assert missed and 0 < int(missed[1]) < 12, done.stdout
+    missed = re.search(r"^✗ softmax: of_luck is caught at (\d+) of 20 seeds; not at \d", done.stdout, re.M)
+    assert missed and 0 < int(missed[1]) < 20, done.stdout
     assert "2 known mistakes: 1 are caught in the same way at every seed" in done.stdout
-    assert f"The smallest catch rate is {100 * int(missed[1]) / 12:.4g} %" in done.stdout
+    assert f"The smallest catch rate is {100 * int(missed[1]) / 20:.4g} %" in done.stdout
     assert done.stdout.count("✗") == 1
 
     suite = kit / "tests" / SUITE
