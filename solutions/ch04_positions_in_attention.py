@@ -115,7 +115,8 @@ class CausalSelfAttention(nn.Module):
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Attend from every position of `x` (B, T, D) to itself and those before it: (B, T, D).
 
-        With `return_weights` the result is (output, weights), the weights (B, H, T, T) as used, after dropout.
+        With `return_weights` the result is (output, weights), the weights (B, H, T, T) as used, after dropout. A pass without
+        gradient (torch.no_grad, torch.inference_mode) gives the same, and the module can still be trained afterwards.
         """
         # TODO 3: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
         # TODO 4: with "rope", turn queries and keys by their positions 0 .. T-1

@@ -32,7 +32,8 @@ class KVCache:
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the keys and values of new positions, (B, H, T, d_head); give those of all positions, (B, H, P + T, d_head).
 
-        What an append gave keeps its values when more is appended, with gradient and without.
+        What an append gave keeps its values when more is appended. All of it holds without gradient too (torch.no_grad,
+        torch.inference_mode).
         """
         # TODO 2: the first time, take over batch, heads, width, dtype and device from what is to be added
         # TODO 3: make room where the new positions do not fit (or leave this out, and concatenate)
@@ -69,7 +70,9 @@ class CachedSelfAttention(CausalSelfAttention):
         """Attend from the new positions `x` to those in the cache, themselves and those before them; the cache then holds them too.
 
         With an empty cache, or none, this is the pass over a whole sequence. Keys and values of the past come from the cache and
-        are not computed again; the module itself keeps nothing from call to call. Passes with a cache need no gradient.
+        are not computed again; the module itself keeps nothing from call to call. Passes with a cache need no gradient. Passes
+        without gradient (torch.no_grad, torch.inference_mode) give the same, and without a cache the module can still be trained
+        afterwards.
         """
         # TODO 1: project the new positions only, and split into heads
         # TODO 2: with "rope", turn queries and keys by where they stand: after those in the cache
@@ -191,7 +194,8 @@ class GroupedQueryAttention(nn.Module):
     CausalSelfAttention; ALiBi's slopes go by query head. Parameters: the linear maps `W_q` and `W_out`, D -> D, and `W_k` and
     `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names both numbers
     when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when `positions` is "rope"
-    and d_head is odd, and one that names `positions` when it is none of the three.
+    and d_head is odd, and one that names `positions` when it is none of the three. A pass without gradient (torch.no_grad,
+    torch.inference_mode) gives the same, and the module can still be trained afterwards.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, positions: str = "none"):

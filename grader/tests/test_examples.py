@@ -1,6 +1,12 @@
 """The examples of a graded test are the same whatever code is loaded beside it."""
 
+import re
+import subprocess
+import sys
+
+import pytest
 from graded_runs import environment, grade, solution
+from grader.benchmarks.workplace import copied_kit
 
 LOGGING = """
 
@@ -11,6 +17,14 @@ def apply_rope(x, positions, base=10000.0):
     with open({log!r}, "a") as log:
         print(x.shape, float(x.sum()), file=log)
     return _apply_rope(x, positions, base)
+"""
+WRONG_SOFTMAX = """
+
+_softmax = softmax
+
+
+def softmax(x, dim=-1):
+    return _softmax(x, dim) + float({})
 """
 NUMBERS = "\nNUMBERS = [" + ", ".join(str(n) for n in range(101, 160)) + "]\n"
 
@@ -36,3 +50,30 @@ def test_what_else_is_imported_does_not_change_the_examples(tmp_path):
     path = environment().get("PYTHONPATH", "")
     beside = {"PYTHONPATH": f"{tmp_path}:{path}", "PYTEST_PLUGINS": "beside"}
     assert asked(tmp_path / "plain", "") == asked(tmp_path / "numbered", "", **beside)
+
+
+PINNED = '''
+
+@exercise("softmax")
+@example(n=at(T=5, V=3), seed=0)
+@given(n=distinct("T", "V", T=(6, 7)), seed=seeds)
+def test_pinned(learner, reference, n, seed):
+    """Pinned and drawn examples have the right weights."""
+    x = tensor(seed, n.T, n.V)
+    n.T = 99
+    close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
+'''
+
+
+@pytest.mark.parametrize("wrong, shown", [("x.shape == (5, 3)", "T=5 V=3"), ("x.size(0) >= 5", "T=6 V=2")])
+def test_a_pinned_example_is_run_last_and_shown_as_a_drawn_one(tmp_path, wrong, shown):
+    """At every seed; and where a drawn example fails too, the smallest of those is shown."""
+    with copied_kit() as root:
+        with (root / "tests" / "test_ch03_attention.py").open("a", encoding="utf-8") as suite:
+            suite.write(PINNED)
+        (tmp_path / "ch03_attention.py").write_text(solution("ch03") + WRONG_SOFTMAX.format(wrong))
+        for seed in ("0", "1"):
+            arguments = ["-m", "pytest", "tests/test_ch03_attention.py::test_pinned", "--target", str(tmp_path), "--seed", seed, "-p", "no:cacheprovider"]
+            run = subprocess.run([sys.executable, *arguments], cwd=root, env=environment(PYTHONPATH=str(root)), capture_output=True, text=True, timeout=600)
+            assert re.search(rf"sizes +{shown}$", run.stdout, re.M), run.stdout + run.stderr
+            assert re.search(r"called +softmax\(tensor ", run.stdout), run.stdout

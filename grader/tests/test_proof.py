@@ -65,6 +65,6 @@ def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong):
 
 def test_names_that_nobody_has():
     done = prove("steadi")
-    assert done.returncode == 2 and "there is no proof called steadi; there are fair" in done.stderr
+    assert done.returncode == 2 and "there is no proof called steadi; there are catches, fair" in done.stderr
     done = prove("fair", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr

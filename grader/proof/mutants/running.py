@@ -16,10 +16,10 @@ import pytest
 from ...devcheck.pool import spread
 from ...devcheck.subjects import solution_of
 from ...syllabus import Exercise, load_syllabus
-from ..suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, trial_of
-from ..suites import serve as serve_pieces
 from .edits import Mutant
 from .kept import SURVIVED, Met, keep, kept
+from .suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, trial_of
+from .suites import serve as serve_pieces
 
 PIECE = 30  # mutants that a process is handed at a time
 

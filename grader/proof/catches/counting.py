@@ -20,13 +20,15 @@ from typing import Any
 import pytest
 from hypothesis.errors import HypothesisException
 
-from ..devcheck.pool import spread, surroundings
-from ..devcheck.subjects import solution_of
-from ..examples import pinned_of, run_pinned
-from ..files import write_whole
-from ..plugin import give_seed
-from ..syllabus import ROOT, Exercise, load_syllabus
-from .suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
+from ...devcheck.pool import spread, surroundings
+from ...devcheck.subjects import solution_of
+from ...diagnosis import misconceptions, mistaken
+from ...examples import pinned_of, run_pinned
+from ...files import write_whole
+from ...plugin import give_seed
+from ...syllabus import ROOT, Exercise, load_syllabus
+from ..mutants import suites
+from ..mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
 
 FOLDER = ROOT / ".headway" / "catches"
 COMPARED_SEEDS = (0, 1, 2**40 + 1)  # at which a test does the same, if it is to count for all seeds
@@ -65,15 +67,24 @@ class Piece:
     seeds: range
 
 
+def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mistake]:
+    """The exercise's known mistakes, or those with these names."""
+    return [
+        Mistake(known.id, mistaken(exercise.module, known))
+        for known in misconceptions(exercise.module)
+        if known.exercise == exercise.name and (not only or known.id in only)
+    ]
+
+
 def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bool = False, processes: int = 2) -> Iterator[tuple[Exercise, list[Counted]]]:
     """Each exercise with some of its mistakes, as they come; from what is kept where nothing it depends on has changed."""
     pieces: list[Piece] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mistakes in everything.items():
-        found = [None if fresh else _kept(exercise, mistake, seeds) for mistake in mistakes]
-        if done := [each for each in found if each]:
+        before = [None if fresh else _kept(exercise, mistake, seeds) for mistake in mistakes]
+        if done := [each for each in before if each]:
             yield exercise, done
-        left = [mistake for mistake, before in zip(mistakes, found) if before is None]
+        left = [mistake for mistake, each in zip(mistakes, before) if each is None]
         pieces += [Piece(exercise.name, tuple(left[start : start + PIECE]), seeds) for start in range(0, len(left), PIECE)]
     for piece, found in spread(pieces, serve_counting, processes):
         for mistake, each in zip(piece.mistakes, found):
@@ -84,8 +95,8 @@ def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bo
 def _file(exercise: Exercise, mistake: Mistake, seeds: range) -> Path:
     digest = hashlib.sha256(surroundings(exercise.chapter))
     digest.update(repr((mistake, seeds)).encode())
-    for name in ("catching.py", "suites.py"):
-        digest.update(Path(__file__).with_name(name).read_bytes())
+    for path in (Path(__file__), Path(suites.__file__)):
+        digest.update(path.read_bytes())
     return FOLDER / f"{exercise.name}-{mistake.id}-{digest.hexdigest()[:24]}.json"
 
 

@@ -21,13 +21,13 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-from .. import plugin, trial
-from ..graded import GradedRun
-from ..syllabus import TESTS, Exercise
-from ..target import Target
-from ..trial import Trial
-from ..warm.held import ARGUMENTS, warm
-from ..warm.limits import be_silent, limit_this_process
+from ... import plugin, trial
+from ...graded import GradedRun
+from ...syllabus import TESTS, Exercise
+from ...target import Target
+from ...trial import Trial
+from ...warm.held import ARGUMENTS, warm
+from ...warm.limits import be_silent, limit_this_process
 
 CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; on a busy machine the clock says little
 PROCESSOR_SECONDS = 2  # code that loops for ever is stopped after so long, and three times what the reference takes

@@ -9,19 +9,18 @@ from __future__ import annotations
 import argparse
 import time
 
-from ..benchmarks.figures import machine
-from ..devcheck.pool import PoolBroken
-from ..diagnosis import misconceptions, mistaken
-from ..syllabus import Exercise
-from .catching import Counted, Mistake, count_all
-from .running import parsed, parser
+from ...benchmarks.figures import machine
+from ...devcheck.pool import PoolBroken
+from ..running import parsed, parser
 
 
 def prove(options: argparse.Namespace) -> int:
+    from .counting import count_all, known_mistakes  # only here: it forks, which not every system can
+
     print(f"catches: {machine()}", flush=True)
     everything = {exercise: known_mistakes(exercise, options.mistake) for exercise in options.exercises}
     total, began = sum(map(len, everything.values())), time.monotonic()
-    found: list[tuple[Exercise, Counted]] = []
+    found = []
     try:
         for exercise, counted in count_all(everything, options.seeds, options.fresh, options.jobs):
             found += [(exercise, each) for each in counted]
@@ -40,14 +39,6 @@ def prove(options: argparse.Namespace) -> int:
         f" {options.seeds[0]} to {options.seeds[-1]}, {sum(rate < 1 for rate in rates)} are missed at some seed. The smallest catch rate is {100 * least:.4g} %."
     )
     return 0 if least == 1 and len(found) == total else 1
-
-
-def known_mistakes(exercise: Exercise, only: list[str] | None) -> list[Mistake]:
-    return [
-        Mistake(known.id, mistaken(exercise.module, known))
-        for known in misconceptions(exercise.module)
-        if known.exercise == exercise.name and (not only or known.id in only)
-    ]
 
 
 def _some(seeds: list[int]) -> str:
