@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
 
-MOST_PATHS = 60  # that one expression may stand for; in programs that people write it is one or two
+MOST_PATHS = 30  # that one expression may stand for; in programs that people write it is one or two
 LONGEST_PATH = 300  # characters
-MOST_STEPS = 300_000  # in which one module is read, about a second; the longest reference chapter takes 1,000
+MOST_STEPS = 60_000  # in which one module is read, a second or two; the longest reference chapter takes 1,000
 
 
 class Scope:

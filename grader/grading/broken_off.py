@@ -12,7 +12,7 @@ from .submissions import Submission
 
 TEST = "grading_comes_to_an_end"
 PROMISE = "The exercise can be graded."
-EXPLANATION = "Nothing else was being graded when it was tried again, so the cause is in this submission. `headway check` on your own machine shows where."
+EXPLANATION = "Another process tried it again and ended in the same way, so the cause is in this submission. `headway check` on your own machine shows where."
 NOTE = "grading broke off twice ({why}), so this submission earns nothing; `headway regrade NAME` tries it again"
 
 

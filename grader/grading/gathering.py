@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from ..source import LARGEST, SourceProblem, TooComplex, decode_source, parse, too_large
 from .archives import HEAD, MB, PERSON, kind_of, members
-from .found import Found, Opened
+from .found import DEEPEST, Found, Opened
 from .harmless import shown
 from .naming import KIT_FOLDERS, LONGEST_NAME, ChapterFile, archive_stem, chapter_file, is_too_long
 from .problems import Unreadable, unexpected
@@ -87,6 +87,8 @@ class Pile:
             raise Unreadable(f"a file in the archive points outside of it ({shown('/'.join(path))}); hand in the chapters alone")
         if found.kind == "closed":
             raise Unreadable(f"the folder {shown(found.path[-1])} cannot be opened")
+        if found.kind == "folder" and len(found.path) == DEEPEST:
+            self.note(f"what lies in more than {DEEPEST} folders below each other was not read")
         if found.kind == "folder" or not path:
             return
         self.files += 1
@@ -246,10 +248,10 @@ def _nothing(pile: Pile) -> str:
     if len(pile.archives) > 1:
         names = " and ".join(shown(name) for name, _ in pile.archives)
         return f"there are several archives and no chapter beside them ({names}): which one is meant?"
-    if not pile.files:
-        return "nothing was handed in: it is empty"
     if pile.notes:
         return f"there is no chapter to read: {pile.notes[0]}"
+    if not pile.files:
+        return "nothing was handed in: it is empty"
     seen = ", ".join(shown(name, 30) for name in pile.seen)
     return f"there is no chapter in it, only {seen}{' and more' if pile.files > len(pile.seen) else ''}; chapters are called like ch03_attention.py"
 

@@ -207,3 +207,23 @@ def test_importing_the_answer_is_seen(text):
 )
 def test_other_imports_are_left_in_peace(text):
     assert reference_imports(text) == []
+
+
+DOUBLED = "".join(f"a{i + 1} = a{i} or a{i}\n" for i in range(200))
+CHAIN = "".join(f"a{i + 1} = a{i}\n" for i in range(4000))
+CIRCLES = "".join(f"    a{i} = a{(7 * i + 1) % 500} or a{(5 * i + 2) % 500} or torch\n" for i in range(500))
+NAMES = ",".join(f"a{i}" for i in range(3000))
+HARD_TO_FOLLOW = {
+    "two meanings at each step": f"a0 = torch\n{DOUBLED}def softmax(x):\n    return a200.softmax(x, -1)\n",
+    "a long chain": f"a0 = torch\n{CHAIN}def softmax(x):\n    return a4000.softmax(x, -1)\n",
+    "circles": f"def softmax(x):\n{CIRCLES}    return a1.softmax(x, -1)\n",
+    "assigned often": "def softmax(x):\n    f = torch\n" + "    f = f.nn or f\n" * 3000 + "    return f.softmax(x, -1)\n",
+    "a statement of many names": f"{NAMES} = torch.softmax, *range(2999)\ndef softmax(x):\n    return {NAMES}\n",
+    "an expression that cannot be written": "def softmax(x):\n    return torch.softmax if 0x" + "f" * 9000 + " else 0\n",
+}
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in HARD_TO_FOLLOW.items()])
+def test_names_that_are_hard_to_follow_are_followed(text):
+    [sentence] = forbidden_calls("import torch\n" + text, "softmax", FORBIDS)
+    assert "softmax" in sentence and len(sentence) < 500

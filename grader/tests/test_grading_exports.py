@@ -118,6 +118,18 @@ def test_no_cell_is_a_formula(start, tmp_path):
         assert not re.search(r"[\t\r\n]", cell)
 
 
+@pytest.mark.parametrize("inside", ["x;=1+1", "x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\t+1", "x;\uff1d1+1", "x;\n=1", '";=1', ";@x"])
+def test_no_cell_is_a_formula_where_a_semicolon_separates_them(inside, tmp_path):
+    """As in a spreadsheet that takes the system's separator, and knows quotes only at the beginning of a cell."""
+    [path] = csv_export.write(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
+    text = path.read_bytes().decode("utf-8-sig")
+    for delimiter in ";|":
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            assert not [cell for cell in row if re.match("[\\s\"]*[=+@\\-\uff1d]", cell)], row
+    [_, row] = csv.reader(io.StringIO(text, newline=""))
+    assert {cell.replace("'", "") for cell in row[3:5]} == {" ".join(inside.split())}
+
+
 def test_what_was_not_tested_is_told_everywhere(tmp_path):
     person = replace(one().people[0], broken={"ch05_layers": Failure("", message="invalid syntax")})
     graded = replace(one(), people=(person,))

@@ -6,7 +6,8 @@ import sys
 from decimal import Decimal
 
 import pytest
-from gradebook_runs import begun, graded
+from gradebook_runs import begun, exported, graded
+from grader.grading.broken_off import verdict_of as verdict_of_broken_off
 from grader.grading.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
 from grader.grading.record import Mark
 from grader.grading.rules import Rules
@@ -50,6 +51,29 @@ def test_a_whole_course_comes_back(tmp_path):
         [person] = book.graded(Rules()).people
     assert person.total.earned == person.total.points == sum(Decimal(str(exercise.points)) for exercise in every)
     assert json.dumps([result.exercise.name for result in person.results]) == json.dumps([exercise.name for exercise in every])
+
+
+def test_what_breaks_grading_off_earns_nothing_and_is_not_tried_again_unless_somebody_asks(tmp_path):
+    one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
+    found = verdict_of_broken_off(one, [exercise.name for exercise in EXERCISES], "it crashed")
+    assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
+    book, [todo], _ = begun(tmp_path, [one])
+    book.keep(todo.digest, found)
+    book.close()
+    book, todo, _ = begun(tmp_path, [one])
+    with book:
+        made = exported(book, tmp_path)
+        [person] = book.graded(RULES).people
+        assert todo == [] and person.total.earned == 0 and not person.problem
+        assert "Grading broke off twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
+        book.forget("Alpha")
+    book, todo, _ = begun(tmp_path, [one])
+    with book:
+        assert todo == [one]
+    for changed in ([submission("Alpha", "changed")], [one]):
+        book, todo, _ = begun(tmp_path, changed, kit="another" if changed == [one] else VERSIONS["kit"])
+        with book:
+            assert todo == changed
 
 
 def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):

@@ -130,14 +130,14 @@ def test_where_the_process_dies_another_goes_on(tmp_path):
 
 # ---- files that the grader may not read
 
-AS_NOBODY = """
+AS_NOBODY = r"""
 import os, sys
 from grader.grading.submissions import read_submissions
 from grader.syllabus import load_syllabus
 load_syllabus()  # whoever may read less may not read this Python either
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for found in read_submissions(sys.argv[1]):
-    print(found.name, "|", *sorted(found.sources), "|", found.problem)
+    print(f"{found.name} | {' '.join(found.sources)} | {found.problem}")
 """
 
 

@@ -224,8 +224,8 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
         try:
             lost = pool.submit(forks.judge, endless)
             _kill_its_run(forks, judges=1)
-            _kill_its_run(forks, judges=2)
-            _kill_its_run(forks, judges=2)
+            second = _kill_its_run(forks, judges=2)
+            _kill_its_run(forks, judges=2, but=second)
             broken_off = lost.result(60)
             assert sorted(broken_off.outcomes.items()) == [("causal_mask", "error"), ("softmax", "error")]
             assert [test.message for found in broken_off.results for test in found.tests] == [
@@ -246,15 +246,18 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
                 judge.close()
 
 
-def _kill_its_run(judge: Judge, judges: int) -> None:
-    """Kill the one run of the newest judge, once there are as many judges."""
+def _kill_its_run(judge: Judge, judges: int, but: int = 0) -> int:
+    """Kill the one run of the newest judge, once there are as many judges and it is not the one that was killed before."""
 
     def runs() -> list[int]:
         process = judge.processes[-1] if len(judge.processes) == judges else None
-        return _runs(process.engine.process.pid) if process and process.engine.ready else []
+        found[:] = [pid for pid in _runs(process.engine.process.pid) if pid != but] if process and process.engine.ready else []
+        return found
 
+    found: list[int] = []
     until(runs, f"a run of judge number {judges}")
-    os.kill(runs()[0], signal.SIGKILL)
+    os.kill(found[0], signal.SIGKILL)
+    return found[0]
 
 
 def _timeless(verdict: Verdict) -> dict:

@@ -219,7 +219,7 @@ def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
     assert pile.problem == "there are more than 50000 files; hand in the chapters alone"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
-    assert one(tmp_path).sources == {"ch03_attention": "mine"}
+    assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("what lies in more than 60 folders below each other was not read",)
 
 
 def test_a_file_that_has_become_a_link_is_not_opened(tmp_path):

@@ -5,8 +5,12 @@ import sys
 
 import pytest
 from grader.files import write_whole
+from grader.forbids import forbidden_calls, reference_imports
 from grader.source import (
+    DEEPEST,
+    LARGEST,
     SourceProblem,
+    TooComplex,
     append_definition,
     decode_source,
     definition,
@@ -166,3 +170,66 @@ def test_writing_keeps_mode_and_follows_links(tmp_path):
     link.symlink_to(path)
     write_whole(link, "new")
     assert link.is_symlink() and path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o640
+
+
+CODECS = "rot13 hex base64 bz2 zlib uu quopri punycode idna undefined unicode_escape raw_unicode_escape utf-7 utf-16 charmap".split()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_encoding_that_is_not_one_of_text_is_a_sentence(tmp_path, codec):
+    path = tmp_path / "ch03.py"
+    path.write_bytes(b"# coding: " + codec.encode() + b"\nx = 1\n")
+    for read in (read_source, lambda path: write_source(path, "x = 2\n")):
+        with pytest.raises(SourceProblem, match=f"^ch03.py.* {codec}.*; save the file as UTF-8"):
+            read(path)
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "latin-1", "cp1252", "ascii", "koi8-r", "gb18030", "shift_jis", "euc-kr", "big5"])
+def test_common_encodings_of_text_are_read(codec):
+    assert decode_source(f"# coding: {codec}\nx = 1\n".encode(codec)) == f"# coding: {codec}\nx = 1\n"
+
+
+def test_a_long_chapter_is_a_sentence():
+    assert len(decode_source(b"#" * LARGEST)) == LARGEST
+    with pytest.raises(SourceProblem, match="^ch03.py is larger than 200 KB, "):
+        decode_source(b"#" * (LARGEST + 1), "ch03.py")
+
+
+DEEP = {
+    "attributes": "x = a" + ".a" * 600,
+    "calls": "x = a" + "()" * 600,
+    "subscripts": "x = a" + "[0]" * 600,
+    "a sum": "x = " + "a + " * 5000 + "a",
+    "signs": "x = " + "-" * 5000 + "1",
+    "lambdas": "x = " + "lambda: " * 25_000 + "0",
+    "elif": "if a:\n    pass\n" + "elif a:\n    pass\n" * 5000,
+    "conditions": "x = " + "1 if a else " * 5000 + "0",
+    "decorators": "@(" + "a(" * 180 + ")" * 180 + ")\ndef f():\n    pass",
+}
+LONG = {
+    "a tuple": "x = (" + "1," * 90_000 + ")",
+    "an f-string": "x = f'" + "{a}" * 30_000 + "'",
+    "statements": "a;" * 60_000,
+    "comparisons": "x = " + "a < " * 49_000 + "a",
+}
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in (DEEP | LONG).items()])
+def test_a_tree_that_is_too_deep_or_too_large_is_a_sentence(text):
+    with pytest.raises(TooComplex, match="^ch03.py.*(nested too deeply|is too long)"):
+        parse(text, "ch03.py")
+
+
+def test_a_tree_within_the_limits_is_read_by_everybody():
+    """Also where much of the stack is in use."""
+    text = "def f(x):\n    return x" + ".a" * (DEEPEST - 10) + "\n"
+
+    def below(frames: int) -> None:
+        if frames:
+            below(frames - 1)
+            return
+        parse(text)
+        assert forbidden_calls(text + "import torch\ndef g(x):\n    return torch.softmax if " + "-" * 130 + "x else 0\n", "g", ["softmax"])
+        assert reference_imports(text) == []
+
+    below(250)

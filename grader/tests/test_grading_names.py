@@ -1,0 +1,115 @@
+"""Names that somebody else chose cost no time, rename nobody, and keep people apart."""
+
+import csv
+import io
+
+import pytest
+from gradebook_runs import exported
+from grader.grading.gradebook import Gradebook
+from grader.grading.layout import METADATA
+from grader.grading.naming import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
+from grader.grading.rules import Rules
+from grader.grading.submissions import read_submissions
+from grader.verdict import Verdict
+from handed_in import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
+
+LONG = "_" * 65_000
+TOO_LONG = f"a name in it is longer than {LONGEST_NAME} characters (___________________________...); hand in the chapters alone"
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+@pytest.mark.parametrize("around", ["", "deep/"])
+def test_a_name_that_no_file_can_have_costs_its_owner_alone(tmp_path, pack, around):
+    hostile = {f"{around}{LONG}{number}.py": "x" for number in range(60)}
+    write(tmp_path / "class" / "alpha.zip", pack({CHAPTER: "a"} | hostile))
+    write(tmp_path / "class" / "beta.zip", zipped({CHAPTER: "b"}))
+    found = by_name(tmp_path / "class")
+    assert found["alpha"].problem == TOO_LONG and found["beta"].sources == {"ch03_attention": "b"}
+    inside = {f"alpha/{name}": text for name, text in ({CHAPTER: "a"} | hostile).items()}
+    found = by_name(write(tmp_path / "class.zip", pack(inside | {f"beta/{CHAPTER}": "b", f"{LONG}/{CHAPTER}": "c"})))
+    assert found["alpha"].problem == TOO_LONG and found["beta"].sources == {"ch03_attention": "b"}
+    assert found[LONG].problem == f"the name of what was handed in is longer than {LONGEST_NAME} characters"
+
+
+def test_more_folders_than_anybody_makes_cost_their_owner_alone(tmp_path):
+    deep = "d/" * 30_000
+    found = by_name(write(tmp_path / "class.zip", zipped({f"alpha/{deep}{CHAPTER}": "a", f"beta/{CHAPTER}": "b"})))
+    assert found["alpha"].problem.startswith("a name in it is longer than ") and found["beta"].sources == {"ch03_attention": "b"}
+
+
+def test_names_are_read_as_platforms_and_people_write_them():
+    chapters = {
+        "ch03_attention.py": ("", 0), "CH03_Attention.PY": ("", 0), "alpha one_ch03_attention.py": ("alpha one", 0), "ch03_attention - alpha.py": ("alpha", 0),
+        "ch03_attention (2).py": ("", 2), "ch03_attention-2.py": ("", 2), "alpha_ch03_attention-12.py": ("alpha", 12), "ch03_attention_alpha (1).py": ("alpha", 1),
+    }  # fmt: skip
+    assert {name: chapter_file(name) for name in chapters} == {name: ChapterFile("ch03_attention", *rest) for name, rest in chapters.items()}
+    others = ("test_ch03_attention.py", "ch03_attention.txt", "ch03_attentions.py", "xch03_attention.py", "_ch03_attention.py")
+    for name in (*others, "a" * 300 + "_ch03_attention.py", "ch03_attention"):
+        assert chapter_file(name) is None, name
+    assert owner_of("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip")
+    assert owner_of("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py")
+    assert owner_of("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py")
+
+
+RENAMED = """---
+submission_1:
+  :submitters:
+  - :name: Somebody Else
+  :created_at: 2026-11-20 09:21:27.370285000 Z
+"""
+
+
+@pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters beside it"])
+@pytest.mark.parametrize("metadata", METADATA)
+def test_metadata_that_somebody_handed_in_renames_nobody(tmp_path, form, metadata):
+    """The class has one person."""
+    files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters beside it" else {})
+    path = tmp_path / "class"
+    if form in ("zip", "tar"):
+        path = write(tmp_path / "class.zip", (zipped if form == "zip" else tarred)(files))
+    elif form == "archive in a folder":
+        write(path / "alpha.zip", zipped({name.removeprefix("alpha/"): text for name, text in files.items()}))
+    else:
+        for name, text in files.items():
+            write(path / name, text)
+    found = one(path)
+    assert found.name == "alpha" and found.time_from == "file"
+
+
+def test_a_path_out_of_a_class_archive_is_passed_over_and_told(tmp_path):
+    told = []
+    path = write(tmp_path / "class.zip", zipped({f"alpha/{CHAPTER}": "a", f"../{CHAPTER}": "x", f"/etc/{CHAPTER}": "x", f"beta/../../{CHAPTER}": "b"}))
+    found = {submission.name: submission for submission in read_submissions(path, told.append)}
+    assert found["alpha"].sources == {"ch03_attention": "a"} and set(found) == {"alpha", "beta"}
+    assert found["beta"].problem == f"a file in the archive points outside of it (../../{CHAPTER}); hand in the chapters alone"
+    assert told == [f"passed over because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
+
+
+def test_a_sparse_file_in_a_class_archive_costs_its_owner_alone(tmp_path):
+    tar = tar_member(f"alpha/{CHAPTER}".encode()) + tar_header(b"beta/x", 5, b"S") + bytes(512) + tar_member(f"chi/{CHAPTER}".encode()) + bytes(1024)
+    found = by_name(write(tmp_path / "class.tar", tar))
+    assert {name: bool(submission.problem) for name, submission in found.items()} == {"alpha": False, "beta": True, "chi": False}
+
+
+# ---- alike on paper
+
+ALIKE = ["alpha", "al\u200dpha", "alp\x1b[31mha", "alpha\x1b[0m", "Z\u00e9ro", "Ze\u0301ro", "\ufb01n", "fin", "Beta", "beta"]
+APART = ["alpha\u202e", "alpha\x07"]
+
+
+def test_people_whose_names_look_alike_stay_apart(tmp_path):
+    for number, name in enumerate([*ALIKE, *APART]):
+        write(tmp_path / "class" / name / CHAPTER, f"x = {number}\n")
+    submissions = read_submissions(tmp_path / "class")
+    with Gradebook.open(tmp_path / "grades") as book:
+        book.begin(0, [], {})
+        for submission in book.submissions_to_do(submissions):
+            book.keep(submission.digest, Verdict([]))
+        people = book.graded(Rules()).people
+        made = exported(book, tmp_path / "grades")
+        again = book.forget(next(person.name for person in people if person.name.startswith("alpha (")))
+    names = [person.name for person in people]
+    assert len({name.replace("\u200d", "") for name in names}) == len(ALIKE) + len(APART) and "Beta" in names and "beta" in names
+    assert len([name for name in made if name.startswith("feedback/")]) == len(names) and len(again) == 1
+    rows = list(csv.reader(io.StringIO(made["grades.csv"].decode("utf-8-sig"), newline="")))
+    assert sorted(row[0] for row in rows[1:]) == sorted(names)
