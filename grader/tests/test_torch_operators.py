@@ -42,9 +42,9 @@ def test_an_operator_that_no_list_has_is_placed_by_its_name():
     assert family_of("_another_sum") == family_of("quantized::add") == TOOLS
 
 
-@pytest.mark.parametrize("tool", ["exp", "sum", "amax", "cumsum", "mm", "_foreach_mul_", "bernoulli", "index", "gather", "var_mean", "linalg_vector_norm", "erf", "logaddexp", "relu"])
-def test_tools_of_the_course_are_tools(tool):
-    assert operators()[tool] == TOOLS
+def test_tools_of_the_course_are_tools():
+    tools = ["exp", "sum", "amax", "cumsum", "mm", "_foreach_mul_", "bernoulli", "index", "gather", "var_mean", "linalg_vector_norm", "erf", "logaddexp", "relu"]
+    assert {operators()[tool] for tool in tools} == {TOOLS}
 
 
 def test_a_forbidden_name_stands_for_its_family():
