@@ -215,7 +215,8 @@ def test_adamw(style):
     text = function("_unused", "", "pass") + (
         "class AdamW(torch.optim.Optimizer):\n    def __init__(self, params, lr=0.1):\n        super().__init__(params, dict(lr=lr))\n    @torch.no_grad()\n"
         "    def step(self):\n        for group in self.param_groups:\n            for p in group['params']:\n                s = self.state[p]\n"
-        "                if not s: s.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))\n                s['t'] += 1; m, v, g, b1, b2, eps = s['m'], s['v'], p.grad, 0.9, 0.999, 1e-8\n"
+        "                if not s: s.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))\n"
+        "                s['t'] += 1; m, v, g, b1, b2, eps = s['m'], s['v'], p.grad, 0.9, 0.999, 1e-8\n"
         f"                c1, c2, lr = 1 - b1 ** s['t'], 1 - b2 ** s['t'], group['lr']; p.mul_(1 - lr * 0.01)\n                {ADAMW[style]}\n"
     )
 
