@@ -179,7 +179,8 @@ def test_dropout(style):
 
 @pytest.mark.parametrize("style", EMBEDDING)
 def test_token_embedding(style):
-    text = layer("TokenEmbedding", EMBEDDING[style], 0).replace("torch.ones(d_model)", "torch.arange(12.0).reshape(3, 4)").replace("forward(self, x)", "forward(self, ids)")
+    text = layer("TokenEmbedding", EMBEDDING[style], 0).replace("forward(self, x)", "forward(self, ids)")
+    text = text.replace("torch.ones(d_model)", "torch.arange(12.0).reshape(3, 4)")
 
     def looked_up(make):
         table = make(4)
