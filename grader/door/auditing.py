@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 from functools import cache
+from types import CodeType
 
 from ..torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, allowed_packages
 from .reports import report, watches
@@ -19,16 +20,24 @@ def listen() -> None:
 
 
 def _hear(event: str, arguments: tuple) -> None:
-    if event == "import":
-        if watches and _is_another_package(str(arguments[0])):
+    if event in ("import", "exec"):
+        if watches and _is_another_package(_package(arguments[0])):
             report(ANOTHER_PACKAGE, at_import=True)
     elif event.startswith("ctypes.dlsym") and watches and str(arguments[-1]).startswith(_BELOW):
         report(BELOW_TORCH, at_import=True)
 
 
-def _is_another_package(name: str) -> bool:
+def _package(imported: str | CodeType) -> str:
+    """The package of a module that is imported by a statement, or of a module's code that is executed, by whatever way it is imported."""
+    if isinstance(imported, str):
+        return imported.partition(".")[0]
+    path = imported.co_filename.replace("\\", "/") if isinstance(imported, CodeType) else ""
+    _, found, rest = path.rpartition("-packages/")  # site-packages, dist-packages
+    return rest.partition("/")[0].partition(".")[0] if found else ""
+
+
+def _is_another_package(root: str) -> bool:
     """Is this an installed package that is not on the list, and that no package on the list is importing for itself?"""
-    root = name.partition(".")[0]
     if root in _known():
         return False
     if any(module.partition(".")[0] in allowed_packages() and _is_being_imported(module) for module in tuple(sys.modules)):

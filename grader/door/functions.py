@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -62,10 +62,10 @@ class _Function:
         calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
         function.__globals__[self.known_as] = self._reporting()
         code = next(part for part in calling.co_consts if isinstance(part, CodeType))
-        place = {"co_firstlineno": self.code.co_firstlineno, "co_name": self.code.co_name, "co_qualname": self.code.co_qualname}
-        function.__code__ = code.replace(**place)  # whoever reads its source (torch.jit does) finds the original
+        own = self.code  # whoever reads the source (torch.jit does) finds the original
+        function.__code__ = code.replace(co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname)
 
-    def _reporting(self) -> FunctionType:
+    def _reporting(self) -> Callable:
         def report_and_run(*args, **kwargs):  # any name may be the name of an argument
             report(self.name, at_import=self.private)
             return self.original(*args, **kwargs)

@@ -8,6 +8,8 @@ operator that torch composes of others never comes so far down. So there are two
 
 from __future__ import annotations
 
+import _thread
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -17,11 +19,6 @@ import torch
 
 from ..torch_operators import OTHER_RUNTIME, forbidden_operators
 from .reports import report
-
-try:
-    import _thread
-except ImportError:  # a Python without threads
-    _thread = None  # type: ignore[assignment]
 
 _KEY = "TESTING_ONLY_GenericMode"
 _BACKEND = "BackendSelect"
@@ -51,9 +48,11 @@ def attach(forbids: tuple[str, ...]) -> None:
     for operator in set(forbidden_operators(forbids)) - _attached:
         _attached.add(operator)
         for space, called in _overloads(operator):
-            called._handle  # noqa: B018  # looked up once, before the look-up itself is exchanged
+            getattr(called, "_handle", None)  # looked up once, before the look-up itself is exchanged
             called._op_dk, called.redispatch = _reporting(called._op_dk, operator), _reporting(called.redispatch, operator)
             _library(space).impl(called, _kernel(called, operator), _KEY)
+    if "with_keyset" not in inspect.signature(torch.library.Library.impl).parameters:  # an older torch
+        return
     backend = torch._C._parse_dispatch_key(_BACKEND)
     for operator in set(forbidden_operators(forbids)) - _with_two:
         _with_two.add(operator)
@@ -180,7 +179,7 @@ def _starting(original: Any) -> Callable:
 
 
 def _switching(original: Any) -> Callable:
-    force = original is torch._C._ForceDispatchKeyGuard
+    force = original is getattr(torch._C, "_ForceDispatchKeyGuard", None)
 
     def switch(*args, **kwargs):
         values = [*args, *kwargs.values()]

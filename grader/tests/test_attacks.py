@@ -1,9 +1,10 @@
 """Submissions that attack, graded in one class with honest ones between them, and in process as far as that can hold.
 
-An attack is a file of attacks/. Its first line says whether the door in process holds it; a line `# told:` what its author must be told; `# open:`
-that it has its points, and why that cannot be kept from it (grader/book/pages/walls.md says so too); a line `# problem: yes` that the chapter
-cannot be read, so that its author gets a sentence instead of a verdict. What is to lie beside the chapter follows after `# ---- beside it: NAME`:
-no hostile conftest.py lies open in the kit itself.
+An attack is a file of attacks/. Its first line says whether the door in process holds it. A line `# problem: yes` says that the chapter cannot be
+read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
+appended to the reference's chapter. A line `# told:` says what its author must be told; `# open:` that it has its points, and why that cannot be
+kept from it (grader/book/pages/walls.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
+conftest.py lies open in the kit itself.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from grader.grading.record import Person
 from grader.grading.rules import Rules
 from grader.sandbox import kernel
 from grader.sandbox.isolation import available
-from grader.syllabus import ROOT
+from grader.syllabus import ROOT, load_syllabus
 from grader.verdict import Verdict
 from grader.warm.client import Engine
 from grader.warm.job import read
-from grading_runs import MODULE, PATIENCE, command, hand_in, marks, mistake
+from grading_runs import PATIENCE, command, hand_in, marks, mistake
 
 walls = available()
 pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")
@@ -56,6 +57,10 @@ class Attack:
         return self.text.startswith("# in process: yes\n")
 
     @property
+    def exercise(self) -> str:
+        return "".join(re.findall(r"^# exercise: (\w+)$", self.text, re.MULTILINE)) or "softmax"
+
+    @property
     def is_open(self) -> bool:
         return "\n# open: " in self.text
 
@@ -73,7 +78,9 @@ def _attack(path: Path) -> Attack:
     return Attack(path.stem, text, dict(zip(parts[::2], parts[1::2])))
 
 
-ATTACKS = [_attack(path) for path in sorted(FOLDER.glob("*.py"))]
+EVERY = [_attack(path) for path in sorted(FOLDER.glob("*.py"))]
+ATTACKS = [attack for attack in EVERY if attack.exercise == "softmax"]
+ON_OTHERS = [attack for attack in EVERY if attack.exercise != "softmax"]
 
 
 def honest(number: int) -> str:
@@ -196,9 +203,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_there_are_attacks_and_each_says_what_it_hopes_for():
-    assert len(ATTACKS) >= 60
-    for attack in ATTACKS:
-        assert re.match(r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# (told|open): .+\n)?"""Hopes .*[.]"""\n', attack.text), attack.name
+    assert len(ATTACKS) >= 60 and len(ON_OTHERS) >= 20
+    for attack in EVERY:
+        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# (told|open): .+\n)?"""Hopes .*[.]"""\n'
+        assert re.match(header, attack.text), attack.name
 
 
 def test_no_attack_earns_a_point(attacked):
@@ -281,20 +289,37 @@ def engine():
 
 
 def test_in_process_too_those_that_it_can_hold_earn_nothing(engine):
-    texts = {attack.name: attack.text for attack in ATTACKS if attack.in_process} | {"right": solution("ch03")}
+    asked = {attack.name: ("softmax", attack.text, "local") for attack in ATTACKS if attack.in_process}
+    found = verdicts(engine, asked | {"right": ("softmax", solution("ch03"), "local")})
+    assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
+    assert engine.alive and len(found) > 40
+
+
+@pytest.mark.parametrize("door", ["local", "worker"])
+def test_attacks_on_other_exercises_earn_nothing(engine, door):
+    right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
+    asked = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", door) for attack in ON_OTHERS}
+    found = verdicts(engine, asked | {f"right {name}": (name, solution(exercise.chapter), door) for name, exercise in right.items()})
+    assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {f"right {name}": right[name].points for name in right}
+    shortcuts = [name for name in asked if name.startswith("shortcut_")]
+    assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 20
+
+
+def verdicts(engine: Engine, asked: dict[str, tuple[str, str, str]]) -> dict[str, Verdict]:
+    """What each gets: an exercise, its chapter's text, and the door."""
     address = engine.address()
 
-    def verdict(text: str) -> Verdict | list[dict]:
-        with address.ask(GradeJob({MODULE: text}, {}, ["softmax"], int(SEED), 600.0, door="local")) as sock:
+    def verdict(exercise: str, text: str, door: str) -> Verdict | list[dict]:
+        sources = {load_syllabus().exercise(exercise).module: text}
+        with address.ask(GradeJob(sources, {}, [exercise], int(SEED), 600.0, door=door)) as sock:
             said = list(read(sock))
         return next((Verdict.from_data(message["verdict"]) for message in said if "verdict" in message), said)
 
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(texts, pool.map(verdict, texts.values())))
+        found = dict(zip(asked, pool.map(lambda job: verdict(*job), asked.values())))
     assert [(name, said) for name, said in found.items() if not isinstance(said, Verdict)] == []
     assert [name for name, said in found.items() if not said.results] == []
-    assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
-    assert engine.alive and len(found) > 40
+    return found
 
 
 def test_what_lies_beside_a_chapter_means_nothing_to_pytest(tmp_path):

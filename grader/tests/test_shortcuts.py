@@ -1,23 +1,37 @@
 """The watch on what is forbidden sees operators and functions in whatever way they are called, and leaves them as they were."""
 
+import _thread
+import contextlib
+import importlib
 import inspect
+import sys
 import threading
+import time
 
 import pytest
 import torch
 import torch._refs.nn.functional
-from grader.door.operators import noticing
+from grader.door import shortcuts
 from grader.door.shortcuts import watching
 from grader.syllabus import load_syllabus
+from grader.torch_operators import ANOTHER_PACKAGE, OTHER_RUNTIME, reportable
+from torch.utils._python_dispatch import TorchDispatchMode
 
 FORBIDS = {name for exercise in load_syllabus().exercises for name in exercise.forbids}
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 
-def seen(call, *names):
+@pytest.fixture(autouse=True)
+def restored():
+    yield
+    shortcuts.restore()
+
+
+def seen(call, *names, importing=False):
     found = []
-    with noticing(frozenset(names), found.append):
+    with watching(names, found.append, importing):
         result = call()
+    assert set(found) <= reportable(names)
     return result, found
 
 
@@ -27,19 +41,34 @@ def seen(call, *names):
         "a function": lambda: torch.softmax(X, -1),
         "a method": lambda: X.softmax(-1),
         "a layer": lambda: torch.nn.Softmax(-1)(X),
+        "a private operator": lambda: torch._masked_softmax(X, torch.zeros(X.shape, dtype=torch.bool), 1, 0),
         "an operator": lambda: torch.ops.aten._softmax.default(X, -1, False),
         "an operator of its own interpreter": lambda: torch._C._jit_get_operation("aten::softmax")[0](X, -1, None),
+        "an operator for one key": lambda: torch.ops.aten._softmax.default.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), X, -1, False),
+        "an operator of one backend": lambda: torch._C._get_operation_overload("aten::_softmax", "")[1](torch._C.DispatchKey.CPU, X, -1, False),
+        "the gradient of another": lambda: _gradient(lambda x: torch.logsumexp(x, -1)),
+        "a distribution": lambda: torch.distributions.Categorical(logits=X).probs,
         "where torch tells nobody": lambda: _untold(torch.softmax),
         "without gradient": lambda: _inferred(torch.softmax),
         "vectorized": lambda: torch.vmap(lambda row: torch.softmax(row, -1))(X),
+        "in a mode of the dispatcher": lambda: _in_a_mode(torch.softmax),
         "in a thread": lambda: _in_a_thread(torch.softmax),
+        "in a raw thread": lambda: _in_a_raw_thread(torch.softmax),
+        "in a thread of torch": lambda: torch.jit.wait(torch.jit.fork(torch.softmax, X, -1)),
+        "a function in Python": lambda: torch._refs.nn.functional.softmax(X, -1),
+        "a module imported late": lambda: _imported_late("torch.masked._ops").softmax(X, -1),
     }.items(),
     ids=lambda item: item[0],
 )
 def test_it_is_seen_and_does_what_it_does(call):
     result, found = seen(call[1], "softmax")
-    assert found and set(found) == {"softmax"}
+    assert found and set(found) <= {"softmax", "_softmax", "logsumexp", "_masked_softmax"}
     torch.testing.assert_close(result, torch.softmax(X, -1))
+
+
+def _gradient(function):
+    x = X.clone().requires_grad_()
+    return torch.autograd.grad(function(x).sum(), x)[0]
 
 
 def _untold(function):
@@ -52,12 +81,34 @@ def _inferred(function):
         return function(X, -1)
 
 
+def _in_a_mode(function):
+    class Swap(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            return function(*args, -1)
+
+    with Swap():
+        return torch.cos(X)
+
+
 def _in_a_thread(function):
     found = []
     thread = threading.Thread(target=lambda: found.append(function(X, -1)))
     thread.start()
     thread.join()
     return found[0]
+
+
+def _in_a_raw_thread(function):
+    found = []
+    _thread.start_new_thread(lambda: found.append(function(X, -1)), ())
+    while not found:
+        time.sleep(0.001)
+    return found[0]
+
+
+def _imported_late(name):
+    sys.modules.pop(name)
+    return importlib.import_module(name)
 
 
 def test_gradient_flows_through_it_as_before():
@@ -77,73 +128,129 @@ def test_what_works_in_place_works_in_place():
         return x
 
     result, found = seen(changed, "gelu")
-    assert found == ["gelu"]
+    assert found[0] == "gelu_"
     torch.testing.assert_close(result, torch.nn.functional.gelu(X))
 
 
-def test_what_is_not_forbidden_is_not_told():
-    seen(lambda: torch.softmax(X, -1), "softmax")  # it has a kernel of ours from now on
+def test_every_watched_operator_has_the_derivatives_that_it_had():
+    x = X.double().requires_grad_()
+    calls = {
+        "softmax": lambda x: torch.softmax(x, -1), "layer_norm": lambda x: torch.nn.functional.layer_norm(x, (4,)), "gelu": torch.nn.functional.gelu,
+        "cross_entropy": lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([1, 2, 0])),
+        "scaled_dot_product_attention": lambda x: torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]),
+    }  # fmt: skip
+    for name, call in calls.items():
+        plain = call(x), torch.autograd.grad(call(x).sum(), x)[0]
+        (result, slope), found = seen(lambda call=call: (call(x), torch.autograd.grad(call(x).sum(), x)[0]), name)
+        assert found and torch.equal(result, plain[0]) and torch.equal(slope, plain[1]), name
+
+
+def test_what_is_not_forbidden_is_not_reported():
+    seen(lambda: torch.softmax(X, -1), "softmax")  # it has a kernel from now on
     assert seen(lambda: (torch.softmax(X, -1), X.exp(), X @ X.T), "gelu")[1] == []
 
 
-def test_nothing_is_told_afterwards():
+def test_nothing_is_reported_afterwards():
     found = []
-    with noticing(frozenset({"softmax"}), found.append):
+    with watching(("softmax",), found.append):
         pass
     torch.softmax(X, -1)
-    assert found == [] and threading.getprofile() is None
+    assert found == []
 
 
 def test_one_watch_inside_another():
     outer, inner = [], []
-    with noticing(frozenset({"softmax"}), outer.append):
-        with noticing(frozenset({"gelu"}), inner.append):
+    with watching(("softmax",), outer.append):
+        with watching(("gelu",), inner.append):
             torch.softmax(X, -1)
         torch.softmax(X, -1)
-    assert (outer, inner) == (["softmax", "softmax"], [])
+    assert outer[0] == "softmax" and inner == []
 
 
-@pytest.mark.parametrize("name", sorted(name for name in FORBIDS if hasattr(torch.ops.aten, name)))
-def test_each_operator_that_the_syllabus_forbids_can_be_watched(name):
-    assert seen(lambda: None, name)[1] == []
-    overloads = [f"aten::{name}" if overload == "default" else f"aten::{name}.{overload}" for overload in getattr(torch.ops.aten, name).overloads()]
-    assert all(torch._C._dispatch_has_kernel_for_dispatch_key(overload, "TESTING_ONLY_GenericMode") for overload in overloads)
+def test_everything_is_put_back():
+    before = torch._C._ExcludeDispatchKeyGuard, _thread.start_new_thread, threading._start_new_thread, torch.nn.LayerNorm.__init__, [*sys.meta_path]
+    code = torch.nn.functional.dropout.__code__
+    seen(lambda: None, *sorted(FORBIDS))
+    assert torch.nn.functional.dropout.__code__ is not code
+    shortcuts.restore()
+    assert before == (torch._C._ExcludeDispatchKeyGuard, _thread.start_new_thread, threading._start_new_thread, torch.nn.LayerNorm.__init__, [*sys.meta_path])
+    assert torch.nn.functional.dropout.__code__ is code
 
 
-# ---- functions that torch has in Python
+def test_switching_the_watch_off_is_reported():
+    key = "TESTING_ONLY_GenericMode"
+
+    def off():
+        torch._C._dispatch_tls_set_dispatch_key_included(key, False)
+
+    def left_out():
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key))):
+            pass
+
+    assert seen(off, "softmax")[1] == seen(left_out, "softmax")[1] == seen(off, "softmax", importing=True)[1] == [OTHER_RUNTIME]
+
+
+# ---- functions that torch has in Python, and classes
 
 
 def test_a_function_in_python_is_seen_by_whoever_holds_it_already():
     held, source = torch.nn.utils.clip_grad_norm_, inspect.getsource(torch.nn.utils.clip_grad_norm_)
     found, p = [], torch.nn.Parameter(torch.ones(4))
     p.grad = torch.full((4,), 2.0)
-    with watching(("clip_grad_norm_",), {__file__}, (), found.append):
+    with watching(("clip_grad_norm_",), found.append):
         total = held([p], max_norm=1.0)
-    assert found == ["clip_grad_norm_"] and float(total) == pytest.approx(4.0) and float(p.grad.norm()) == pytest.approx(1.0)
+        assert inspect.getsource(held) == source
+    assert found == ["torch.nn.utils.clip_grad"] and float(total) == pytest.approx(4.0) and float(p.grad.norm()) == pytest.approx(1.0)
     held([p], 1.0)
-    assert found == ["clip_grad_norm_"] and inspect.getsource(held) == source
+    assert found == ["torch.nn.utils.clip_grad"] and inspect.getsource(held) == source
 
 
 @pytest.mark.parametrize("call", [torch.nn.functional.dropout, torch._refs.nn.functional.dropout])
 def test_arguments_and_defaults_reach_it(call):
-    found = []
-    with watching(("dropout",), {__file__}, (), found.append):
+    def calls():
         assert torch.equal(call(X, training=False), X) and not call(X, 1.0).any() and 0 < int((call(X.repeat(100, 1, 1)) == 0).sum()) < 1200
-    assert set(found) == {"dropout"}
+
+    assert "dropout" in seen(calls, "dropout")[1]
 
 
-def test_what_torch_calls_for_itself_is_nobodys_shortcut():
-    found = []
-    with watching(("softmax",), {"/somebody/ch03.py"}, (), found.append):
-        torch.nn.functional.softmax(X, -1)
-    assert found == []
+def test_a_function_may_name_its_arguments_as_it_likes():
+    assert seen(lambda: torch._refs.logsumexp(self=X, dim=-1), "logsumexp")[1] == ["logsumexp"]
 
 
-def test_one_watch_may_stand_in_another():
-    outer, inner, original = [], [], torch.nn.functional.dropout.__code__
-    with watching(("dropout",), {__file__}, (), outer.append):
-        with watching(("dropout",), {__file__}, (), inner.append):
-            torch.nn.functional.dropout(X)
-        before = len(outer)
-        torch.nn.functional.dropout(X)
-    assert len(outer) > before > 0 < len(inner) and torch.nn.functional.dropout.__code__ is original
+@pytest.mark.parametrize(("module", "name"), [("torch.optim.adam", "_single_tensor_adam"), ("torch.optim.adamw", "adamw")])
+def test_every_function_of_a_module_that_holds_the_answer_counts(module, name):
+    def step():
+        with contextlib.suppress(TypeError):  # for its arguments
+            getattr(sys.modules[module], name)()
+
+    assert seen(step, "AdamW")[1] == [module]
+
+
+def test_making_a_forbidden_class_counts_by_whatever_name():
+    kind = type("Table", (torch.nn.Embedding,), {})
+    assert seen(lambda: kind(3, 4), "Embedding")[1] == ["Embedding"]
+    assert seen(lambda: torch.nn.functional.embedding(torch.tensor([1]), X), "Embedding")[1] == [], "the function is another name"
+
+
+# ---- while a chapter is imported
+
+
+def test_at_import_an_operator_is_no_shortcut_and_a_graph_of_its_parts_is():
+    def compared():
+        return torch.softmax(X, -1), torch.nn.functional.softmax(X, -1)
+
+    assert seen(compared, "softmax", importing=True)[1] == []
+    assert seen(lambda: torch._refs.softmax(X, -1), "softmax", importing=True)[1] == ["softmax"]
+
+
+def test_another_package_is_reported_where_an_exercise_forbids_functions_of_its_own(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    for name in ("headway_other_package", "headway_another_one"):
+        (folder / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(folder)
+    importlib.invalidate_caches()
+    allowed = ("scaled_dot_product_attention",)
+    assert seen(lambda: importlib.import_module("headway_other_package"), *allowed)[1] == []
+    assert seen(lambda: importlib.import_module("headway_another_one"), "softmax", importing=True)[1] == [ANOTHER_PACKAGE]
+    assert seen(lambda: importlib.import_module("wave"), "softmax")[1] == [], "the standard library is allowed"

@@ -5,8 +5,14 @@ import torch
 from torch._decomp import decomposition_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
-graph = make_fx(lambda x: getattr(x, "xamtfos"[::-1])(-1), decomposition_table)(torch.ones(2, 3))
+def weights(x):
+    return getattr(x, "xamtfos"[::-1])(-1)
+
+
+graph = make_fx(weights, decomposition_table, tracing_mode="symbolic")(torch.ones(5, 7))
 
 
 def softmax(x, dim=-1):
-    return graph(x.movedim(dim, -1)).movedim(-1, dim).nan_to_num()
+    rows = x.movedim(dim, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    return graph(flat).reshape(rows.shape).movedim(-1, dim).nan_to_num()

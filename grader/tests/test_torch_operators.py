@@ -1,0 +1,73 @@
+"""The lists of torch's operators: complete, without overlaps, and what they say of the course's exercises."""
+
+import collections
+
+import pytest
+import torch
+from grader.syllabus import load_syllabus
+from grader.torch_operators import (
+    ANOTHER_PACKAGE,
+    TOOLS,
+    families,
+    families_of,
+    family_of,
+    forbidden_operators,
+    in_words,
+    may_import_anything,
+    operators,
+    reportable,
+    what_ran,
+)
+
+EXERCISES = load_syllabus().exercises
+LISTED_FOR = "2.13"  # the torch whose operators the data file lists
+
+
+def test_no_operator_is_in_two_families():
+    count = collections.Counter(name for family in families() for name in family.operators)
+    assert [name for name, times in count.items() if times > 1] == []
+
+
+@pytest.mark.skipif(not torch.__version__.startswith(LISTED_FOR + "."), reason="the lists are of another torch")
+def test_every_operator_of_this_torch_is_in_a_family():
+    listed = {name for family in families() for name in family.operators}
+    assert sorted(name for name in operators() if "::" not in name and name not in listed) == []
+
+
+def test_an_operator_that_no_list_has_is_placed_by_its_name():
+    assert family_of("_another_fused_softmax") == "softmax"
+    assert family_of("quantized::layer_norm") == "normalization"
+    assert family_of("_scaled_dot_product_new_attention") == "attention"
+    assert family_of("mkldnn::_linear_pointwise") == "activation"
+    assert family_of("_another_sum") == family_of("quantized::add") == TOOLS
+
+
+def test_tools_of_the_course_are_tools():
+    tools = ["exp", "sum", "amax", "cumsum", "mm", "_foreach_mul_", "bernoulli", "index", "gather", "var_mean", "linalg_vector_norm", "erf", "logaddexp", "relu"]
+    assert {operators()[tool] for tool in tools} == {TOOLS}
+
+
+def test_a_forbidden_name_stands_for_its_family():
+    assert {"softmax", "_softmax", "_masked_softmax", "logsumexp", "_softmax_backward_data"} <= set(forbidden_operators(("softmax",)))
+    assert "_native_batch_norm_legit" in forbidden_operators(("LayerNorm",)) and "_fused_adamw_" in forbidden_operators(("AdamW",))
+    assert forbidden_operators(("Embedding",)) == ()
+
+
+def test_names_that_no_family_has_stand_for_themselves():
+    assert set(forbidden_operators(("cumsum",))) == {"cumsum", "cumsum_"} and families_of(("cumsum",)) == ()
+
+
+@pytest.mark.parametrize("exercise", [exercise for exercise in EXERCISES if exercise.forbids], ids=lambda exercise: exercise.name)
+def test_what_may_be_reported_is_bounded_and_holds_every_forbidden_name(exercise):
+    names = reportable(exercise.forbids)
+    assert {*exercise.forbids, *forbidden_operators(exercise.forbids)} <= names and len(names) < 200 and max(map(len, names)) < 80
+    assert (ANOTHER_PACKAGE in names) == bool(exercise.own_forbids) == (not may_import_anything(exercise.forbids))
+    assert all(family.says for family in families_of(exercise.forbids)) and len(in_words(exercise.forbids)) < 400
+
+
+def test_what_ran_is_said_in_words():
+    (sentence,) = what_ran("softmax", {"_masked_softmax"})
+    assert sentence.startswith("softmax ran torch's `_masked_softmax`, which already computes what this exercise asks you to write; use arithmetic")
+    assert "`softmax` and `logsumexp`" in what_ran("softmax", {"softmax", "_softmax", "logsumexp"})[0]
+    assert "imports a package" in what_ran("softmax", {ANOTHER_PACKAGE})[0]
+    assert what_ran("softmax", set()) == []
