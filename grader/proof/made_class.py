@@ -18,7 +18,7 @@ from ..source import definition, replace_definition
 from ..syllabus import ROOT, SOLUTIONS
 
 ASKED = {"softmax": "ch03_attention", "count_pairs": "ch01_tokenizer"}
-CHAPTERS = list(dict.fromkeys(ASKED.values()))  # attacks stand in the first
+CHAPTERS = list(dict.fromkeys(ASKED.values()))  # attacks on softmax are in the first; those on other exercises are left out
 KINDS = {"right": 18, "partial": 22, "wrong": 38, "empty": 4, "broken": 9}  # how many for each other, besides the attacks
 ATTACKS = ROOT / "grader" / "tests" / "attacks"
 RACING = ("leave_a_hidden_thread", "leave_a_timer")  # whether a test of theirs fails or breaks off is decided by the clock; they earn nothing either way
@@ -32,7 +32,7 @@ Texts = dict[str, str]  # module -> what stands in it
 def make(folder: Path, people: int, seed: int) -> Counter[str]:
     """Write what so many people hand in; how many there are of each kind."""
     luck = random.Random(seed)
-    attacks = [path for path in sorted(ATTACKS.glob("*.py")) if path.stem not in RACING]
+    attacks = [path for path in sorted(ATTACKS.glob("*.py")) if path.stem not in RACING and "\n# exercise: " not in path.read_text(encoding="utf-8")]
     attacks = luck.sample(attacks, min(len(attacks), people // ONE_IN))
     kinds = ["hostile"] * len(attacks) + luck.choices(list(KINDS), list(KINDS.values()), k=people - len(attacks))
     luck.shuffle(kinds)
