@@ -25,8 +25,10 @@ from .. import plugin
 from ..door.errors import NoWorker
 from ..door.worker import Nursery
 from ..graded import GradedRun
+from ..graft import without_text
 from ..sandbox.isolation import Isolation
-from ..target import Target
+from ..syllabus import load_syllabus
+from ..target import Target, reference_of
 from ..trial import Trial
 from ..warm import engine, family, forks, limits, reporting, spares
 from ..warm.job import asked_words
@@ -92,6 +94,8 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
     nursery.lend().close()  # it starts while this process loads the suites
     assert isinstance(nursery.zygote, subprocess.Popen)
     family.runs.add(nursery.zygote.pid)
+    for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
+        without_text(ours)  # compiled once, and not in each of the runs that are forked from here
 
     def start(job: GradeJob, forget: Callable[[], None]) -> forks.Fork:
         control = nursery.lend()
