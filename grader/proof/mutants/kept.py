@@ -47,5 +47,6 @@ def _file(exercise: Exercise, mutants: list[Mutant]) -> Path:
     digest = hashlib.sha256(surroundings(exercise.chapter))
     for mutant in mutants:
         digest.update(repr(mutant).encode())
-    digest.update(Path(__file__).with_name("running.py").read_bytes())
+    for name in ("running.py", "suites.py"):
+        digest.update(Path(__file__).with_name(name).read_bytes())
     return FOLDER / f"{exercise.name}-{digest.hexdigest()[:32]}.json"
