@@ -241,7 +241,8 @@ def test_where_there_is_no_plain_verdict_there_is_a_sentence(attacked):
         assert not person.problem and person.results, (attack.name, person.problem)
         for test in person.results[0].tests:
             assert test.outcome == "passed" or test.message.strip(), (attack.name, test)
-        assert attack.told in " ".join(test.message for test in person.results[0].tests), (attack.name, attack.told, person)
+        said = [test.message for test in person.results[0].tests] + person.results[0].forbidden + [" ".join(feedback.split())]
+        assert attack.told in " ".join(said), (attack.name, attack.told, person)
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 
