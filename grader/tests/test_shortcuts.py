@@ -56,7 +56,6 @@ def seen(call, *names, importing=False):
         "in a raw thread": lambda: _in_a_raw_thread(torch.softmax),
         "in a thread of torch": lambda: torch.jit.wait(torch.jit.fork(torch.softmax, X, -1)),
         "a function in Python": lambda: torch._refs.nn.functional.softmax(X, -1),
-        "a module imported late": lambda: _imported_late("torch.masked._ops").softmax(X, -1),
     }.items(),
     ids=lambda item: item[0],
 )
@@ -106,9 +105,9 @@ def _in_a_raw_thread(function):
     return found[0]
 
 
-def _imported_late(name):
-    sys.modules.pop(name)
-    return importlib.import_module(name)
+def test_what_torch_composes_of_tools_is_seen_in_every_thread():
+    for run in (_in_a_thread, _in_a_raw_thread):
+        assert "dropout" in seen(lambda run=run: run(lambda x, _: torch.dropout(x, 0.5, True)), "dropout")[1]
 
 
 def test_gradient_flows_through_it_as_before():
@@ -224,6 +223,17 @@ def test_every_function_of_a_module_that_holds_the_answer_counts(module, name):
             getattr(sys.modules[module], name)()
 
     assert seen(step, "AdamW")[1] == [module]
+
+
+def test_a_module_that_is_imported_late_counts_too(monkeypatch):
+    name = "torch.optim.adam"
+
+    def late():
+        monkeypatch.delitem(sys.modules, name)
+        with contextlib.suppress(TypeError):
+            importlib.import_module(name)._single_tensor_adam()
+
+    assert seen(late, "AdamW")[1] == [name]
 
 
 def test_making_a_forbidden_class_counts_by_whatever_name():
