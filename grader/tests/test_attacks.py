@@ -281,9 +281,9 @@ def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
 # ---- in process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def engine():
-    """A held pytest session, which is forked for each target."""
+    """A pytest session with everything loaded, which is forked for each target."""
     engine = Engine(str(walls), module="grader.grading.judge")
     yield engine
     engine.end()
