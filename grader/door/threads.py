@@ -22,7 +22,9 @@ def threads_now() -> Threads:
     """The threads that run now."""
     frames = sys._current_frames()
     idle = {ident for ident, frame in frames.items() if _waits_for_work(frame)}
-    return {thread for thread in threading.enumerate() if thread.ident not in idle}, set(frames) - idle
+    running = set(frames) - idle
+    frames.clear()  # this function's own frame is among them, and would keep all that its callers hold until the next garbage collection
+    return {thread for thread in threading.enumerate() if thread.ident not in idle}, running
 
 
 def _waits_for_work(frame: FrameType) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import textwrap
+import weakref
 
 import pytest
 from doors import QUICK_KINDS, doors_of
 from graded_runs import grade, solution
 from grader.door.errors import RuleBroken
 from grader.door.near import Implementation
+from grader.door.threads import threads_now
 from grader.door.worker import Nursery
 
 CHAPTER = textwrap.dedent('''
@@ -102,3 +105,21 @@ def test_a_thread_that_only_the_first_call_starts_is_named_too(door, tmp_path):
     found = grade("--target", str(tmp_path), "--exercise", "softmax", "--door", door, results=tmp_path / "results.json").exercise("softmax")
     messages = [test["message"] for test in found["tests"] if test["outcome"] != "passed"]
     assert len(messages) == 1 and "left a thread running (started once)" in messages[0], messages
+
+
+def test_looking_at_the_threads_keeps_nothing_alive():
+    """What a caller holds can be freed at once, without a garbage collection."""
+
+    class Held:
+        pass
+
+    def look():
+        held = Held()
+        threads_now()
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert look()() is None
+    finally:
+        gc.enable()
