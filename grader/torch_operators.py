@@ -106,6 +106,12 @@ def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
 
 
 @cache
+def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
+    """The same while a chapter is imported, which happens once for all its exercises: another of them may forbid packages."""
+    return reportable(forbids) | {ANOTHER_PACKAGE} if forbids else frozenset()
+
+
+@cache
 def may_import_anything(forbids: tuple[str, ...]) -> bool:
     """False where an exercise forbids functions of its own: another package may hold them too."""
     denied = families_of(forbids)

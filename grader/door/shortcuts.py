@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ..torch_operators import reportable
+from ..torch_operators import reportable, reportable_at_import
 from . import auditing, functions, operators
 from .reports import Notice, Watch, watches
 
@@ -22,7 +22,7 @@ def watching(forbids: tuple[str, ...], notice: Notice, importing: bool = False) 
         return contextlib.nullcontext()
     if forbids not in _prepared:
         prepare(forbids)
-    return _Watching(reportable(forbids), notice, importing)
+    return _Watching(reportable_at_import(forbids) if importing else reportable(forbids), notice, importing)
 
 
 class _Watching(contextlib.AbstractContextManager[None]):

@@ -20,7 +20,7 @@ from typing import Any
 from ..chapter import ChapterSource
 from ..sandbox import bubble
 from ..sandbox.isolation import Isolation, available
-from ..torch_operators import reportable
+from ..torch_operators import reportable, reportable_at_import
 from .ending import WALLED, in_words
 from .errors import ChapterBroken, FarSideDied, Heard, NoWorker, OutOfTime
 from .wire import Allowance, Garbage, TooLate, receive, send
@@ -192,7 +192,7 @@ class Worker:
         self.loaded = False
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
-        self.reportable: frozenset[str] = frozenset()  # the names that a shortcut may have, as long as this example lasts
+        self.forbids: tuple[str, ...] = ()  # of the exercise that this example is for
         self.allowance = Allowance()
 
     @property
@@ -202,7 +202,7 @@ class Worker:
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         if op == "begin":
             self.allowance = Allowance()
-            self.reportable = reportable(tuple(tree[1]))
+            self.forbids = tuple(tree[1])
         if self.sock is None:
             if op not in ("begin", "load"):
                 raise FarSideDied("the process that ran your code is gone")
@@ -220,7 +220,7 @@ class Worker:
         try:
             sock.settimeout(limit)
             send(sock, [op, tree], buffers)
-            reply, out = self._reply(sock, time.monotonic() + limit, self.import_shortcuts if op == "load" else self.shortcuts)
+            reply, out = self._reply(sock, time.monotonic() + limit, importing=op == "load")
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise Garbage("the answer has no value and no error")
             return reply, out
@@ -238,14 +238,16 @@ class Worker:
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
 
-    def _reply(self, sock: socket.socket, deadline: float, shortcuts: set[str]) -> tuple[Any, list[bytes]]:
+    def _reply(self, sock: socket.socket, deadline: float, importing: bool) -> tuple[Any, list[bytes]]:
         """The answer. Before it come the names of forbidden functions that ran on the way to it."""
+        names = reportable_at_import(self.forbids) if importing else reportable(self.forbids)
+        shortcuts = self.import_shortcuts if importing else self.shortcuts
         while True:
             reply, out = receive(sock, deadline, self.allowance)
             if not isinstance(reply, dict) or reply.keys() != {"shortcut"}:
                 return reply, out
             name = reply["shortcut"]
-            if not isinstance(name, str) or name not in self.reportable or out:
+            if not isinstance(name, str) or name not in names or out:
                 raise Garbage("it reports a name that this exercise does not forbid")
             shortcuts.add(name)
 
