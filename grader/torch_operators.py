@@ -133,7 +133,9 @@ def what_ran(exercise: str, seen: Collection[str]) -> list[str]:
     if OTHER_RUNTIME in seen or BELOW_TORCH in seen:
         found.append(f"{exercise} calls into torch by a way that cannot be watched; call torch's public functions")
     names: dict[str, str] = {}
-    for name in sorted(set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}, key=lambda name: (name.startswith("_"), len(name), name)):
+    ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}
+    ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called
+    for name in sorted(ran, key=lambda name: (name.startswith("_"), len(name), name)):
         names.setdefault(bare(name), name)
     if names:
         which = " and ".join(f"`{name}`" for name in list(names.values())[:3])

@@ -36,6 +36,7 @@ def make(folder: Path, people: int, seed: int) -> Counter[str]:
     attacks = luck.sample(attacks, min(len(attacks), people // ONE_IN))
     kinds = ["hostile"] * len(attacks) + luck.choices(list(KINDS), list(KINDS.values()), k=people - len(attacks))
     luck.shuffle(kinds)
+    folder.mkdir(parents=True, exist_ok=True)  # the first person's may be an archive
     for number, kind in enumerate(kinds):
         place = folder / f"person {number:04} {kind}"
         if kind == "hostile":
