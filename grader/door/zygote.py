@@ -27,6 +27,7 @@ torch.set_num_threads(1)
 from ..sandbox.entering import Walls, enter, prepare  # noqa: E402
 from ..sandbox.isolation import Isolation  # noqa: E402
 from ..sandbox.orphans import kill_orphans  # noqa: E402
+from ..torch_operators import families  # noqa: E402
 from .ending import UNWALLED, WALLED  # noqa: E402
 from .worker_process import serve, warm  # noqa: E402
 
@@ -57,6 +58,7 @@ def main() -> None:
 
 def raise_children(control: socket.socket, isolation: Isolation) -> None:
     """Do as the judge says until it hangs up."""
+    families()  # read here, because a worker cannot open the file
     workers: set[int] = set()
     others: set[int] = set()  # zygotes, each for a judge of its own
     walls, zygote = prepare(isolation), os.getpid()
