@@ -1,4 +1,4 @@
-"""Which examples hypothesis draws for a graded test: the same ones tomorrow, whatever other code is loaded beside it.
+"""Which examples hypothesis draws for a graded test: the same ones tomorrow, whatever other code is loaded.
 
 Examples that a test pins with `@example` run at every seed, after the drawn ones.
 """

@@ -24,7 +24,7 @@ def listed(naming: Naming) -> str:
 
 
 def names(message: str, value: Any) -> bool:
-    """Whether a number or a word stands in the message by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or "7.5"."""
+    """Whether a message contains a number or a word by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or "7.5"."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
     return any(math.isclose(number, value, rel_tol=1e-6, abs_tol=1e-12) for number in _numbers(message))

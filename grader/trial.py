@@ -182,7 +182,7 @@ class Trial:
         return door.last_call if door else None
 
     def transcript(self) -> list[Asked]:
-        """What the last example asked of both sides, and what they answered."""
+        """The questions of the last example to both sides, with the answers."""
         return [asked for door in [*self._doors.values(), *self._references.values()] for asked in door.log]
 
     def go_on_here(self) -> None:

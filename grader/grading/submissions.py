@@ -106,7 +106,7 @@ def _of_file(path: Path, tell: Tell, progress: Progress) -> Iterator[tuple[str, 
 
 
 def _guarded(key: str, names: Sequence[str], progress: Progress, read: Callable[[], list[Submission]]) -> Iterator[tuple[str, list[Submission]]]:
-    """The submission that `read` reads, or one with a problem: whatever is wrong with it is nobody else's problem."""
+    """The submission that `read` reads, or one with a problem: a fault in it costs no other submission."""
     if key in progress.done:
         return
     try:

@@ -34,7 +34,7 @@ def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Walls:
         return Walls(isolation, None)
     with contextlib.suppress(OSError):
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody else's program reads its memory
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # so that no other program reads its memory
     rules = landlock.ruleset(readable()) if isolation.landlock else None
     tasks = limits.tasks_of_user() + (limits.OTHERS if isolation.seccomp else limits.PROCESSES)
     return Walls(isolation, rules, memory, isolation.landlock and namespaces.available(), tasks)
