@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_read_is_in_nobodys_way(notebook, chapter):
         ("lambda x, dim=-1: torch.softmax(x, dim)", "line 1 of cell In[NOW] uses torch.softmax"),
         ("by_helper", "line 2 of cell In[HELPER] uses torch.softmax"),
         ("by_alias", "line 5 of cell In[ALIAS] uses soft (torch.softmax)"),
-        ("unread", "softmax ran torch's `softmax`, which already computes what this exercise asks you to write"),
+        ("unread", "softmax ran torch's `softmax`, which is not allowed in this exercise"),
     ],
 )
 def test_torchs_own_function_does_not_pass(notebook, given, said):

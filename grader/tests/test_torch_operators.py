@@ -67,7 +67,7 @@ def test_what_may_be_reported_is_bounded_and_holds_every_forbidden_name(exercise
 
 def test_what_ran_is_said_in_words():
     (sentence,) = what_ran("softmax", {"_masked_softmax"})
-    assert sentence.startswith("softmax ran torch's `_masked_softmax`, which already computes what this exercise asks you to write; use arithmetic")
+    assert sentence.startswith("softmax ran torch's `_masked_softmax`, which is not allowed in this exercise; use arithmetic")
     assert "`softmax` and `logsumexp`" in what_ran("softmax", {"softmax", "_softmax", "logsumexp"})[0]
     assert "imports a package" in what_ran("softmax", {ANOTHER_PACKAGE})[0]
     assert what_ran("softmax", set()) == []
