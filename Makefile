@@ -29,16 +29,16 @@ test: .venv/.dev
 	$(BIN)/python -m pytest -m alone grader/tests
 
 book: .venv/.book
-	@$(BIN)/python -m grader.book
+	@$(BIN)/python -m grader.teaching.book
 
 readme: .venv/.dev
-	@$(BIN)/python -m grader.pictures.readme
+	@$(BIN)/python -m grader.quality.readme.record
 
 bench: .venv/.learn
-	@$(BIN)/python -m grader.benchmarks $(ONLY)
+	@$(BIN)/python -m grader.quality.benchmarks $(ONLY)
 
 proof: .venv/.dev
-	@$(BIN)/python -m grader.proof $(ONLY)
+	@$(BIN)/python -m grader.quality.proof $(ONLY)
 
 help:
 	@sed -n 's/^# //p' Makefile

@@ -2,7 +2,7 @@
 
 import warnings
 
-from .version import __version__ as __version__
+from grader.version import __version__ as __version__
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where there is none, and nobody here needs it
 

@@ -7,8 +7,8 @@ from itertools import product
 import masks
 import torch
 from elsewhere import meta_is_ready, on_meta
-from grader.comparing import close, holds, same
-from grader.door.near import load, parameters, state
+from grader.execution.proxy import load, parameters, state
+from grader.verdict.comparing import close, holds, same
 from masks import some
 from pairs import pair
 from slopes import every_parameter_learns, same_gradient

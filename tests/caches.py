@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import close, sizes
+from grader.verdict.comparing import close, sizes
 
 
 def drawn(**more):

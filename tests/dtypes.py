@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from grader.comparing import close, holds
+from grader.verdict.comparing import close, holds
 
 
 def in_this_dtype(module, x, expected, tol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from grader.comparing import close
+from grader.verdict.comparing import close
 from torch import Tensor, nn
 
 

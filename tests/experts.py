@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.comparing import close, holds, same
+from grader.verdict.comparing import close, holds, same
 from torch import nn
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import holds, sizes
-from grader.door.near import randomise
+from grader.execution.proxy import randomise
+from grader.verdict.comparing import holds, sizes
 from preparing import give
 from strategies import token_ids
 

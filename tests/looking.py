@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import torch
 from gpts import made
-from grader.comparing import close, holds, sizes
-from grader.door.near import load, randomise
+from grader.execution.proxy import load, randomise
+from grader.verdict.comparing import close, holds, sizes
 
 
 def drawn(L=None):

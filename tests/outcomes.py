@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grader.door.errors import LearnerError
+from grader.execution.errors import LearnerError
 
 
 def recorded(call: Callable[[], Any]) -> Callable[[], Any]:

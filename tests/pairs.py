@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.comparing import close, same
-from grader.door.near import load, randomise
+from grader.execution.proxy import load, randomise
+from grader.verdict.comparing import close, same
 
 
 def pair(learner, reference, kind, *args, seed=0, **options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from grader.comparing import holds
+from grader.verdict.comparing import holds
 
 
 def give(learner, model, values, kind, names="the names of the docstring"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.comparing import close, same
-from grader.door.near import parameters, randomise
+from grader.execution.proxy import parameters, randomise
+from grader.verdict.comparing import close, same
 from strategies import distinct, tensor
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from grader.comparing import close, holds, shaped
-from grader.door.near import load, randomise
+from grader.execution.proxy import load, randomise
+from grader.verdict.comparing import close, holds, shaped
 from strategies import at, distinct, token_ids
 
 anything = dict(B=(3, 4), H=(2, 3), d_head=(2, 5), S=(5, 9), T=(5, 9), F=(7, 13), V=(14, 18), W=(14, 18), L=(10, 13))

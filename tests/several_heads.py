@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import masks
 import torch
-from grader.comparing import close, holds
+from grader.verdict.comparing import close, holds
 from pairs import pair
 from slopes import every_parameter_learns
 from strategies import distinct, tensor

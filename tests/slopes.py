@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.comparing import close, holds
+from grader.verdict.comparing import close, holds
 
 
 def same_gradient(got, expected, what, tol=None):

@@ -9,8 +9,8 @@ import math
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import sizes
-from grader.examples import Pinned
+from grader.verdict.comparing import sizes
+from grader.verdict.examples import Pinned
 from hypothesis import strategies as st
 from torch import Tensor
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forms import as_list
-from grader.comparing import refuses, same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import refuses, same
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from forms import as_list
-from grader.comparing import holds, refuses, same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, refuses, same
 from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import texts

@@ -4,9 +4,9 @@ import math
 
 import torch
 from elsewhere import works_elsewhere
-from grader.comparing import close, holds, refuses, same, shaped, sizes
-from grader.door.near import gradients, load, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given
 from strategies import distinct, seeds, tensor, token_ids
 

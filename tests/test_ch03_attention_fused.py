@@ -1,9 +1,9 @@
 """Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused map."""
 
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, sizes
-from grader.door.near import gradients, load, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import moved
 from pairs import exactly, pair

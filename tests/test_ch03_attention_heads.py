@@ -3,9 +3,9 @@
 import math
 
 import torch
-from grader.comparing import close, refuses, same
-from grader.door.near import gradients, load, parameters, randomise
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, randomise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, refuses, same
 from hypothesis import given, settings
 from slopes import same_gradient
 from strategies import distinct, seeds, tensor

@@ -2,9 +2,9 @@
 
 import torch
 from elsewhere import meta_is_ready
-from grader.comparing import close, holds, refuses, sizes
-from grader.door.near import gradients, load, parameters, randomise, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import causal
 from pairs import exactly, pair

@@ -1,9 +1,9 @@
 """Chapter 3, fourth part: attention in several heads, with separate maps for queries, keys and values. One fused map is in test_ch03_attention_fused.py."""
 
 import torch
-from grader.comparing import close, holds, refuses, sizes
-from grader.door.near import gradients, load, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import causal, moved
 from pairs import exactly, pair

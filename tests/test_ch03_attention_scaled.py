@@ -2,9 +2,9 @@
 
 import math
 
-from grader.comparing import close, holds, sizes
-from grader.door.near import gradients
-from grader.marks import exercise
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from masks import some

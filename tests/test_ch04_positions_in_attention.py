@@ -4,9 +4,9 @@ import math
 
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import close, refuses, shaped, sizes
-from grader.door.near import gradients
-from grader.marks import exercise
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, refuses, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor

@@ -3,8 +3,8 @@
 import math
 
 import torch
-from grader.comparing import close, shaped, sizes
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct

@@ -17,9 +17,9 @@ from blocks import (
     width_of_its_own,
     x_of,
 )
-from grader.comparing import close, holds, refuses, sizes
-from grader.door.near import gradients, load
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from masks import moved
 from pairs import pair

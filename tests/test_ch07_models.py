@@ -3,9 +3,9 @@
 import torch
 from elsewhere import makes_nothing_beside_its_blocks, meta_is_ready, on_meta
 from gpts import INSIDE, TABLES, drawn, ids_of, logits_of, loss_of, made, pair, targets_of, two
-from grader.comparing import close, holds, refuses, same, shaped
-from grader.door.near import state
-from grader.marks import exercise
+from grader.execution.proxy import state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, shaped
 from without_gradient import MODES, called
 
 

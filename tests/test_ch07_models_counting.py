@@ -1,8 +1,8 @@
 """Chapter 7, fifth part: counting what a model learns."""
 
 import torch
-from grader.comparing import same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import same
 from hypothesis import given, settings
 from strategies import distinct
 from torch import nn

@@ -3,9 +3,9 @@
 import random
 
 import torch
-from grader.comparing import close, holds, same
-from grader.door.near import gradients, load, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, same
 from hypothesis import given, settings
 from published import easy, holds_them, loaded, make, prefixed, published, some, wanted
 from strategies import seeds, tensor, token_ids

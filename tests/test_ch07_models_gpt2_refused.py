@@ -3,9 +3,9 @@
 import random
 
 import torch
-from grader.comparing import holds, refuses
-from grader.door.near import parameters
-from grader.marks import exercise
+from grader.execution.proxy import parameters
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, refuses
 from hypothesis import given, settings
 from outcomes import recorded
 from published import holds_them, loaded, make, prefixed, published, some, wanted

@@ -5,9 +5,9 @@ import math
 import torch
 import torch.nn.functional as F
 from gpts import drawn, ids_of, logits_of, loss_of, made, pair, targets_of, two
-from grader.comparing import close, holds
-from grader.door.near import gradients
-from grader.marks import exercise
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds
 from strategies import tensor, token_ids
 from torch import nn
 

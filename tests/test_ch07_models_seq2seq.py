@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import torch
 from elsewhere import meta_is_ready, on_meta
-from grader.comparing import close, holds, refuses, same, shaped, sizes
-from grader.door.near import gradients, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import example, given, settings
 from seq2seqs import agree, alive, both, on_the_right, pair, small, some, words
 from strategies import seeds, tensor

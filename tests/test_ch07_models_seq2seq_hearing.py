@@ -1,9 +1,9 @@
 """Chapter 7, fourth part: who hears whom in a translator: padding is never heard, nor is what comes later in the target."""
 
 import torch
-from grader.comparing import holds, shaped
-from grader.door.near import gradients, load
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, shaped
 from hypothesis import given, settings
 from seq2seqs import agree, alive, both, on_the_right, pair, some
 from strategies import seeds, tensor

@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
-from grader.comparing import close, holds, refuses, same, shaped, sizes
-from grader.door.near import gradients
-from grader.marks import exercise
+from grader.execution.proxy import gradients
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor, token_ids

@@ -4,8 +4,8 @@ import math
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import close, holds
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor
 from torch import nn

@@ -2,8 +2,8 @@
 
 import torch
 from batches import UNEQUAL, batches_of, language
-from grader.comparing import close, holds, same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, same
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import seeds, tensor

@@ -4,9 +4,9 @@ import math
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import close, holds, sizes
-from grader.door.near import parameters, randomise
-from grader.marks import exercise
+from grader.execution.proxy import parameters, randomise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, sizes
 from hypothesis import example, given, settings
 from strategies import at, distinct, seeds, token_ids
 from torch import nn

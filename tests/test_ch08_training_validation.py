@@ -2,8 +2,8 @@
 
 import torch
 from batches import UNEQUAL, batches_of, language
-from grader.comparing import close, holds, refuses
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
 from strategies import seeds, tensor
 from torch import nn

@@ -4,8 +4,8 @@ import math
 
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, shaped, sizes
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor

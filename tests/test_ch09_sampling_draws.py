@@ -9,8 +9,8 @@ import math
 
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import holds, same, shaped
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, same, shaped
 from hypothesis import given, settings
 from strategies import distinct, seeds, tensor
 

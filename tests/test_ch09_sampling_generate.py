@@ -1,9 +1,9 @@
 """Chapter 9, third part: writing on from a prompt."""
 
 import torch
-from grader.comparing import holds, same
-from grader.door.near import load
-from grader.marks import exercise
+from grader.execution.proxy import load
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
 from strategies import distinct, seeds, token_ids
 from torch import nn

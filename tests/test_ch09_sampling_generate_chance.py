@@ -2,8 +2,8 @@
 
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import holds, same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
 from strategies import distinct, seeds, token_ids
 from torch import nn

@@ -2,9 +2,9 @@
 
 import torch
 from elsewhere import meta_is_ready, on_meta
-from grader.comparing import close, holds, refuses, same
-from grader.door.near import load
-from grader.marks import exercise
+from grader.execution.proxy import load
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
 from strategies import seeds, token_ids
 from torch import nn

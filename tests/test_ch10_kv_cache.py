@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import torch
 from caches import drawn, shuffled
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, same
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, same
 from strategies import tensor
 from without_gradient import MODES
 

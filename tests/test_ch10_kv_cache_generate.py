@@ -4,9 +4,9 @@ import numbers
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import close, holds, refuses, same, sizes
-from grader.door.near import load, randomise
-from grader.marks import exercise
+from grader.execution.proxy import load, randomise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
 from outcomes import recorded
 from strategies import distinct, token_ids

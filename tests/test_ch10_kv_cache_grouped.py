@@ -3,9 +3,9 @@
 import pairs
 import torch
 from elsewhere import follows_its_inputs
-from grader.comparing import close, holds, refuses, sizes
-from grader.door.near import gradients, load, parameters, randomise, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pairs import exactly

@@ -9,9 +9,9 @@ from caches import chunk_by_chunk, read
 from counting import times_the_work
 from elsewhere import makes_nothing_beside_its_blocks, meta_is_ready, on_meta
 from gpts import INSIDE, TABLES, ids_of
-from grader.comparing import close, holds, refuses, same, sizes
-from grader.door.near import gradients, randomise
-from grader.marks import exercise
+from grader.execution.proxy import gradients, randomise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, sizes
 from torch import nn
 from without_gradient import MODES, call, called
 

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import torch
-from grader.comparing import same, sizes
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import same, sizes
 from torch import nn
 
 

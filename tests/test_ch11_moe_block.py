@@ -3,9 +3,9 @@
 import torch
 from blocks import width_of_its_own
 from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
-from grader.comparing import close, holds, refuses
-from grader.door.near import gradients, load, parameters, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
 from pairs import pair
 from strategies import distinct, seeds, tensor

@@ -3,9 +3,9 @@
 import torch
 from elsewhere import follows_its_inputs
 from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
-from grader.comparing import close, holds, refuses, same, shaped, sizes
-from grader.door.near import gradients, load, parameters, randomise, state
-from grader.marks import exercise
+from grader.execution.proxy import gradients, load, parameters, randomise, state
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
 from pairs import pair
 from strategies import distinct, seeds, tensor

@@ -3,8 +3,8 @@
 import torch
 from elsewhere import meta_is_ready
 from gpts import INSIDE, TABLES, ids_of
-from grader.comparing import close, holds, noun, shaped
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, holds, noun, shaped
 from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
 
 

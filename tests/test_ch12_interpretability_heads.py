@@ -1,8 +1,8 @@
 """Chapter 12, second part: what a head does, from its pattern."""
 
 import torch
-from grader.comparing import same, sizes
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import same, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import seeds, tensor

@@ -1,10 +1,10 @@
 """Chapter 12, third part: how much a head looks up what came next, and which heads of a model do."""
 
 import torch
-from grader.circuits import induction_circuit
-from grader.comparing import close, holds, shaped, sizes
-from grader.door.near import load, randomise
-from grader.marks import exercise
+from grader.execution.proxy import load, randomise
+from grader.plugin.marks import exercise
+from grader.teaching.circuits import induction_circuit
+from grader.verdict.comparing import close, holds, shaped, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 from looking import judge_hooks_and_modes, judge_learning, watched

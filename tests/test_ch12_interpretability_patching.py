@@ -2,8 +2,8 @@
 
 import torch
 from gpts import ids_of
-from grader.comparing import close, refuses, same, shaped
-from grader.marks import exercise
+from grader.plugin.marks import exercise
+from grader.verdict.comparing import close, refuses, same, shaped
 from hypothesis import given, settings
 from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
 from strategies import distinct, seeds, tensor

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from grader.comparing import same
-from grader.door.near import load, randomise
+from grader.execution.proxy import load, randomise
+from grader.verdict.comparing import same
 
 
 def fluent(model, seed, scale=1.5):

@@ -1,5 +1,5 @@
 """The kit in a notebook: `check` and `hint` for what a cell defines."""
 
-from .asking import check, hint
+from grader.notebook.requests import check, hint
 
 __all__ = ["check", "hint"]

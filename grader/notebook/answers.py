@@ -7,15 +7,14 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.given import Given
-from grader.hints import Hint
-from grader.layout import WIDTH, Page, tell
-from grader.progress import load, number
-from grader.results import ExerciseResult
-from grader.syllabus import Chapter, Exercise, load_syllabus
-from grader.verdict import Verdict
-
-from . import html
+from grader.course.hints import Hint
+from grader.course.progress import load, number
+from grader.course.syllabus import Chapter, Exercise, load_syllabus
+from grader.execution.overrides import Given
+from grader.notebook import html
+from grader.plugin.layout import WIDTH, Page, tell
+from grader.verdict.results import ExerciseResult
+from grader.verdict.summary import Verdict
 
 NOTHING_YET = "nothing is written yet"
 SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line

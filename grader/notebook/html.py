@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from html import escape
 
-from grader.layout import ALSO
-from grader.results import ExerciseResult, Failure
+from grader.plugin.layout import ALSO
+from grader.verdict.results import ExerciseResult, Failure
 
 COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # to be read on white and on black
 FADED = "opacity:.75"

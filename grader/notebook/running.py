@@ -8,18 +8,17 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.given import Given
-from grader.source import SourceProblem, parse, read_source
-from grader.stubs import reference_stub
-from grader.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
-from grader.verdict import Verdict
-
-from .keeping import left_as_it_was
+from grader.course.source import SourceProblem, parse, read_source
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
+from grader.execution.overrides import Given
+from grader.notebook.process_state import left_as_it_was
+from grader.verdict.summary import Verdict
 
 if TYPE_CHECKING:
     import pytest
-    from grader.graded import GradedRun
-    from grader.target import Target
+    from grader.execution.target import Target
+    from grader.plugin.graded import GradedRun
 
 PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all of its memory
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
@@ -78,7 +77,7 @@ def _run(found: Exercise | Chapter, given: Given | None) -> Verdict | None:
 
 def target_of(given: Given, notes: list[str]) -> Target:
     """The learner's folder with what was given in it; where its chapter cannot be read, a stub has the chapter's other names."""
-    from grader.target import Target
+    from grader.execution.target import Target
 
     path, texts = EXERCISES / f"{given.module}.py", {}
     try:
@@ -102,7 +101,7 @@ class _Hooks:
         self.interrupted = issubclass(excinfo.type, KeyboardInterrupt)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        from grader.plugin import RUN
+        from grader.plugin.hooks import RUN
 
         self.run = session.config.stash[RUN]
         if self.target:

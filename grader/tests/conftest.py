@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from kit_copy import Kit
 from warm_runs import WarmKit
 
@@ -26,7 +26,7 @@ def template(tmp_path_factory):
     shutil.copytree(EXERCISES / "pictures", root / "exercises" / "pictures")
     for name in ("pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, root)
-    subprocess.run([sys.executable, "-c", "from grader.stubs import write_stubs; write_stubs()"], cwd=root, env=Kit(root).environment(), check=True)
+    subprocess.run([sys.executable, "-c", "from grader.course.stubs import write_stubs; write_stubs()"], cwd=root, env=Kit(root).environment(), check=True)
     return root
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from grader.chapter import ChapterSource
-from grader.door.local import Local
-from grader.door.near import Door
-from grader.door.worker import Nursery, Worker
+from grader.course.chapter_source import ChapterSource
+from grader.execution.in_process import Local
+from grader.execution.proxy import Door
+from grader.execution.worker import Nursery, Worker
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are forked on Linux only")
 KINDS = ["local", pytest.param("fork", marks=forks), "spawn"]

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from grader.grading.exports import write_all
-from grader.grading.gradebook import Gradebook, GradebookProblem
+from grader.classroom.exports import write_all
+from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
 from made_up_class import EXERCISES, RULES, VERSIONS, verdict_of
 
 PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
@@ -15,7 +15,7 @@ PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2
 GRADER = """
 import sys
 from pathlib import Path
-from grader.grading.gradebook import Gradebook, GradebookProblem
+from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
 from made_up_class import *
 
 def say(words):

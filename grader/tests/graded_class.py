@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from grader.grading import marking
-from grader.grading.gradebook import Gradebook
-from grader.grading.record import GradedClass, Person
-from grader.results import ExerciseResult, Failure
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.judging import marking
+from grader.classroom.judging.record import GradedClass, Person
+from grader.verdict.results import ExerciseResult, Failure
 from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from grader.benchmarks.workplace import solved
-from grader.syllabus import ROOT, SOLUTIONS, load_syllabus
+from grader.course.syllabus import ROOT, SOLUTIONS, load_syllabus
+from grader.quality.benchmarks.workplace import solved
 
 QUICK = """
 import pytest
-import grader.graded
+import grader.plugin.graded
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
-    from grader.plugin import RUN
+    from grader.plugin.hooks import RUN
     config.stash[RUN].trial.import_seconds = 4.0
     config.stash[RUN].trial.call_seconds = 0.7
     if config.option.door == "worker":  # diagnosed once, in the run through the other door
-        grader.graded.diagnose = lambda *_: None
+        grader.plugin.graded.diagnose = lambda *_: None
 """
 
 

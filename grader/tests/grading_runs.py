@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graded_runs import environment, solution
-from grader.benchmarks.workplace import without_marks
-from grader.diagnosis import misconceptions, mistaken
-from grader.syllabus import EXERCISES
+from grader.course.syllabus import EXERCISES
+from grader.quality.benchmarks.workplace import without_marks
+from grader.verdict.diagnosis import misconceptions, mistaken
 
 MODULE = "ch03_attention"
 EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")
@@ -62,7 +62,7 @@ class Ran:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "grader.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "grader.cli.main", *map(str, arguments)]
 
 
 def headway(*arguments: object, **more: str) -> Ran:

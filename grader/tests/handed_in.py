@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from grader.grading.submissions import Submission, read_submissions
+from grader.classroom.intake.submissions import Submission, read_submissions
 
 CHAPTER = "ch03_attention.py"
 DAMAGED = "the archive is damaged or cut short; hand it in again"

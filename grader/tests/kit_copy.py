@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from grader.benchmarks.workplace import without_marks
-from grader.syllabus import load_syllabus
+from grader.course.syllabus import load_syllabus
+from grader.quality.benchmarks.workplace import without_marks
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
 
@@ -32,7 +32,7 @@ class Kit:
     def run(self, *arguments: str, cwd: Path | None = None, status: int | None = 0, **environment: str) -> str:
         """What the command prints, output then errors; its exit status must be `status`."""
         done = subprocess.run(
-            [sys.executable, "-m", "grader.cli", *arguments],
+            [sys.executable, "-m", "grader.cli.main", *arguments],
             cwd=cwd or self.root, env=self.environment(**environment), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import torch
-from grader.corpora import ENGLISH_HINDI, SENTENCES
-from grader.graft import Graft
+from grader.execution.chapter_package import Graft
+from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES
 from torch import Tensor, nn
 
 PAD, BEGIN, END = "<pad>", "<sos>", "<eos>"

@@ -6,11 +6,11 @@ import hashlib
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from grader.grading.rules import Rules
-from grader.grading.submissions import Submission
-from grader.results import Diagnosis, ExerciseResult, Failure, TestResult
-from grader.syllabus import Exercise, load_syllabus
-from grader.verdict import Verdict
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.rules import Rules
+from grader.course.syllabus import Exercise, load_syllabus
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+from grader.verdict.summary import Verdict
 
 EXERCISES = tuple(load_syllabus().exercise(name) for name in ("softmax", "causal_mask", "split_heads", "LayerNorm"))
 VERSIONS = {"kit": "0.1.0+aaaaaaaaaaaa", "python": "3.11.7", "torch": "2.13.0"}

@@ -1,11 +1,11 @@
-"""Tensors to compare, and what `grader.relations` says of two."""
+"""Tensors to compare, and what `grader.verdict.relations` says of two."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from grader.relations import explain
+from grader.verdict.relations import explain
 from hypothesis import strategies as st
 from torch import Tensor
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from grader.grading.record import GradedClass, Mark, Person
-from grader.results import Diagnosis, ExerciseResult, Failure, TestResult
-from grader.syllabus import load_syllabus
+from grader.classroom.judging.record import GradedClass, Mark, Person
+from grader.course.syllabus import load_syllabus
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
 EXERCISES = tuple(load_syllabus().exercise(name) for name in ("softmax", "causal_mask", "gelu"))
 OVERFLOW = Diagnosis("scores_not_shifted", "The scores go into exp as they are.", "What can be subtracted from every score?")

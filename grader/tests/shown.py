@@ -1,10 +1,10 @@
 """Pictures of `headway show`, made of the reference and of changed copies of it."""
 
 import torch
-from grader.showing.panels import Picture
-from grader.showing.sides import picture_of
-from grader.syllabus import Exercise, load_syllabus
-from grader.target import Target, reference_of
+from grader.course.syllabus import Exercise, load_syllabus
+from grader.execution.target import Target, reference_of
+from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.panels import Picture
 
 EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
 

@@ -3,7 +3,7 @@
 An attack is a file of attacks/. Its first line says whether the door in process holds it. A line `# problem: yes` says that the chapter cannot be
 read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
 appended to the reference's chapter. A line `# told:` says what its author must be told; `# open:` that it has its points, and why that cannot be
-kept from it (grader/book/pages/walls.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
+kept from it (grader/teaching/book/pages/walls.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
 conftest.py lies open in the kit itself.
 """
 
@@ -24,17 +24,17 @@ from pathlib import Path
 
 import pytest
 from graded_runs import environment, grade, solution
-from grader.benchmarks.processes import alive, family
-from grader.grading.grade_job import GradeJob
-from grader.grading.gradebook import Gradebook
-from grader.grading.record import Person
-from grader.grading.rules import Rules
-from grader.sandbox import kernel
-from grader.sandbox.isolation import available
-from grader.syllabus import ROOT, load_syllabus
-from grader.verdict import Verdict
-from grader.warm.client import Engine
-from grader.warm.job import read
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.judging.job import GradeJob
+from grader.classroom.judging.record import Person
+from grader.classroom.judging.rules import Rules
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.sandbox import kernel
+from grader.execution.sandbox.isolation import available
+from grader.processes.client import Engine
+from grader.processes.job import read
+from grader.quality.benchmarks.processes import alive, family
+from grader.verdict.summary import Verdict
 from grading_runs import PATIENCE, command, hand_in, marks, mistake
 
 walls = available()
@@ -122,8 +122,8 @@ class Run:
 
     @property
     def _asked(self) -> tuple:
-        from grader.course import read_course
-        from grader.grading.versions import versions
+        from grader.classroom.intake.versions import versions
+        from grader.course.status import read_course
 
         return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()
 
@@ -145,7 +145,7 @@ def run(place: Path) -> Run:
             deadline = time.monotonic() + 2 * PATIENCE
             while grader.poll() is None:
                 assert time.monotonic() < deadline, "the grader waits for somebody for ever"
-                found.judges |= set(_children_called(grader.pid, b"grader.grading.judge"))
+                found.judges |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
                 members |= family(grader.pid)
                 time.sleep(0.1)
             members |= {pid: born for pid, born in family(os.getpid()).items() if pid not in before}
@@ -284,7 +284,7 @@ def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
 @pytest.fixture
 def engine():
     """A pytest session with everything loaded, which is forked for each target."""
-    engine = Engine(str(walls), module="grader.grading.judge")
+    engine = Engine(str(walls), module="grader.classroom.judging.server")
     yield engine
     engine.end()
 

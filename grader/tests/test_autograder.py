@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from graded_runs import solution
-from grader.handout.summary import harmless, summary
-from grader.sandbox.isolation import available
-from grader.source import definition, replace_definition
-from grader.syllabus import ROOT, load_syllabus
+from grader.classroom.handout.summary import harmless, summary
+from grader.course.source import definition, replace_definition
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.sandbox.isolation import available
 from kit_copy import Kit, posix
 
 pytestmark = posix
@@ -239,5 +239,5 @@ def test_a_summary_shows_a_learners_words_and_obeys_none(tmp_path):
     page = summary(results)
     assert "**1.5 of 8 points**" in page and "<script>" not in page and "\x1b" not in page and "](http" not in page
     assert harmless("a" * 500) == "a" * 400 + "…"
-    done = subprocess.run([sys.executable, "-m", "grader.handout.summary", str(tmp_path / "none.json")], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "grader.classroom.handout.summary", str(tmp_path / "none.json")], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "no points to show" in done.stdout

@@ -11,11 +11,11 @@ import pytest
 import torch
 from doors import forks
 from graded_runs import grade, graded_exercises, module, solution
-from grader import trial
-from grader.door.errors import OutOfTime
-from grader.door.near import Implementation
-from grader.syllabus import load_syllabus
-from grader.target import Target
+from grader.course.syllabus import load_syllabus
+from grader.execution.errors import OutOfTime
+from grader.execution.proxy import Implementation
+from grader.execution.target import Target
+from grader.verdict import trial
 
 pytestmark = forks
 DOORS = ["local", "worker"]

@@ -5,16 +5,16 @@ import subprocess
 import sys
 
 from graded_runs import environment
-from grader.benchmarks import course, feedback
-from grader.benchmarks.by_name import one_after_another
-from grader.benchmarks.figures import shown, table
-from grader.benchmarks.workplace import copied_kit
-from grader.syllabus import EXERCISES, ROOT, load_syllabus
+from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
+from grader.quality.benchmarks import course, feedback
+from grader.quality.benchmarks.by_name import one_after_another
+from grader.quality.benchmarks.figures import shown, table
+from grader.quality.benchmarks.workplace import copied_kit
 
 SOME = ("--runs", "1", "--exercise", "causal_mask")
 
 
-def bench(*arguments, cwd=ROOT, module="grader.benchmarks", **more):
+def bench(*arguments, cwd=ROOT, module="grader.quality.benchmarks", **more):
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(**more), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=300)
 
@@ -63,16 +63,16 @@ def test_what_is_timed_must_be_the_true_verdict():
         text = solution.read_text(encoding="utf-8")
         body = text.index("### BEGIN SOLUTION", text.index("def causal_mask("))
         solution.write_text(text[:body] + "return None\n    " + text[body:], encoding="utf-8")
-        done = bench(*SOME, cwd=root, module="grader.benchmarks.feedback", PYTHONPATH=str(root))
+        done = bench(*SOME, cwd=root, module="grader.quality.benchmarks.feedback", PYTHONPATH=str(root))
     assert done.returncode == 1
     assert "feedback: causal_mask: the verdict should be 'passed', and is 'failed'" in done.stderr, done.stdout + done.stderr
 
 
 def test_a_kit_that_somebody_works_in_is_not_measured_in():
     before = untouched()
-    done = bench(*SOME, module="grader.benchmarks.feedback")
+    done = bench(*SOME, module="grader.quality.benchmarks.feedback")
     assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
-    done = bench(module="grader.benchmarks.grading")
+    done = bench(module="grader.quality.benchmarks.grading")
     assert done.returncode == 1 and "makes a copy first" in done.stderr, done.stdout + done.stderr
     assert untouched() == before
 

@@ -14,10 +14,10 @@ import time
 from html import unescape
 
 import pytest
-from grader.book.code import stub_of
-from grader.source import find_definition, read_source
-from grader.syllabus import EXERCISES, load_syllabus
-from grader.walkthroughs import known, load
+from grader.course.source import find_definition, read_source
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.teaching.book.code import stub_of
+from grader.teaching.walks import known, load
 from kit_copy import Kit, posix
 
 PATIENCE = 120.0
@@ -34,7 +34,7 @@ def kit(template, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site(kit):
-    done = subprocess.run([sys.executable, "-m", "grader.book"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "grader.teaching.book"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert "build/book/index.html" in " ".join(done.stdout.split())
     return kit.root / "build" / "book"

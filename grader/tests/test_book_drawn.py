@@ -4,10 +4,10 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from grader.book.drawn import drawn, svg_of
-from grader.showing.panels import Bars, Chart, Grid
-from grader.showing.table import drawable
-from grader.syllabus import load_syllabus
+from grader.course.syllabus import load_syllabus
+from grader.teaching.book.exercise_pictures import drawn, svg_of
+from grader.teaching.show.catalog import drawable
+from grader.teaching.show.panels import Bars, Chart, Grid
 
 COURSE = load_syllabus()
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,12 +5,12 @@ from html import unescape
 from xml.etree import ElementTree
 
 import pytest
-from grader.book import glossary, lessons
-from grader.book.code import coloured, stub_of
-from grader.book.formulas import mathml
-from grader.book.shapes import SHAPE, rows_of
-from grader.source import read_source
-from grader.syllabus import EXERCISES, load_syllabus
+from grader.course.source import read_source
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.teaching.book import glossary, lessons
+from grader.teaching.book.code import coloured, stub_of
+from grader.teaching.book.formulas import mathml
+from grader.teaching.book.shapes import SHAPE, rows_of
 
 COURSE = load_syllabus()
 

@@ -5,9 +5,9 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 from browser import Browser, needs_chromium
-from grader.book.serving import address_of, server
-from grader.book.site import build
-from grader.syllabus import load_syllabus
+from grader.course.syllabus import load_syllabus
+from grader.teaching.book.serving import address_of, server
+from grader.teaching.book.site import build
 
 pytestmark = needs_chromium
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.syllabus import load_syllabus
+from grader.course.syllabus import load_syllabus
 from kit_copy import Kit, posix
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -27,7 +27,7 @@ def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
 
 def test_the_status_page_leaves_torch_alone(kit):
     """Importing torch would take most of two seconds."""
-    code = "import sys; from grader.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
+    code = "import sys; from grader.cli.main import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
     environment = kit.environment()
     assert subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=environment, capture_output=True).returncode == 0
 
@@ -109,7 +109,7 @@ def test_a_misspelt_name_is_met_with_the_nearest(kit, arguments, offer):
     ],
 )
 def test_names_complete(kit, words, expected):
-    code = "import sys; sys.argv[0] = 'headway'; from grader.cli import app; app(prog_name='headway')"
+    code = "import sys; sys.argv[0] = 'headway'; from grader.cli.main import app; app(prog_name='headway')"
     asked = {"_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     out = subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=kit.environment(**asked), capture_output=True, text=True).stdout
     assert set(expected) <= set(out.split()) and (expected or not out.split())
@@ -260,7 +260,7 @@ def test_stubs_are_in_step_until_somebody_works_on_one(kit):
 def on_terminal(kit: Kit, *arguments: str, columns: int = 80, **environment: str) -> str:
     pexpect = pytest.importorskip("pexpect")
     child = pexpect.spawn(
-        sys.executable, ["-m", "grader.cli", *arguments],
+        sys.executable, ["-m", "grader.cli.main", *arguments],
         cwd=str(kit.root), env=kit.environment(**environment), dimensions=(50, columns), timeout=60, encoding="utf-8",
     )  # fmt: skip
     child.expect(pexpect.EOF)

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from grader import comparing
-from grader.chapter import ChapterSource
-from grader.comparing import Mismatch, close, holds, refuses, same, shaped
-from grader.door.errors import mirrored
-from grader.door.local import Local
-from grader.door.near import Call, Door, Implementation
-from grader.explaining import failure
+from grader.course.chapter_source import ChapterSource
+from grader.execution.errors import mirrored
+from grader.execution.in_process import Local
+from grader.execution.proxy import Call, Door, Implementation
+from grader.verdict import comparing
+from grader.verdict.comparing import Mismatch, close, holds, refuses, same, shaped
+from grader.verdict.explaining import failure
 
 
 @pytest.fixture(autouse=True)

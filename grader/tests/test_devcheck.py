@@ -5,17 +5,17 @@ import subprocess
 import sys
 
 import pytest
-from grader.devcheck.degenerate import KINDS, degenerate
-from grader.devcheck.subjects import subjects, variants
-from grader.devcheck.table import Mutants, Row, for_a_page
-from grader.source import definition, replace_definition
-from grader.syllabus import load_syllabus
-from grader.target import reference_of
+from grader.course.source import definition, replace_definition
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import reference_of
+from grader.quality.devcheck.degenerate import KINDS, degenerate
+from grader.quality.devcheck.subjects import subjects, variants
+from grader.quality.devcheck.table import Mutants, Row, for_a_page
 from kit_copy import posix
 
 WEAK_SUITE = '''
-from grader.comparing import holds, shaped
-from grader.marks import exercise
+from grader.verdict.comparing import holds, shaped
+from grader.plugin.marks import exercise
 from strategies import tensor
 
 
@@ -98,13 +98,13 @@ def test_the_page_has_the_mutants_that_were_tried_on_these_sources(kit):
     def cells(name):
         return next(line for line in page() if line.startswith(f"| `{name}` |")).split(" | ")[5:7]
 
-    command = [sys.executable, "-m", "grader.proof", "mutants", "padding_mask"]
+    command = [sys.executable, "-m", "grader.quality.proof", "mutants", "padding_mask"]
     tried = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8", check=True).stdout
     total, caught, equivalent, _ = re.search(r"^  padding_mask +(\d+) +(\d+) +(\d+) +(\d+)$", tried, re.M).groups()
     assert cells("padding_mask") == [f"{caught}/{total}", equivalent]
     assert cells("causal_mask") == ["–", "–"]
     assert next(line for line in page() if "ch03 Attention" in line).split(" | ")[5:7] == ["–", "–"]
-    assert any("`python -m grader.proof mutants`" in line for line in page())
+    assert any("`python -m grader.quality.proof mutants`" in line for line in page())
     suite = kit.root / "tests" / "strategies.py"
     suite.write_text(suite.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert cells("padding_mask") == ["–", "–"]

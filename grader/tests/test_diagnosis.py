@@ -6,14 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from grader import diagnosis
-from grader.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
-from grader.door.errors import LearnerError
-from grader.door.values import pack
-from grader.source import definition, replace_definition
-from grader.syllabus import ROOT, load_syllabus
-from grader.target import Target, reference_of
-from grader.trial import Trial
+from grader.course.source import definition, replace_definition
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.errors import LearnerError
+from grader.execution.target import Target, reference_of
+from grader.execution.values import pack
+from grader.verdict import diagnosis
+from grader.verdict.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
+from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as somebody might write it who never saw our solution.
 SOFTMAX_OVER_ALL = '''

@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 from doors import KINDS, alike, doors_of, opened
-from grader.door.errors import LearnerError, RuleBroken
-from grader.door.near import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
-from grader.door.worker import Nursery
+from grader.execution.errors import LearnerError, RuleBroken
+from grader.execution.proxy import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
+from grader.execution.worker import Nursery
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,11 +9,11 @@ import threading
 import pytest
 import torch
 from doors import FILENAME, KINDS, QUICK_KINDS, TOY, doors_of, opened
-from grader.chapter import ChapterSource
-from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
-from grader.door.local import Local
-from grader.door.near import Door, Implementation
-from grader.door.worker import Nursery
+from grader.course.chapter_source import ChapterSource
+from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
+from grader.execution.in_process import Local
+from grader.execution.proxy import Door, Implementation
+from grader.execution.worker import Nursery
 from kit_copy import posix
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from doors import FILENAME, TOY, alive, children, doors_of, forks
-from grader.door.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime
-from grader.door.near import Implementation
-from grader.door.wire import MAX_HEAD
-from grader.door.worker import Nursery
-from grader.sandbox.isolation import Isolation
+from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime
+from grader.execution.proxy import Implementation
+from grader.execution.sandbox.isolation import Isolation
+from grader.execution.wire import MAX_HEAD
+from grader.execution.worker import Nursery
 
 pytestmark = forks
 LIMIT = 1.5
@@ -247,8 +247,8 @@ def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
     script = (
         "import sys, os\n"
         "from doors import doors_of, children\n"
-        "from grader.door.near import Implementation\n"
-        "from grader.door.worker import Nursery\n"
+        "from grader.execution.proxy import Implementation\n"
+        "from grader.execution.worker import Nursery\n"
         "door = doors_of('fork', Nursery(), seconds=600)\n"
         "door.begin(0)\n"
         "toy = Implementation(door)\n"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from graded_runs import environment, grade, solution
-from grader.benchmarks.workplace import copied_kit
+from grader.quality.benchmarks.workplace import copied_kit
 
 LOGGING = """
 

@@ -1,9 +1,9 @@
 """What the source check sees, and what it leaves in peace."""
 
 import pytest
-from grader.forbids import forbidden_calls, reference_imports
-from grader.source import read_source
-from grader.syllabus import SOLUTIONS, load_syllabus
+from grader.course.forbids import forbidden_calls, reference_imports
+from grader.course.source import read_source
+from grader.course.syllabus import SOLUTIONS, load_syllabus
 
 FORBIDS = ("softmax", "log_softmax", "Softmax")
 
@@ -184,7 +184,7 @@ def test_the_reference_takes_no_shortcut(module):
         "from solutions.ch03_attention import softmax\n",
         "from ..solutions import ch03_attention\n",
         "from . import solutions\n",
-        "from grader.comparing import close\n",
+        "from grader.verdict.comparing import close\n",
         "import strategies\n",
         "from masks import causal\n",
         "from test_ch03_attention import tensor\n",

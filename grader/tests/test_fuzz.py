@@ -21,13 +21,13 @@ from pathlib import Path
 
 import pytest
 from fuzzing import fuzzed, mutated, values
-from grader.door.values import MAX_NODES
-from grader.door.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive
-from grader.grading.gradebook import Gradebook
-from grader.grading.gradebook_file import GradebookProblem
-from grader.grading.problems import GradingProblem
-from grader.grading.rules import Rules
-from grader.grading.submissions import read_submissions
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.gradebook.sqlite_file import GradebookProblem
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.judging.rules import Rules
+from grader.execution.values import MAX_NODES
+from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive
 from handed_in import CHAPTER, tar_member, tarred, zipped
 from hypothesis import given
 from hypothesis import strategies as st

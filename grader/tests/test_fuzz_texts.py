@@ -14,16 +14,16 @@ from textwrap import dedent
 
 import pytest
 from fuzzing import as_toml, fuzzed, mutated, toml_values, values
-from grader.commands.grade import ASKED, WRONG_USE, regrade
-from grader.course import read_course
-from grader.grading import rules as rules_module
-from grader.grading.marking import marks_of, total
-from grader.grading.problems import GradingProblem
-from grader.grading.rules import read_rules
-from grader.grading.submissions import Submission
-from grader.progress import FILE, hint_levels, load, record
-from grader.source import SourceProblem
-from grader.syllabus import EXERCISES, UnknownName, load_syllabus
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging import rules as rules_module
+from grader.classroom.judging.marking import marks_of, total
+from grader.classroom.judging.rules import read_rules
+from grader.cli.commands.grade import ASKED, WRONG_USE, regrade
+from grader.course.progress import FILE, hint_levels, load, record
+from grader.course.source import SourceProblem
+from grader.course.status import read_course
+from grader.course.syllabus import EXERCISES, UnknownName, load_syllabus
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_class import IN_TIME

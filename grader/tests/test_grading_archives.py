@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import handed_in
 import pytest
-from grader.grading import archives
-from grader.grading.archives import Limits
-from grader.grading.problems import GradingProblem, Unreadable
-from grader.grading.submissions import read_submissions
-from grader.syllabus import ROOT
+from grader.classroom.intake import archives
+from grader.classroom.intake.archives import Limits
+from grader.classroom.intake.problems import GradingProblem, Unreadable
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.syllabus import ROOT
 from handed_in import CHAPTER, DAMAGED, archive, by_name, one, patched, tar_header, tar_member, tarred, write, zipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -213,7 +213,7 @@ import bz2, gzip, io, lzma, resource, sys, tarfile, zipfile, zlib
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from handed_in import CHAPTER, patched, tar_header, tar_member
-from grader.grading.submissions import read_submissions
+from grader.classroom.intake.submissions import read_submissions
 here = Path({here!r}); here.mkdir()
 SIZE = 1_500_000_000
 for name, method in (("alpha.zip", zipfile.ZIP_DEFLATED), ("ida.zip", zipfile.ZIP_BZIP2)):

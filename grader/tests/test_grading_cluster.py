@@ -16,10 +16,10 @@ import psutil
 import pytest
 from dask.config import set as dask_settings
 from distributed import Client, LocalCluster
-from grader.commands.grade import grade
-from grader.grading import cluster as cluster_module
-from grader.grading import on_worker
-from grader.syllabus import SOLUTIONS
+from grader.classroom.judging import cluster as cluster_module
+from grader.classroom.judging import dask_worker
+from grader.cli.commands.grade import grade
+from grader.course.syllabus import SOLUTIONS
 from grading_runs import PATIENCE, until
 from kit_copy import posix
 
@@ -64,7 +64,7 @@ def judges(workers):
     for pid in workers:
         try:
             for child in psutil.Process(pid).children():
-                if "grader.grading.judge" in child.cmdline():
+                if "grader.classroom.judging.server" in child.cmdline():
                     found |= {child, *child.children(recursive=True)}
         except psutil.NoSuchProcess:
             pass
@@ -237,10 +237,10 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
 
 
 def test_a_judge_that_nobody_asks_any_more_is_put_away(monkeypatch):
-    monkeypatch.setattr(on_worker, "IDLE", 0.1)
-    answer = on_worker.judged({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
+    monkeypatch.setattr(dask_worker, "IDLE", 0.1)
+    answer = dask_worker.judged({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
     assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
-    until(lambda: not on_worker._kept, "the judge to be put away")
+    until(lambda: not dask_worker._kept, "the judge to be put away")
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from graded_class import first_of, harmless, hostile_class, one, result
 from graded_runs import grade, solution
-from grader.grading import marking
-from grader.grading.exports import csv as csv_export
-from grader.grading.exports import feedback, gradescope, junit, write_all
-from grader.grading.exports.feedback import fenced
-from grader.grading.gradebook import Gradebook
-from grader.grading.problems import GradingProblem
-from grader.grading.record import GradedClass
-from grader.grading.seeds import own_seed
-from grader.results import ExerciseResult, Failure
-from grader.syllabus import ROOT
-from grader.verdict import Verdict
+from grader.classroom.exports import csv as csv_export
+from grader.classroom.exports import feedback, gradescope, junit, write_all
+from grader.classroom.exports.feedback import fenced
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.judging import marking
+from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.seeds import own_seed
+from grader.course.syllabus import ROOT
+from grader.verdict.results import ExerciseResult, Failure
+from grader.verdict.summary import Verdict
 from kit_copy import posix
 from made_up_class import EXERCISES, RULES, VERSIONS, one_test, submission
 from markdown_it import MarkdownIt
@@ -198,7 +198,7 @@ import pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    from grader.plugin import RUN
+    from grader.plugin.hooks import RUN
     with open("verdict.json", "w") as file:
         json.dump(session.config.stash[RUN].verdict().as_data(), file)
 """

@@ -6,8 +6,8 @@ from dataclasses import replace
 import jsonschema
 import pytest
 from graded_class import first_of, hostile_class, one, result
-from grader.grading.exports import gradescope
-from grader.grading.record import GradedClass
+from grader.classroom.exports import gradescope
+from grader.classroom.judging.record import GradedClass
 from made_up_class import EXERCISES
 
 # As Gradescope documents it: gradescope-autograders.readthedocs.io/en/latest/specs/

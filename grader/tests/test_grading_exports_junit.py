@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from graded_class import hostile_class, one, result
-from grader.grading.exports import junit
-from grader.grading.record import GradedClass
-from grader.results import ExerciseResult, Failure, TestResult
+from grader.classroom.exports import junit
+from grader.classroom.judging.record import GradedClass
+from grader.verdict.results import ExerciseResult, Failure, TestResult
 from made_up_class import EXERCISES
 
 

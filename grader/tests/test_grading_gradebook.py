@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import pytest
 from gradebook_runs import begun, exported, graded
-from grader.grading.broken_off import verdict_of as verdict_of_broken_off
-from grader.grading.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
-from grader.grading.record import Mark
-from grader.grading.rules import Rules
-from grader.grading.versions import versions
-from grader.results import ExerciseResult, Failure
-from grader.syllabus import load_syllabus
-from grader.verdict import Verdict
+from grader.classroom.gradebook.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.intake.broken_off import verdict_of as verdict_of_broken_off
+from grader.classroom.intake.versions import versions
+from grader.classroom.judging.record import Mark
+from grader.classroom.judging.rules import Rules
+from grader.course.syllabus import load_syllabus
+from grader.verdict.results import ExerciseResult, Failure
+from grader.verdict.summary import Verdict
 from made_up_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 
 # ---- what is kept
@@ -170,16 +170,16 @@ def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
 
 
 def test_the_stamp_of_the_kit_follows_what_decides_marks(kit):
-    ask = "from grader.grading.versions import versions; print(versions()['kit'])"
+    ask = "from grader.classroom.intake.versions import versions; print(versions()['kit'])"
 
     def stamp() -> str:
         return subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True).stdout
 
     before = stamp()
-    for aside in ("grader/page.py", "grader/tests/conftest.py", "exercises/ch03_attention.py"):
+    for aside in ("grader/console/page.py", "grader/tests/conftest.py", "exercises/ch03_attention.py"):
         (kit.root / aside).write_text((kit.root / aside).read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
     assert stamp() == before
-    for deciding in ("tests/test_ch03_attention.py", "solutions/ch03_attention.py", "grader/comparing.py", "exercises/syllabus.toml"):
+    for deciding in ("tests/test_ch03_attention.py", "solutions/ch03_attention.py", "grader/verdict/comparing.py", "exercises/syllabus.toml"):
         path = next(kit.root.glob(deciding.replace(".py", "*.py")))
         path.write_text(path.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
         assert stamp() != before, deciding

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 from gradebook_runs import begun, graded
-from grader.grading import marking
-from grader.grading.record import Mark
-from grader.grading.rules import Rules
-from grader.results import ExerciseResult
+from grader.classroom.judging import marking
+from grader.classroom.judging.record import Mark
+from grader.classroom.judging.rules import Rules
+from grader.verdict.results import ExerciseResult
 from made_up_class import EXERCISES, RULES, a_class, one_test, submission
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from gradebook_runs import GRADE_ALL, begun, exported, graded, process, refused
-from grader.grading.gradebook import GradebookProblem
-from grader.results import Failure
+from grader.classroom.gradebook.gradebook import GradebookProblem
+from grader.verdict.results import Failure
 from kit_copy import posix
 from made_up_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
 

@@ -5,12 +5,12 @@ import io
 
 import pytest
 from gradebook_runs import exported
-from grader.grading.gradebook import Gradebook
-from grader.grading.layout import METADATA
-from grader.grading.naming import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
-from grader.grading.rules import Rules
-from grader.grading.submissions import read_submissions
-from grader.verdict import Verdict
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.folder_layout import METADATA
+from grader.classroom.intake.naming import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
+from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.judging.rules import Rules
+from grader.verdict.summary import Verdict
 from handed_in import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000

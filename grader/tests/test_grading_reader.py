@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from grader.benchmarks.processes import family
-from grader.grading.problems import GradingProblem
-from grader.grading.reader import ReadLimits, read_in_process
-from grader.grading.submissions import read_submissions
-from grader.syllabus import ROOT
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.reader import ReadLimits, read_in_process
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.syllabus import ROOT
+from grader.quality.benchmarks.processes import family
 from handed_in import CHAPTER, clone, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
@@ -89,7 +89,7 @@ def _memory_at_start() -> int:
     """Bytes of address space that the process has before it reads anything."""
     if not Path("/proc/self/statm").exists():
         return ReadLimits().memory
-    program = "import resource, grader.grading.read_process; print(int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize())"
+    program = "import resource, grader.classroom.intake.read_process; print(int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize())"
     return int(subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True).stdout)
 
 
@@ -132,8 +132,8 @@ def test_where_the_process_dies_another_goes_on(tmp_path):
 
 AS_NOBODY = r"""
 import os, sys
-from grader.grading.submissions import read_submissions
-from grader.syllabus import load_syllabus
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.syllabus import load_syllabus
 load_syllabus()  # whoever may read less may not read this Python either
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for found in read_submissions(sys.argv[1]):

@@ -5,7 +5,7 @@ import re
 import pytest
 import report_classes as classes
 from browser import Browser, needs_chromium
-from grader.grading.report import write
+from grader.classroom.report import write
 
 pytestmark = needs_chromium
 

@@ -5,11 +5,11 @@ from decimal import Decimal
 from textwrap import dedent
 
 import pytest
-from grader.grading import rules as module
-from grader.grading.problems import GradingProblem
-from grader.grading.rules import Rules, read_rules
-from grader.grading.submissions import Submission
-from grader.syllabus import load_syllabus
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging import rules as module
+from grader.classroom.judging.rules import Rules, read_rules
+from grader.course.syllabus import load_syllabus
 
 DUE = datetime.fromisoformat("2026-12-01T23:59:00+01:00")
 LATE = """

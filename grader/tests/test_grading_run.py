@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from graded_runs import environment, grade, solution
-from grader.benchmarks.processes import alive, family
-from grader.diagnosis import misconceptions
-from grader.grading.gradebook import Gradebook
-from grader.grading.judging import Judge
-from grader.grading.submissions import read_submissions
-from grader.sandbox.isolation import Isolation, available
-from grader.verdict import Verdict
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.judging.dispatch import Judge
+from grader.execution.sandbox.isolation import Isolation, available
+from grader.quality.benchmarks.processes import alive, family
+from grader.verdict.diagnosis import misconceptions
+from grader.verdict.summary import Verdict
 from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
@@ -157,7 +157,7 @@ def test_marks_are_those_of_pytest(tmp_path):
 
 
 def _redefined(chapter: str, exercise: str) -> str:
-    from grader.source import find_definition
+    from grader.course.source import find_definition
 
     return find_definition(chapter, exercise).text
 
@@ -266,13 +266,13 @@ def _timeless(verdict: Verdict) -> dict:
 
 SURROUNDED = """
 import sys
-from grader.sandbox import kernel, landlock
+from grader.execution.sandbox import kernel, landlock
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 for _ in range(16):  # as many as the kernel lets stand around each other; these forbid only to make devices
     made = kernel.system_call(444, landlock._Ruleset(1 << 11), 8, 0)
     kernel.system_call(446, made, 0)
 sys.argv[0] = "headway"
-from grader.cli import main
+from grader.cli.main import main
 main()
 """
 

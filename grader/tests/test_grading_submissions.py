@@ -4,14 +4,14 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from grader.grading import gathering
-from grader.grading.found import Found, files_below
-from grader.grading.layout import Class, layout_of
-from grader.grading.naming import safe_name
-from grader.grading.problems import GradingProblem, Unreadable
-from grader.grading.submissions import read_submissions
-from grader.source import LARGEST
-from grader.syllabus import SOLUTIONS
+from grader.classroom.intake import gathering
+from grader.classroom.intake.folder_layout import Class, layout_of
+from grader.classroom.intake.found_file import Found, files_below
+from grader.classroom.intake.naming import safe_name
+from grader.classroom.intake.problems import GradingProblem, Unreadable
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.source import LARGEST
+from grader.course.syllabus import SOLUTIONS
 from handed_in import CHAPTER, archive, by_name, clone, one, tarred, write, zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st

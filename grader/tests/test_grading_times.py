@@ -5,9 +5,9 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from grader.grading import commits
-from grader.grading.problems import GradingProblem
-from grader.grading.submissions import read_submissions
+from grader.classroom.intake import commits
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import read_submissions
 from handed_in import CHAPTER, by_name, clone, git, one, tarred, write, zipped
 
 # Times

@@ -1,8 +1,8 @@
 """A package put together from several authors' chapters."""
 
 import pytest
-from grader.chapter import ChapterSource
-from grader.graft import Graft
+from grader.course.chapter_source import ChapterSource
+from grader.execution.chapter_package import Graft
 
 ONE = ChapterSource("ch01_one", "def double(x):\n    return 2 * x\n", "somewhere/ch01_one.py")
 TWO = ChapterSource("ch02_two", "from .ch01_one import double\n\ndef quadruple(x):\n    return double(double(x))\n", "elsewhere/ch02_two.py")

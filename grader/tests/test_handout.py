@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from graded_runs import solution
-from grader.grading.submissions import read_submissions
-from grader.handout import cutting
-from grader.handout.leaning import hidden_with
-from grader.handout.making import NoHandout, make, plan
-from grader.sealed import form
-from grader.source import definition, read_source, replace_definition
-from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
+from grader.classroom.handout import cutting
+from grader.classroom.handout.dependencies import hidden_with
+from grader.classroom.handout.making import NoHandout, make, plan
+from grader.classroom.intake.submissions import read_submissions
+from grader.course.sealed import form
+from grader.course.source import definition, read_source, replace_definition
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from kit_copy import Kit, posix
 from watching import nothing_remains, watching
 

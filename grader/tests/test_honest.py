@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 from graded_runs import environment
-from grader.proof.fair import HONEST, styles
-from grader.syllabus import load_syllabus
+from grader.course.syllabus import load_syllabus
+from grader.quality.proof.fair import HONEST, styles
 from grading_runs import command, marks
 
 STYLES = ["einsum", "functional", "loops", "terse", "typed"]

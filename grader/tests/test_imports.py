@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from grader.syllabus import ROOT
+from grader.course.syllabus import ROOT
 
 GRADER = ROOT / "grader"
 Name = tuple[str, ...]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from grader.circuits import induction_circuit
-from grader.graft import Graft
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.circuits import induction_circuit
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from grader.commands.measure import MEASUREMENTS, known
+from grader.cli.commands.measure import MEASUREMENTS, known
 
 TOY = '''"""Measure a toy.
 

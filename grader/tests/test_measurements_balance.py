@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.measurements import balance
-from grader.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
-from grader.syllabus import EXERCISES, load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.measurements import balance
+from grader.teaching.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
 
 LESSON = EXERCISES / "ch11_moe.md"
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.measurements import cache
-from grader.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, main, measure, multiply_adds, seconds_until_each, short, work
-from grader.syllabus import EXERCISES, load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.measurements import cache
+from grader.teaching.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, main, measure, multiply_adds, seconds_until_each, short, work
 from torch.utils.flop_counter import FlopCounterMode
 
 LESSON = EXERCISES / "ch10_kv_cache.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from grader.measurements.depth import WAYS, main, measure, rows
-from grader.syllabus import EXERCISES
+from grader.course.syllabus import EXERCISES
+from grader.teaching.measurements.depth import WAYS, main, measure, rows
 
 LESSON = (EXERCISES / "ch06_blocks.md").read_text(encoding="utf-8")
 

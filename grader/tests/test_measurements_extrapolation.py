@@ -4,11 +4,11 @@ import re
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.measurements import extrapolation
-from grader.measurements.extrapolation import ECHO, SCHEMES, VOCABULARY, measure, train
-from grader.syllabus import EXERCISES, load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.measurements import extrapolation
+from grader.teaching.measurements.extrapolation import ECHO, SCHEMES, VOCABULARY, measure, train
 
 ROWS = ["best possible", "last token alone", *SCHEMES]
 LESSON = EXERCISES / "ch04_positions_in_attention.md"

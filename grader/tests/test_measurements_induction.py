@@ -4,11 +4,11 @@ import re
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.measurements import induction
-from grader.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
-from grader.syllabus import EXERCISES, load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.measurements import induction
+from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
 
 LESSON = EXERCISES / "ch12_interpretability.md"
 COLUMNS = ["step", "first half", "second half", "layer 0", "layer 1"]

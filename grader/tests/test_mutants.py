@@ -3,11 +3,11 @@
 import textwrap
 
 import pytest
-from grader.proof.mutants.edits import Mutant, mutants
-from grader.proof.mutants.explained import explanations, judge
-from grader.proof.mutants.running import try_all
-from grader.syllabus import load_syllabus
-from grader.target import reference_of
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import reference_of
+from grader.quality.proof.mutants.edits import Mutant, mutants
+from grader.quality.proof.mutants.explained import explanations, judge
+from grader.quality.proof.mutants.running import try_all
 
 HEAD = "import math\n\nimport torch\n\n\n"
 

@@ -6,8 +6,8 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from grader.source import find_definition
-from grader.syllabus import SOLUTIONS
+from grader.course.source import find_definition
+from grader.course.syllabus import SOLUTIONS
 from notebooks import RIGHT, with_check
 
 WRONG = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import torch
-from grader.numbers import WIDTH, first_difference, show
+from grader.verdict.numbers import WIDTH, first_difference, show
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from grader.drawing import colour, heatmap, token_rows
-from grader.pictures import lesson_pictures, stale_lesson_pictures, write_lesson_pictures
+from grader.teaching.drawing.diagrams import colour, heatmap, token_rows
+from grader.teaching.pictures import lesson_pictures, stale_lesson_pictures, write_lesson_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ import re
 import sys
 
 import pytest
-from grader.names import resolve, scope_of
-from grader.syllabus import SOLUTIONS
+from grader.course.names import resolve, scope_of
+from grader.course.syllabus import SOLUTIONS
 
 CHAPTERS = sorted(SOLUTIONS.glob("ch*.py"))
 NOT_PLAIN = ("torch.compile", "torch.jit", "torch._dynamo", "torch.cuda", "torch.vmap", "torch.func", "torch.set_default_device", "torch.set_default_dtype")

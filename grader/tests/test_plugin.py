@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from doors import forks
 from graded_runs import environment, grade, graded_exercises, module, solution
-from grader.source import replace_definition
-from grader.syllabus import ROOT, UnknownName, load_syllabus
-from grader.target import NoTarget, resolve
+from grader.course.source import replace_definition
+from grader.course.syllabus import ROOT, UnknownName, load_syllabus
+from grader.execution.target import NoTarget, resolve
 from kit_copy import posix
 
 SCHEMA = json.loads((ROOT / "grader" / "results.schema.json").read_text(encoding="utf-8"))

@@ -4,8 +4,8 @@ import os
 import sys
 
 import pytest
-from grader.progress import HEADER, Score, hint_levels, keep_hint_level, load, number, record
-from grader.syllabus import load_syllabus
+from grader.course.progress import HEADER, Score, hint_levels, keep_hint_level, load, number, record
+from grader.course.syllabus import load_syllabus
 
 POINTS = {exercise.name: exercise.points for exercise in load_syllabus().exercises}
 SOFTMAX = float(POINTS["softmax"])

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from graded_runs import environment
-from grader.benchmarks.workplace import copied_kit
-from grader.syllabus import ROOT
+from grader.course.syllabus import ROOT
+from grader.quality.benchmarks.workplace import copied_kit
 from grading_runs import mistake
 
 MODULE = "ch03_attention"
@@ -17,14 +17,14 @@ FLAKY = '''
 def test_of_luck(learner):
     """Luck is good."""
     import torch
-    from grader.comparing import holds
+    from grader.verdict.comparing import holds
 
     holds(torch.rand(1).item() < 0.5, "this is bad luck")
 '''
 
 
 def prove(*arguments, root=ROOT):
-    command = [sys.executable, "-m", "grader.proof", *arguments]
+    command = [sys.executable, "-m", "grader.quality.proof", *arguments]
     more = environment(PYTHONPATH=str(root))
     return subprocess.run(command, cwd=root, env=more, capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=600)
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from grader.benchmarks.workplace import copied_kit
+from grader.quality.benchmarks.workplace import copied_kit
 from test_proof import prove
 
 SUITE, PIN = "test_ch03_attention.py", "@example(n=at(B=1, T=2, V=3), dim=1, seed=0)"

@@ -4,11 +4,11 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from grader.corpora import ENGLISH_HINDI
-from grader.pictures import terminal
-from grader.pictures.readme import FOLDER, begun
-from grader.source import read_source
-from grader.syllabus import ROOT, load_syllabus
+from grader.course.source import read_source
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.quality.readme import terminal
+from grader.quality.readme.record import FOLDER, begun
+from grader.teaching.corpora import ENGLISH_HINDI
 from rich.text import Text
 
 SVG = "{http://www.w3.org/2000/svg}"

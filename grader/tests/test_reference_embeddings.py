@@ -8,9 +8,9 @@ import math
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import nn
 

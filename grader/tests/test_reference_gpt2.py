@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model

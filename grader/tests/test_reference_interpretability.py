@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from grader.graft import Graft
-from grader.pictures.ch12_interpretability import CAPITAL, COUNTRY, WORDS, capitals, ids_of
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.pictures.ch12_interpretability import CAPITAL, COUNTRY, WORDS, capitals, ids_of
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 import torch
-from grader.forbids import forbidden_calls
-from grader.graft import Graft
-from grader.source import definition
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, reference_of, resolve
+from grader.course.forbids import forbidden_calls
+from grader.course.source import definition
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, reference_of, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
-from grader.forbids import forbidden_calls
-from grader.graft import Graft
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.course.forbids import forbidden_calls
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from doors import alive, children, doors_of, forks
-from grader.door.errors import FarSideDied, LearnerError, OutOfTime
-from grader.door.near import Implementation
-from grader.syllabus import ROOT
+from grader.course.syllabus import ROOT
+from grader.execution.errors import FarSideDied, LearnerError, OutOfTime
+from grader.execution.proxy import Implementation
 from hostile import ATTACKS
 from walled import LIMIT, SECRET, refused, walled_nursery
 
@@ -102,7 +102,7 @@ def test_there_is_no_secret_in_memory(attack):
     assert attack.memory_holds("### BEGIN SOLUTION", "@exercise(", SECRET) == []
     known = set(attack.modules())
     assert not {name for name in known if name.partition(".")[0] != "grader"}
-    assert not known & {"grader.syllabus", "grader.target", "grader.plugin", "grader.diagnosis", "grader.source"}
+    assert not known & {"grader.course.syllabus", "grader.execution.target", "grader.plugin.hooks", "grader.verdict.diagnosis", "grader.course.source"}
 
 
 def test_no_descriptor_but_its_own_socket(attack):
@@ -111,7 +111,7 @@ def test_no_descriptor_but_its_own_socket(attack):
     assert list(kinds.values()) == ["socket"]
 
 
-@pytest.mark.parametrize("module", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies", "grader.syllabus", "grader.target", "strategies"])
+@pytest.mark.parametrize("module", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies", "grader.course.syllabus", "grader.execution.target", "strategies"])
 def test_the_kit_cannot_be_imported(attack, module):
     refused(attack.brings, module, kinds=("ModuleNotFoundError", "PermissionError"))
 

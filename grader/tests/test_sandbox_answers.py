@@ -11,11 +11,11 @@ import time
 import pytest
 import torch
 from doors import TOY, doors_of, forks
-from grader.door.errors import FarSideDied, LearnerError, OutOfTime
-from grader.door.near import Implementation
-from grader.door.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
-from grader.door.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive, send
-from grader.door.worker import Nursery
+from grader.execution.errors import FarSideDied, LearnerError, OutOfTime
+from grader.execution.proxy import Implementation
+from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
+from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive, send
+from grader.execution.worker import Nursery
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from doors import doors_of, forks
-from grader.door.near import Implementation
-from grader.sandbox import limits, namespaces
+from grader.execution.proxy import Implementation
+from grader.execution.sandbox import limits, namespaces
 from hostile import ATTACKS
 from walled import LIMIT, refused, walled_nursery
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from doors import forks
-from grader.commands import doctor
-from grader.sandbox import bubble, calls, isolation, kernel, paths, seccomp
-from grader.sandbox.isolation import Isolation, Layer
-from grader.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.cli.commands import doctor
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.execution.sandbox import bubble, calls, isolation, kernel, paths, seccomp
+from grader.execution.sandbox.isolation import Isolation, Layer
 
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 PID = 4711
@@ -176,7 +176,7 @@ def test_the_doctor_has_a_line_for_each_layer():
 
 @forks
 def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
-    program = "from grader.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    program = "from grader.execution.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"]
 
@@ -185,7 +185,7 @@ def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
 def test_bubblewrap_that_may_not_is_quoted(tmp_path):
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
-    program = "from grader.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    program = "from grader.execution.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     why, remedy = said.stdout.splitlines()
     assert why == "bubblewrap is installed and does not start here (setting up uid map: Permission denied)" and remedy
@@ -203,7 +203,7 @@ def test_everything_imports_where_nothing_is_isolated():
     """As on macOS and Windows, told so before anything is imported."""
     program = (
         "import sys; sys.platform = 'darwin'\n"
-        "from grader.sandbox import isolation, entering, kernel\n"
+        "from grader.execution.sandbox import isolation, entering, kernel\n"
         "plan = isolation.available()\n"
         "assert not plan and entering.prepare(plan).rules is None\n"
         "entering.enter(entering.prepare(plan), 0, 2)\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from doors import alive, children, doors_of, forks, stat_of
-from grader.door.errors import FarSideDied
-from grader.door.near import Implementation
-from grader.door.worker import Nursery
-from grader.sandbox.isolation import Isolation, available
-from grader.syllabus import ROOT
+from grader.course.syllabus import ROOT
+from grader.execution.errors import FarSideDied
+from grader.execution.proxy import Implementation
+from grader.execution.sandbox.isolation import Isolation, available
+from grader.execution.worker import Nursery
 from hostile import ATTACKS
 from walled import LIMIT, refused, walled_nursery
 
@@ -115,8 +115,8 @@ def test_clearing_ends_every_worker(nursery):
 def test_where_a_wall_cannot_be_raised_nothing_runs(nursery):
     program = (
         "import os, sys\n"
-        "from grader.sandbox.entering import Walls, enter\n"
-        "from grader.sandbox.isolation import Isolation\n"
+        "from grader.execution.sandbox.entering import Walls, enter\n"
+        "from grader.execution.sandbox.isolation import Isolation\n"
         "try:\n"
         "    enter(Walls(Isolation(landlock=True), -1), os.getppid(), 2)\n"
         "except OSError:\n"

@@ -1,7 +1,7 @@
 """Wrong lists, strings and dicts in words: each sentence where it is true, and silence elsewhere."""
 
 import pytest
-from grader.sequences import explain_plain
+from grader.verdict.sequences import explain_plain
 
 CASES = [
     (None, ["a"], "None came back"),

@@ -11,10 +11,10 @@ import time
 import pytest
 import torch
 import torch._refs.nn.functional
-from grader.door import shortcuts
-from grader.door.shortcuts import watching
-from grader.syllabus import load_syllabus
-from grader.torch_operators import ANOTHER_PACKAGE, OTHER_RUNTIME, reportable, reportable_at_import
+from grader.course.syllabus import load_syllabus
+from grader.course.torch_operators import ANOTHER_PACKAGE, OTHER_RUNTIME, reportable, reportable_at_import
+from grader.execution.forbidden import shortcuts
+from grader.execution.forbidden.shortcuts import watching
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FORBIDS = {name for exercise in load_syllabus().exercises for name in exercise.forbids}

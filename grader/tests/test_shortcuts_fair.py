@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from grader.door.shortcuts import restore, watching
-from grader.forbids import forbidden_calls
-from grader.syllabus import load_syllabus
+from grader.course.forbids import forbidden_calls
+from grader.course.syllabus import load_syllabus
+from grader.execution.forbidden.shortcuts import restore, watching
 from torch import nn
 
 X = torch.linspace(-3, 3, 24).reshape(2, 3, 4)

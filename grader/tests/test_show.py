@@ -5,15 +5,15 @@ import math
 
 import pytest
 import torch
-from grader.showing import on_page
-from grader.showing.differing import beside
-from grader.showing.half_blocks import in_256, near_256, plot, rasterised, text_of
-from grader.showing.panels import Bars, Chart, Grid, Pair, Picture
-from grader.showing.sides import picture_of
-from grader.showing.spans import Span, of_values
-from grader.showing.table import SUBJECTS, drawable, subject
-from grader.syllabus import UnknownName
-from grader.target import resolve
+from grader.course.syllabus import UnknownName
+from grader.execution.target import resolve
+from grader.teaching.show import terminal
+from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.catalog import SUBJECTS, drawable, subject
+from grader.teaching.show.difference import beside
+from grader.teaching.show.half_blocks import in_256, near_256, plot, rasterised, text_of
+from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Picture
+from grader.teaching.show.scales import Span, of_values
 from shown import EXERCISES, drawn, exercise, panel, table
 
 
@@ -204,7 +204,7 @@ def test_lines_go_through_their_points_and_break_where_there_is_none():
 @pytest.mark.parametrize("width, colours", [(20, "256"), (80, "truecolor"), (40, None), (130, None)])
 def test_every_picture_fits_every_width(pictures, width, colours):
     for name, picture in pictures.items():
-        shown = on_page.lines(picture, width, colours)
+        shown = terminal.lines(picture, width, colours)
         assert all(line.cell_len <= width for line in shown) and len(shown) > 5, name
         text = "\n".join(line.plain for line in shown)
         assert ("▀" in text or "█" in text) == (colours is not None), name
@@ -212,32 +212,32 @@ def test_every_picture_fits_every_width(pictures, width, colours):
 
 def test_plain_characters_are_the_numbers():
     wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
-    text = [line.plain for line in on_page.lines(wrong, 80, None)]
+    text = [line.plain for line in terminal.lines(wrong, 80, None)]
     row = next(line for line in text if line.startswith("dog") and line.count("dog") == 3)
     assert row.split("dog")[1].split() == list("##.....")
     assert row.split("dog")[2].split() == list("######.") and row.split("dog")[3].split() == ["."] * 2 + ["-1"] * 4 + ["."]
     assert "# may attend   . hidden" in text
     table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
-    slopes = [line.plain for line in on_page.lines(picture_with(beside(table, table)), 80, None)]
+    slopes = [line.plain for line in terminal.lines(picture_with(beside(table, table)), 80, None)]
     assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
 
 
 def test_gaps_in_curves_and_missing_bars_are_named():
     curve = beside(Chart("t", {"a": [(0, 0), (1, 1)]}, "x", "y"), Chart("t", {"a": [(0, 0), (1, math.nan)]}, "x", "y"))
-    assert any(line.plain.endswith("a gap: no number") for line in on_page.lines(picture_with(curve), 80, "truecolor"))
+    assert any(line.plain.endswith("a gap: no number") for line in terminal.lines(picture_with(curve), 80, "truecolor"))
     bar = beside(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
-    assert "a  no number" in "\n".join(line.plain for line in on_page.lines(picture_with(bar), 80, "truecolor"))
+    assert "a  no number" in "\n".join(line.plain for line in terminal.lines(picture_with(bar), 80, "truecolor"))
 
 
 def test_too_wide_a_table_is_thinned_and_says_so():
     wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
-    text = [line.plain for line in on_page.lines(picture_with(Pair(wide)), 40, "256")]
+    text = [line.plain for line in terminal.lines(picture_with(Pair(wide)), 40, "256")]
     assert "one column of 2 is shown" in text
 
 
 def test_bars_have_a_common_scale_and_their_numbers():
     pair = beside(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
-    text = "\n".join(line.plain for line in on_page.lines(picture_with(pair), 80, "truecolor"))
+    text = "\n".join(line.plain for line in terminal.lines(picture_with(pair), 80, "truecolor"))
     row = next(line for line in text.splitlines() if line.startswith("a "))
     yours, reference, difference = row.split("a ")[1:]
     assert yours.count("█") > 3 * reference.count("█") > 0 and yours.split()[-1] == "4" and difference.split()[-1] == "3"

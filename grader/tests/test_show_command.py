@@ -6,12 +6,12 @@ import sys
 
 import pexpect
 import pytest
-from grader.layout import Page, tell
-from grader.results import ExerciseResult, Failure, TestResult
-from grader.showing import figures
-from grader.showing.sides import picture_of
-from grader.syllabus import load_syllabus
-from grader.target import resolve
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import resolve
+from grader.plugin.layout import Page, tell
+from grader.teaching.show import figures
+from grader.teaching.show.both_sides import picture_of
+from grader.verdict.results import ExerciseResult, Failure, TestResult
 from kit_copy import Kit, posix
 from watching import ESCAPE, SECONDS, watching
 

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from grader.showing import plain
-from grader.showing.half_blocks import NO_NUMBER, cells
-from grader.showing.panels import DIFFERENCE
-from grader.showing.sides import picture_of
-from grader.showing.spans import of_values, span_of_grids
-from grader.target import Target, reference_of
+from grader.execution.target import Target, reference_of
+from grader.teaching.show import plain_text
+from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.half_blocks import NO_NUMBER, cells
+from grader.teaching.show.panels import DIFFERENCE
+from grader.teaching.show.scales import of_values, span_of_grids
 from shown import drawn, exercise
 
 
@@ -46,7 +46,7 @@ def test_no_numbers_are_told_apart_from_numbers():
     pair = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")).pairs[0]
     assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
     assert cells(pair.yours, of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
-    assert plain.cells(pair.yours, of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
+    assert plain_text.cells(pair.yours, of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ import os
 import sys
 
 import pytest
-from grader.files import write_whole
-from grader.forbids import forbidden_calls, reference_imports
-from grader.source import (
+from grader.course.forbids import forbidden_calls, reference_imports
+from grader.course.source import (
     DEEPEST,
     LARGEST,
     SourceProblem,
@@ -20,6 +19,7 @@ from grader.source import (
     replace_definition,
     write_source,
 )
+from grader.files import write_whole
 
 CHAPTER = '''"""A chapter."""
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from grader.source import SourceProblem, definition
-from grader.stubs import check_stubs, fingerprint, read_lock, reference_stub, stub_text, worked_on, write_stubs
-from grader.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+from grader.course.source import SourceProblem, definition
+from grader.course.stubs import check_stubs, fingerprint, read_lock, reference_stub, stub_text, worked_on, write_stubs
+from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
 
 SOLUTION = '''"""Adding.
 

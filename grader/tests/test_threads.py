@@ -9,10 +9,10 @@ import weakref
 import pytest
 from doors import QUICK_KINDS, doors_of
 from graded_runs import grade, solution
-from grader.door.errors import RuleBroken
-from grader.door.near import Implementation
-from grader.door.threads import threads_now
-from grader.door.worker import Nursery
+from grader.execution.errors import RuleBroken
+from grader.execution.proxy import Implementation
+from grader.execution.threads import threads_now
+from grader.execution.worker import Nursery
 
 CHAPTER = textwrap.dedent('''
     import threading, time

@@ -4,8 +4,8 @@ import collections
 
 import pytest
 import torch
-from grader.syllabus import load_syllabus
-from grader.torch_operators import (
+from grader.course.syllabus import load_syllabus
+from grader.course.torch_operators import (
     ANOTHER_PACKAGE,
     TOOLS,
     families,

@@ -11,19 +11,19 @@ import unicodedata
 
 import pytest
 import torch
-from grader.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
-from grader.graft import Graft
-from grader.syllabus import ROOT, load_syllabus
-from grader.target import graft_for, resolve
-from grader.walkthroughs.training import least_loss
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
+from grader.teaching.walks.training import least_loss
 from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, one_batch, tokenizer_for
 
 TEXTS = (*SENTENCES, *(english for english, _ in ENGLISH_HINDI))
 SPLIT = """
 import json, sys
-from grader.graft import Graft
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
+from grader.execution.chapter_package import Graft
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import graft_for, resolve
 training = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)).module("ch08_training")
 json.dump([training.is_validation(text, 0.2) for text in json.load(sys.stdin)] + [hash("cat")], sys.stdout)
 """

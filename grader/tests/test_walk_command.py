@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from grader.handout.making import make
-from grader.walkthroughs import ORDER, known
+from grader.classroom.handout.making import make
+from grader.teaching.walks import ORDER, known
 from kit_copy import Kit, posix
 from walks import taken
 

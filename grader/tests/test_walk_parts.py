@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from grader.source import read_source
-from grader.syllabus import SOLUTIONS
-from grader.target import Target
-from grader.walkthroughs.learning import GPT_PARTS
-from grader.walkthroughs.parts import Parts
+from grader.course.source import read_source
+from grader.course.syllabus import SOLUTIONS
+from grader.execution.target import Target
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.small_models import GPT_PARTS
 
 
 @pytest.fixture

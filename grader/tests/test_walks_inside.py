@@ -8,15 +8,15 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from grader.charts import curves
-from grader.drawing import SEQUENTIAL
-from grader.graft import Graft
-from grader.measurements import cache, extrapolation, induction
-from grader.measurements.induction import Found, Moment
-from grader.syllabus import load_syllabus
-from grader.target import graft_for, resolve
-from grader.walkthroughs import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, positions, sheet
-from grader.walkthroughs import induction as induction_walk
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import graft_for, resolve
+from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.diagrams import SEQUENTIAL
+from grader.teaching.measurements import cache, extrapolation, induction
+from grader.teaching.measurements.induction import Found, Moment
+from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, positions, sheet
+from grader.teaching.walks import induction as induction_walk
 from walks import fits_the_page, names_what_runs, taken, told
 
 SMALLER = {

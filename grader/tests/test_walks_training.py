@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
-from grader.corpora import ENGLISH_HINDI
-from grader.walkthroughs import load
+from grader.teaching.corpora import ENGLISH_HINDI
+from grader.teaching.walks import load
 from walks import fits_the_page, names_what_runs, taken
 
 WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")

@@ -4,7 +4,7 @@ import sys
 import time
 
 import pytest
-from grader.trial import CALL_SECONDS
+from grader.verdict.trial import CALL_SECONDS
 from warm_runs import WarmKit, timeless, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from grader.warm.client import NoEngine
+from grader.processes.client import NoEngine
 from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
@@ -106,7 +106,7 @@ def test_a_file_that_is_no_address_is_cleared_away(kit, content):
     path.write_text(content)
     assert "Everything" not in kit.run("hint", "softmax")  # nobody else minds it
     answer = subprocess.run(
-        [sys.executable, "-c", "from grader.warm.client import running; print(running())"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True
+        [sys.executable, "-c", "from grader.processes.client import running; print(running())"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True
     )  # fmt: skip
     assert answer.stdout == "None\n" and not path.exists()
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.warm.client import NoEngine
+from grader.processes.client import NoEngine
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
@@ -76,7 +76,7 @@ def test_left_alone_it_ends_but_not_while_it_is_wanted(kit):
 
 STARTER = """
 import os, sys
-from grader.warm.client import Engine
+from grader.processes.client import Engine
 engine = Engine()
 if sys.argv[1] == "ready":
     engine.address()
@@ -107,7 +107,7 @@ def alive(pid):
         return False
 
 
-WHY_NOT = "from grader.warm.client import Engine, NoEngine\nimport sys\ntry: Engine(*sys.argv[1:]).address()\nexcept NoEngine as problem: print(problem)"
+WHY_NOT = "from grader.processes.client import Engine, NoEngine\nimport sys\ntry: Engine(*sys.argv[1:]).address()\nexcept NoEngine as problem: print(problem)"
 
 
 def why_not(kit, *options, **environment):

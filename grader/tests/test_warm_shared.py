@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from grader.warm.shared import mapped, processors
+from grader.processes.shared_tests import mapped, processors
 from warm_runs import checked, write_softmax
 
 pytestmark = [

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from doors import forks
 from graded_runs import grade, module, solution
-from grader.target import Target
-from grader.trial import Record, Trial
+from grader.execution.target import Target
+from grader.verdict.trial import Record, Trial
 
 pytestmark = forks
 
@@ -26,7 +26,7 @@ FOUND = Path(os.environ["HEADWAY_COUNTED"])
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    from grader.plugin import RUN, _chapter_of
+    from grader.plugin.hooks import RUN, _chapter_of
     trial = item.config.stash[RUN].trial
     zygote = trial.nursery.zygote.pid if trial.nursery.zygote else 0
     workers = len(Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) if zygote else 0
@@ -58,8 +58,8 @@ def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
 
 
 def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
-    from grader import trial as trials
-    from grader.syllabus import load_syllabus
+    from grader.course.syllabus import load_syllabus
+    from grader.verdict import trial as trials
 
     trial = Trial(Target("nobody", None, {}), "worker")
     exercise = load_syllabus().exercise("softmax")
@@ -88,8 +88,8 @@ def test_a_run_of_the_judge_cannot_grow_beyond_its_bound(how):
     """It raises what Python and torch raise where there is no memory, and the process goes on."""
     script = (
         "import torch\n"
-        "from grader.warm import limits\n"
-        "from grader.explaining import out_of_memory\n"
+        "from grader.processes import limits\n"
+        "from grader.verdict.explaining import out_of_memory\n"
         "torch.ones(9)\n"
         "limits.limit_growth(1 << 27)\n"
         "bytearray(1 << 24)\n"

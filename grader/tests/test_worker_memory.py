@@ -9,14 +9,14 @@ import tokenize
 
 import pytest
 from doors import forks
-from grader.chapter import ChapterSource
-from grader.door.near import Implementation
-from grader.door.worker import Nursery
-from grader.graft import Graft, without_text
-from grader.sandbox.isolation import Isolation, available
-from grader.syllabus import load_syllabus
-from grader.target import Target, reference_of
-from grader.trial import Trial
+from grader.course.chapter_source import ChapterSource
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft, without_text
+from grader.execution.proxy import Implementation
+from grader.execution.sandbox.isolation import Isolation, available
+from grader.execution.target import Target, reference_of
+from grader.execution.worker import Nursery
+from grader.verdict.trial import Trial
 
 pytestmark = forks
 CHAPTER = load_syllabus().chapter("ch05")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from grader.syllabus import load_syllabus
-from grader.walkthroughs import load
-from grader.walkthroughs.parts import Parts
-from grader.walkthroughs.tour import Tour
-from grader.walkthroughs.working import quietly
+from grader.course.syllabus import load_syllabus
+from grader.teaching.walks import load
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import quietly
+from grader.teaching.walks.tour import Tour
 from rich.cells import cell_len
 from rich.console import Console
 

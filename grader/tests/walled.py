@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from grader.door.errors import LearnerError
-from grader.door.worker import Nursery
-from grader.sandbox.isolation import available
+from grader.execution.errors import LearnerError
+from grader.execution.sandbox.isolation import available
+from grader.execution.worker import Nursery
 
 LIMIT = 20.0
 SECRET = "a word that only the judge knows 4711"

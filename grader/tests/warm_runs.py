@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.warm.client import Address
-from grader.warm.job import Job, decode, read
+from grader.processes.client import Address
+from grader.processes.job import Job, decode, read
 from kit_copy import Kit
 
 CHAPTER = "ch03_attention"
@@ -51,7 +51,7 @@ class WarmKit:
 
     def __init__(self, kit: Kit, *options: str, **environment: str) -> None:
         self.kit, self.mark = kit, uuid.uuid4().hex
-        command = [sys.executable, "-P", "-m", "grader.warm.engine", *options]
+        command = [sys.executable, "-P", "-m", "grader.processes.engine", *options]
         environment = kit.environment(HEADWAY_TEST_MARK=self.mark, **environment)
         self.process = subprocess.Popen(
             command, cwd=kit.root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
@@ -103,7 +103,7 @@ class WarmKit:
         return until(lambda: self.family() <= {self.process.pid} | self.spares())
 
     def spares(self) -> set[int]:
-        return {pid for pid in self.family() if b"grader.warm.spares" in _command_line(pid)}
+        return {pid for pid in self.family() if b"grader.processes.prestarted" in _command_line(pid)}
 
     def gone(self) -> bool:
         """Is there no process left, and no file?"""

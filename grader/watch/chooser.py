@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grader.course.progress import load
+from grader.course.syllabus import Exercise, load_syllabus
 from rich.text import Text
-
-from ..progress import load
-from ..syllabus import Exercise, load_syllabus
 
 
 @dataclass

@@ -10,30 +10,29 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from grader.console.editor import editor_for
+from grader.console.page import wrapped
+from grader.course.hints import take_hint
+from grader.course.progress import load
+from grader.course.solution_diff import difference
+from grader.course.source import SourceProblem, parse, read_source
+from grader.course.status import passed, place_of, undone_after
+from grader.course.syllabus import EXERCISES, Exercise
+from grader.processes.job import again
+from grader.teaching.show.catalog import has_picture
+from grader.teaching.show.panels import Picture
+from grader.verdict.summary import Verdict
+from grader.watch.chooser import Chooser
+from grader.watch.keys import Keyboard
+from grader.watch.page import result_line
+from grader.watch.plain import Plain
+from grader.watch.runs import Runs
+from grader.watch.saves import Saves
+from grader.watch.screen import Screen
+from grader.watch.signals import signals
+from grader.watch.state import State
+from grader.watch.viewer import show_chapter
 from rich.text import Text
-
-from ..course import passed, place_of, undone_after
-from ..differing import difference
-from ..editor import editor_for
-from ..hints import take_hint
-from ..page import wrapped
-from ..progress import load
-from ..showing.panels import Picture
-from ..showing.table import has_picture
-from ..source import SourceProblem, parse, read_source
-from ..syllabus import EXERCISES, Exercise
-from ..verdict import Verdict
-from ..warm.job import again
-from .chooser import Chooser
-from .keys import Keyboard
-from .page import result_line
-from .plain import Plain
-from .runs import Runs
-from .saves import Saves
-from .screen import Screen
-from .signals import signals
-from .state import State
-from .viewer import show_chapter
 
 
 class Watch:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 
+from grader.console.page import wrapped
+from grader.course.progress import load, number
+from grader.course.status import place_of, shown, undone_after
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.plugin.layout import Page, concerns_a_picture, tell
+from grader.teaching.show.half_blocks import colours
+from grader.teaching.show.terminal import lines as drawn
+from grader.verdict.results import ExerciseResult
+from grader.verdict.summary import Verdict
+from grader.watch.state import State
 from rich.text import Text
-
-from ..course import place_of, shown, undone_after
-from ..layout import Page, concerns_a_picture, tell
-from ..page import wrapped
-from ..progress import load, number
-from ..results import ExerciseResult
-from ..showing.half_blocks import colours
-from ..showing.on_page import lines as drawn
-from ..syllabus import EXERCISES, load_syllabus
-from ..verdict import Verdict
-from .state import State
 
 KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
 

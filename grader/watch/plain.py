@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from grader.console.page import page
+from grader.watch.page import body, heading, status
+from grader.watch.state import State
 from rich.text import Text
-
-from ..page import page
-from .page import body, heading, status
-from .state import State
 
 
 class Plain:

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..warm.client import Address, Engine, NoEngine
-from ..warm.job import Job, read
+from grader.processes.client import Address, Engine, NoEngine
+from grader.processes.job import Job, read
 
 TRIES = 3  # engines for one run: the learner's code may have killed the first, and the second
 

@@ -9,12 +9,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 
+from grader.teaching.show.half_blocks import colours
+from grader.watch.page import KEYS, body, heading, status
+from grader.watch.state import State
 from rich.console import Console
 from rich.text import Text
-
-from ..showing.half_blocks import colours
-from .page import KEYS, body, heading, status
-from .state import State
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 SMALL = 30, 8  # columns and rows below which nothing can be read

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from grader.course.syllabus import Exercise
+from grader.teaching.show.panels import Picture
+from grader.verdict.summary import Verdict
 from rich.text import Text
-
-from ..showing.panels import Picture
-from ..syllabus import Exercise
-from ..verdict import Verdict
 
 
 @dataclass

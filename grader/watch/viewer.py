@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..course import shown
-from ..syllabus import EXERCISES, Exercise
+from grader.course.status import shown
+from grader.course.syllabus import EXERCISES, Exercise
 
 PICTURES = EXERCISES / "pictures"
 

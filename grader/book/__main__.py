@@ -1,9 +1,0 @@
-"""`make book`: build the book, and say where it is."""
-
-from __future__ import annotations
-
-import sys
-
-from .making import make
-
-sys.exit(make())

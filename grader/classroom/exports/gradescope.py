@@ -1,0 +1,152 @@
+"""gradescope/SLUG.json: a results.json a person, as Gradescope's autograders write it.
+
+Gradescope's documentation calls the format https://gradescope-autograders.readthedocs.io/en/latest/specs/. Three things are done with care:
+- The top-level score is always given. It overrides the sum of the tests, so lateness counts, and it is our total to the cent.
+- There is no top-level visibility, and every test is visible: one hidden test hides the whole total from its student.
+- Every format is given as "text": the default of the top-level output is one that renders HTML.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from grader.classroom import sanitize
+from grader.classroom.exports.csv_text import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
+from grader.classroom.exports.files import put_each
+from grader.classroom.judging.marking import NOTHING, shares, written
+from grader.classroom.judging.record import GradedClass, Mark, Person
+from grader.classroom.judging.seeds import own_seed
+from grader.course.syllabus import Exercise
+from grader.verdict.results import ExerciseResult, TestResult
+
+FOLDER = "gradescope"
+SCHEMA = 1  # of what stands in extra_data
+BEGINS = '{"extra_data": {"headway"'
+
+
+def write(graded: GradedClass, folder: Path) -> list[Path]:
+    return put_each(folder / FOLDER, ".json", {person.slug: _file(results(person, graded)) for person in graded.people}, BEGINS)
+
+
+def _file(data: dict[str, Any]) -> str:
+    """One test a line."""
+    head = json.dumps({name: value for name, value in data.items() if name != "tests"}, sort_keys=True)
+    tests = ",\n".join(json.dumps(test, sort_keys=True) for test in data["tests"])
+    return f'{head[:-1]}, "tests": [\n{tests}\n]}}\n'
+
+
+def results(person: Person, graded: GradedClass) -> dict[str, Any]:
+    """One person's results.json as data."""
+    tests = [_unreadable(person)] if person.problem else list(_tests(person, graded))
+    return {
+        "score": float(person.total.earned),
+        "output": _output(person),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": tests,
+        "extra_data": {"headway": _extra(person, graded)},
+    }
+
+
+def _output(person: Person) -> str:
+    lines = [f"{written(person.total.earned)} of {written(person.total.points)} points.", person.late, graded_or_not(person), *person.notes]
+    broken = [f"{module}.py does not import.\n{told_failure(words)}" for module, words in person.broken.items()]
+    return "\n\n".join([*(sentence(line) for line in lines if line), *broken])
+
+
+def _tests(person: Person, graded: GradedClass) -> Iterator[dict[str, Any]]:
+    """Numbered by chapter, exercise and test."""
+    results = {result.exercise.name: result for result in person.results}
+    places: Counter[str] = Counter()
+    for exercise in graded.exercises:
+        places[exercise.chapter] += 1
+        number = f"{int(exercise.chapter.removeprefix('ch'))}.{places[exercise.chapter]}"
+        yield from _entries(exercise, number, results.get(exercise.name), person.marks[exercise.name], exercise.module in person.broken)
+
+
+def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mark: Mark, broken: bool) -> Iterator[dict[str, Any]]:
+    """An entry a test; their scores add to the exercise's mark exactly, and their greatest scores to its points."""
+    if result is None or not result.tests:
+        why = f"{UNTESTED} {exercise.module}.py does not import." if broken else UNTESTED
+        yield _entry(exercise, f"{number}.1", "not tested", Mark(NOTHING, mark.points), False, why, {"outcome": "error" if broken else "todo"})
+        return
+    worth, missing = _worth(result, mark)
+    for place, (test, points) in enumerate(zip(result.tests, worth), start=1):
+        won = test.outcome == "passed" and not result.forbidden
+        output = f"No points for this exercise: {'; '.join(result.forbidden)}." if result.forbidden else told_test(test)
+        earned = Mark(points if won else NOTHING, points)
+        yield _entry(exercise, f"{number}.{place}", _title(test), earned, won, output, {"outcome": test.outcome, "test": test.name})
+    if result.missing_weight:
+        last = f"{number}.{len(result.tests) + 1}"
+        yield _entry(exercise, last, "tests that were not run", Mark(NOTHING, missing), False, NOT_RUN, {"outcome": "error"})
+
+
+def _worth(result: ExerciseResult, mark: Mark) -> tuple[list[Decimal], Decimal]:
+    """What each test is worth in this person's marks, and what those that were not run are: won ones share what was earned."""
+    wins = [test.outcome == "passed" and not result.forbidden for test in result.tests]
+    of_won = iter(shares(mark.earned, [test.weight for test, won in zip(result.tests, wins) if won]))
+    missing = [result.missing_weight] if result.missing_weight else []
+    of_lost = iter(shares(mark.points - mark.earned, [*(test.weight for test, won in zip(result.tests, wins) if not won), *missing]))
+    return [next(of_won if won else of_lost) for won in wins], next(of_lost, NOTHING)
+
+
+def _entry(exercise: Exercise, number: str, title: str, mark: Mark, passed: bool, output: str, extra: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": sanitize.line(f"{exercise.name}: {title}"),
+        "name_format": "text",
+        "number": number,
+        "score": float(mark.earned),
+        "max_score": float(mark.points),
+        "status": "passed" if passed else "failed",
+        "output": sanitize.text(output),
+        "output_format": "text",
+        "tags": [exercise.chapter, exercise.name],
+        "visibility": "visible",
+        "extra_data": extra,
+    }
+
+
+def _unreadable(person: Person) -> dict[str, Any]:
+    return {
+        "name": "the submission can be graded", "name_format": "text", "number": "1", "score": 0.0, "max_score": float(person.total.points),
+        "status": "failed", "output": graded_or_not(person), "output_format": "text", "tags": [], "visibility": "visible",
+        "extra_data": {"outcome": "error"},
+    }  # fmt: skip
+
+
+def _extra(person: Person, graded: GradedClass) -> dict[str, Any]:
+    """What a program may want to know, for exercises by name; students are not shown it."""
+    return {
+        "schema": SCHEMA,
+        "name": sanitize.line(person.name),
+        "digest": person.digest,
+        "seed": own_seed(graded.seed, person.digest),
+        "versions": graded.versions,
+        "points": float(person.total.points),
+        "late": sanitize.line(person.late),
+        "problem": sanitize.line(person.problem),
+        "notes": [sanitize.line(note) for note in person.notes],
+        "exercises": {result.exercise.name: _exercise(result, person.marks[result.exercise.name]) for result in person.results},
+    }
+
+
+def _exercise(result: ExerciseResult, mark: Mark) -> dict[str, Any]:
+    known = result.diagnosis
+    return {
+        "outcome": result.outcome,
+        "earned": float(mark.earned),
+        "points": float(mark.points),
+        "diagnosis": {"id": known.id, "says": known.says, "hint": known.hint} if known else None,
+        "forbidden": [sanitize.line(sentence) for sentence in result.forbidden],
+    }
+
+
+def _title(test: TestResult) -> str:
+    return test.name.removeprefix("test_").replace("_", " ")

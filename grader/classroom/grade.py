@@ -1,0 +1,104 @@
+"""A run over a class: what is handed in goes in, and a gradebook, marks, feedback and a report come out.
+
+Whatever has been found out is in the gradebook at once. A run that is stopped, or killed, is begun again with the same command: it does
+what is left and nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from grader.classroom import exports
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.intake.versions import versions
+from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.rules import Rules
+from grader.course.syllabus import Exercise
+from grader.verdict.summary import Verdict
+
+
+class Judges(Protocol):
+    """Whoever judges: a process on this machine (judging.py), or a cluster's."""
+
+    def judge(self, submission: Submission) -> Verdict | str: ...
+
+    def close(self) -> None:
+        """End whatever still judges: `judge` then comes back at once, in whichever thread it was called."""
+        ...
+
+
+@dataclass(frozen=True)
+class Graded:
+    """How a run went."""
+
+    people: GradedClass
+    judged: int  # contents graded in this run
+    written: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def without(self) -> list[str]:
+        """Who could not be graded."""
+        return [person.name for person in self.people.people if person.problem]
+
+
+def grade(
+    submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
+    judges: Judges, at_once: int, told: Callable[[int, int, str], None] = lambda done, of, name: None,
+) -> Graded:  # fmt: skip
+    """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
+    notes = [note for note in [book.begin(seed, exercises, versions())] if note]
+    notes += rules.doubts(submissions)
+    todo = book.submissions_to_do(submissions)
+    told(0, len(todo), "")
+    with closing(_judged(todo, judges, at_once)) as judged:
+        for number, (submission, verdict) in enumerate(judged, start=1):
+            book.keep(submission.digest, verdict)
+            told(number, len(todo), submission.name)
+    people = book.graded(rules)
+    written, more = write(people, folder)
+    return Graded(people, len(todo), written, notes + more)
+
+
+def write(people: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
+    """Every export and the report; the sentences of what could not be made."""
+    from grader.classroom import report
+
+    written = exports.write_all(people, folder)
+    try:
+        written.append(report.write(people, folder))
+    except report.CannotReport as problem:
+        return written, [str(problem)]
+    return written, []
+
+
+def _judged(todo: Sequence[Submission], judges: Judges, at_once: int):
+    """Each submission with its verdict, as they come; no more are begun than can be under way."""
+    waiting, under_way = iter(todo), {}
+    with ThreadPoolExecutor(at_once, "headway grade") as pool:
+
+        def begin() -> None:
+            submission = next(waiting, None)
+            if submission is not None:
+                under_way[pool.submit(judges.judge, submission)] = submission
+
+        for _ in range(at_once):
+            begin()
+        try:
+            while under_way:
+                finished: set[Future]
+                finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    submission = under_way.pop(future)
+                    yield submission, future.result()
+                    begin()
+        finally:
+            if under_way:  # stopped, or something is wrong: nobody waits for what will not be kept
+                judges.close()
+                pool.shutdown(cancel_futures=True)

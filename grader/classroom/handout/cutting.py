@@ -1,0 +1,79 @@
+"""Cuts the course down to what is given out: the syllabus, the suites and the measurements, each as text."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection
+
+from grader.classroom.handout.dependencies import Name, reached
+from grader.course.source import bound_names, definition, parse, read_source, split_lines
+from grader.course.suites import tests_in
+from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of
+
+MEASUREMENTS = ROOT / "grader" / "teaching" / "measurements"
+
+
+def syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection[str]) -> str:
+    """The syllabus with these chapters' exercises. Earlier chapters keep their heading, for code is built on them; later ones go.
+
+    A hidden exercise leaves its name in its chapter's heading, so that whoever asks for it is told why it has no tests.
+    """
+    head, *entries = re.split(r"^(?=\[\[chapter)", text, flags=re.MULTILINE)
+    out, chapter = [head], ""
+    for entry in entries:
+        if not entry.startswith("[[chapter.exercise]]"):
+            chapter = _value(entry, "id")
+            if int(chapter.removeprefix("ch")) <= last:
+                out.append(_with_hidden(entry, [e.name for e in load_syllabus().chapter(chapter).exercises if e.name in hidden and chapter in chapters]))
+        elif chapter in chapters and _value(entry, "name") not in hidden:
+            out.append(entry)
+    return "".join(out).rstrip() + "\n"
+
+
+def _value(entry: str, key: str) -> str:
+    found = re.search(rf'^{key} = "(.*)"$', entry, flags=re.MULTILINE)
+    assert found, f"an entry of the syllabus without its {key} on one line"
+    return found[1]
+
+
+def _with_hidden(entry: str, names: list[str]) -> str:
+    if not names:
+        return entry
+    return entry.rstrip() + f"\nhidden = {json.dumps(names)}\n\n"
+
+
+def suite_texts(chapters: Collection[Chapter], hidden: Collection[str]) -> dict[str, str]:
+    """The suites of these chapters by file name, without the tests of what is hidden and without the helpers that only those need."""
+    suites = [suite for chapter in chapters for suite in suites_of(chapter.id)]
+    kept = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
+    needed = reached(kept, TESTS)
+    used = {module for module, _ in needed}
+    return {suite.name: _cut(suite.stem, needed) for suite in suites if suite.stem in used}
+
+
+def _cut(module: str, needed: Collection[Name]) -> str:
+    text = read_source(TESTS / f"{module}.py")
+    lines = split_lines(text)
+    for node in reversed(parse(text).body):
+        names = bound_names(node)
+        if names and not any((module, name) in needed for name in names):
+            segment = definition(text, min(names))
+            lines[segment.start - 1 : segment.end] = []
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("test_"):
+            left = [alias.name for alias in node.names if (node.module, alias.name) in needed]
+            lines[node.lineno - 1 : node.end_lineno] = [f"from {node.module} import {', '.join(left)}\n"] if left else []
+    return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
+
+
+def measurements(chapters: Collection[str], last: int, hidden: Collection[str]) -> list[str]:
+    """Those whose lesson is given out, and which need no later chapter and nothing hidden."""
+    found = []
+    for path in sorted(MEASUREMENTS.glob("[!_]*.py")):
+        text = read_source(path)
+        lesson = re.search(r"Lesson (\d+)", ast.get_docstring(parse(text)) or "")
+        given = lesson and f"ch{int(lesson.group(1)):02d}" in chapters and max(map(int, re.findall(r"\bch(\d\d)", text)), default=last) <= last
+        if given and not any(re.search(rf"\b{name}\b", text) for name in hidden):
+            found.append(path.name)
+    return found

@@ -1,0 +1,100 @@
+"""Makes an autograder archive for Gradescope: two scripts and the whole kit they need, reference and all, which no student is given.
+
+Gradescope unpacks it into /autograder/source, runs setup.sh once as root when it builds the image, copies run_autograder to /autograder,
+and runs that with each submission in /autograder/submission. Both scripts find their way from where they lie, so that they can be tried
+in any folder. `commands/autograde.py` is what run_autograder starts.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+
+from grader.classroom.judging.rules import read_rules
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
+from grader.files import write_whole
+
+SETTINGS, RULES = "headway.json", "rules.toml"
+NOT_NEEDED = frozenset({"__pycache__", "variants"})
+NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures/", "teaching/measurements/")
+ALWAYS = (2020, 1, 1, 0, 0, 0)  # the same kit makes the same archive
+
+SETUP = """\
+#!/usr/bin/env bash
+# Gradescope runs this once, as root, when it builds the image: a Python environment with all that Headway needs.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+fitting() {  # the first Python that is new enough and can make an environment
+    for python in python3 python3.13 python3.12 python3.11; do
+        "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$python" && return
+    done
+    return 1
+}
+
+if ! fitting > /dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update
+    apt-get install -y python3.12 python3.12-venv || apt-get install -y python3.11 python3.11-venv
+fi
+python="$(fitting)" || { echo "Headway needs Python 3.11 or newer; choose a newer base image (Ubuntu 24.04)."; exit 1; }
+
+"$python" -m venv "$here/venv"
+cd "$here/kit"
+"$here/venv/bin/python" -m pip install -c constraints.txt torch
+"$here/venv/bin/python" -m pip install -c constraints.txt -e .
+"""
+
+RUN = """\
+#!/usr/bin/env bash
+# Gradescope runs this for each submission; it leaves results/results.json. What is printed here only instructors see.
+base="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+cd "$base/source/kit" && exec "$base/source/venv/bin/python" -m grader.cli.commands.autograde "$base"
+"""
+
+
+def write_archive(path: Path, chapters: Iterable[str], seed: int = 0, rules: Path | None = None) -> tuple[Chapter, ...]:
+    """Write the archive; the chapters it grades. UnknownName for a chapter that does not exist, GradingProblem for rules that make no sense."""
+    course = load_syllabus()
+    wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
+    graded = tuple(chapter for chapter in course.chapters if chapter in wanted)
+    if rules is not None:
+        read_rules(rules)
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, "setup.sh", SETUP, 0o755)
+        _add(archive, "run_autograder", RUN, 0o755)
+        _add(archive, SETTINGS, json.dumps({"chapters": [chapter.id for chapter in graded], "seed": seed}) + "\n")
+        if rules is not None:
+            _add(archive, RULES, rules.read_bytes())
+        for name, content in _kit():
+            _add(archive, f"kit/{name}", content)
+    write_whole(path, packed.getvalue())
+    return graded
+
+
+def _kit() -> Iterator[tuple[str, str | bytes]]:
+    """The files of the kit that grading needs. Stubs are made anew: what stands in exercises/ is the instructor's own business."""
+    for name in ("LICENSE", "README.md", "constraints.txt", "pyproject.toml"):
+        if (ROOT / name).is_file():
+            yield name, (ROOT / name).read_bytes()
+    yield "exercises/syllabus.toml", (EXERCISES / "syllabus.toml").read_bytes()
+    for chapter in load_syllabus().chapters:
+        if chapter.exercises:
+            yield f"exercises/{chapter.name}.py", reference_stub(chapter.name)
+    for folder in (ROOT / "grader", SOLUTIONS, TESTS):
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            left_out = NOT_NEEDED & set(inside.parts) or (folder.name == "grader" and inside.as_posix().startswith(NOT_NEEDED_OF_GRADER))
+            if path.is_file() and not left_out and not path.name.startswith("."):
+                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: str | bytes, mode: int = 0o644) -> None:
+    entry = zipfile.ZipInfo(name, ALWAYS)
+    entry.external_attr, entry.create_system, entry.compress_type = (0o100000 | mode) << 16, 3, zipfile.ZIP_DEFLATED
+    archive.writestr(entry, content)

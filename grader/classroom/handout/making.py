@@ -1,0 +1,146 @@
+"""Makes a handout: the folder an instructor gives out, with the kit, some chapters' stubs, lessons and tests, and the reference sealed.
+
+Nothing of the whole kit is in it that is not written here: no solutions, variants or known mistakes as text, no tests of the kit itself, no
+history. Stubs are made from the solutions, and not copied from exercises/, where the instructor may have written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.classroom.handout import cutting, templates
+from grader.classroom.handout.dependencies import hidden_with
+from grader.classroom.handout.sealing import seal_mistakes, seal_reference
+from grader.course.source import read_source
+from grader.course.stubs import LOCK, LOCK_HEADER, fingerprint, reference_stub
+from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
+from grader.files import write_whole
+
+AS_THEY_ARE = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
+NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, but for:
+FOR_LEARNERS = ("classroom/__init__.py", "classroom/handout/__init__.py", "classroom/handout/summary.py", "teaching/measurements/__init__.py")
+
+
+class NoHandout(ValueError):
+    """There can be no such handout; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Handout:
+    """What was made."""
+
+    folder: Path
+    chapters: tuple[Chapter, ...]  # as the handout's own syllabus has them
+    hidden: dict[str, str]  # each with why, "" for those that were asked for
+    mistakes: int  # that can be named
+
+
+def plan(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
+    """Which chapters are meant, and all that is hidden with what was asked. UnknownName or NoHandout where that makes no sense."""
+    course = load_syllabus()
+    wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
+    given = [chapter for chapter in course.chapters if chapter in wanted]
+    exercises = [exercise for chapter in given for exercise in chapter.exercises]
+    asked = [course.exercise(name) for name in hidden]
+    for exercise in asked:
+        if exercise not in exercises:
+            raise NoHandout(f"{exercise.name} is in {exercise.chapter}, which is not given out, so it need not be hidden")
+    closed = hidden_with([exercise.name for exercise in asked], exercises)
+    if len(closed) == len(exercises):
+        raise NoHandout("all exercises of this handout would be hidden, and none could be tested; give out another chapter, or hide fewer")
+    return given, closed
+
+
+def make(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False) -> Handout:
+    """Write the handout. It is made beside `folder` and put in its place when it is whole; with `force` in the place of what was there."""
+    given, closed = plan(chapters, hidden)
+    folder = folder.absolute()
+    _see_to_place(folder, force)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
+        new = Path(beside) / folder.name
+        made = _write(new, given, closed)
+        if folder.exists():
+            os.replace(folder, Path(beside) / "old") if any(folder.iterdir()) else folder.rmdir()
+        os.replace(new, folder)
+    return Handout(folder, made.chapters, closed, made.mistakes)
+
+
+def _see_to_place(folder: Path, force: bool) -> None:
+    if folder.is_file():
+        raise NoHandout(f"{folder} is a file; name a folder that does not exist yet")
+    if folder.resolve() == ROOT or folder.resolve() in ROOT.parents:
+        raise NoHandout(f"{folder} holds this kit itself; name a folder that does not exist yet")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not force:
+            raise NoHandout(f"{folder} is there and not empty; name another folder, or replace it with --force")
+        if not (folder / "reference").is_dir():
+            raise NoHandout(f"{folder} is no handout, so --force does not replace it; name another folder")
+
+
+def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Handout:
+    last = given[-1].number
+    for name in AS_THEY_ARE:
+        _copy(ROOT / name, folder / name)
+    _copy_kit(folder / "grader")
+    for name in cutting.measurements([chapter.id for chapter in given], last, hidden):
+        _copy(cutting.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
+    _write_exercises(folder / "exercises", given, hidden)
+    for path in sorted(TESTS.glob("[!t]*.py")):
+        _copy(path, folder / "tests" / path.name)
+    for name, text in cutting.suite_texts(given, hidden).items():
+        write_whole(folder / "tests" / name, text)
+    mistakes = 0
+    for chapter in load_syllabus().chapters:
+        if chapter.exercises and chapter.number <= last:
+            seal_reference(chapter.name, hidden, folder / "reference")
+        if chapter in given:
+            shown = [exercise.name for exercise in chapter.exercises if exercise.name not in hidden]
+            mistakes += seal_mistakes(chapter.name, shown, hidden, folder / "reference")
+            write_whole(folder / "reference" / f"{chapter.name}.stub", reference_stub(chapter.name))
+    made = load_syllabus(folder / "exercises" / "syllabus.toml")
+    tested = tuple(chapter for chapter in made.chapters if chapter.exercises)
+    write_whole(folder / "README.md", templates.readme(tested, hidden))
+    write_whole(folder / "Makefile", templates.MAKEFILE)
+    write_whole(folder / ".github" / "workflows" / "grade.yml", templates.WORKFLOW)
+    return Handout(folder, tested, {}, mistakes)
+
+
+def _write_exercises(folder: Path, given: list[Chapter], hidden: Collection[str]) -> None:
+    """Stubs, their lock, lessons, pictures and the syllabus."""
+    lock = LOCK_HEADER
+    for chapter in given:
+        stub = reference_stub(chapter.name)
+        write_whole(folder / f"{chapter.name}.py", stub)
+        lock += f'{chapter.name} = "{fingerprint(stub)}"\n'
+        for path in (Path(f"{chapter.name}.md"), Path("pictures") / f"{chapter.name}.svg"):
+            if (EXERCISES / path).is_file():
+                _copy(EXERCISES / path, folder / path)
+    write_whole(folder / LOCK, lock)
+    syllabus = read_source(EXERCISES / "syllabus.toml")
+    write_whole(folder / "syllabus.toml", cutting.syllabus(syllabus, [chapter.id for chapter in given], given[-1].number, hidden))
+    if len(given) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
+        _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
+
+
+def _copy_kit(folder: Path) -> None:
+    kit = ROOT / "grader"
+
+    def left_out(place: str, names: list[str]) -> set[str]:
+        found = {name for name in names if name == "__pycache__" or name.startswith(".") or name.endswith(".pyc")}
+        return found | {name for name in names if Path(place, name).relative_to(kit).as_posix() in NOT_FOR_LEARNERS}
+
+    shutil.copytree(kit, folder, ignore=left_out)
+    for name in FOR_LEARNERS:
+        _copy(kit / name, folder / name)
+
+
+def _copy(path: Path, there: Path) -> None:
+    if path.is_file():
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, there)

@@ -1,0 +1,69 @@
+"""Seals the reference and the known mistakes, without what is hidden."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from pathlib import Path
+
+from grader.classroom.handout.dependencies import reached
+from grader.course.sealed import form
+from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import SOLUTIONS
+from grader.files import write_whole
+from grader.verdict.diagnosis import StaleEdit, misconceptions
+
+_INSTEAD = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"
+
+
+def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
+    """Write one chapter of the reference, sealed."""
+    write_whole(folder / f"{module}.sealed", form.packed(form.statements(form.plain(without(module, hidden)))))
+
+
+def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
+    """Write the known mistakes of these exercises, sealed; how many they are. StaleEdit where one does not fit its solution."""
+    text = without(module, hidden)
+    nodes = parse(text).body[1:] if ast.get_docstring(parse(text)) is not None else parse(text).body
+    entries = []
+    for mistake in misconceptions(module):
+        if mistake.exercise not in exercises:
+            continue
+        segment = definition(text, mistake.exercise)
+        if segment.text.count(mistake.replace) != 1:
+            raise StaleEdit(f"{mistake.id}: its `replace` does not occur once in {mistake.exercise}; `headway dev-check {mistake.exercise}` says more")
+        start = next(place for place, node in enumerate(nodes) if node.lineno == segment.line)
+        body = form.plain(segment.text.replace(mistake.replace, mistake.with_))
+        entries.append([mistake.id, mistake.exercise, mistake.says, mistake.hint, start, 1, body])
+    if entries:
+        write_whole(folder / f"{module}.mistakes", form.packed(entries))
+    return len(entries)
+
+
+def without(module: str, hidden: Collection[str]) -> str:
+    """The reference's chapter without what is hidden, and without the helpers that nothing else needs.
+
+    What stands in the stub is seen by everyone and stays. In place of a hidden exercise stands one that says so when it is used:
+    chapters import its name.
+    """
+    text = read_source(SOLUTIONS / f"{module}.py")
+    seen = {name for node in parse(reference_stub(module)).body for name in bound_names(node)}
+    if not seen & set(hidden):
+        return text
+    needed = reached({(module, name) for name in seen if name not in hidden}, SOLUTIONS, hidden)
+    lines = split_lines(text)
+    for node in reversed(parse(text).body):
+        names = bound_names(node)
+        if not names or any((module, name) in needed for name in names):
+            continue
+        segment = definition(text, min(names))
+        lines[segment.start - 1 : segment.end] = [_placeholder(segment)] if names & set(hidden) else []
+    return "".join(lines)
+
+
+def _placeholder(segment: Segment) -> str:
+    says = f"raise RuntimeError({_INSTEAD.format(name=segment.name)!r})\n"
+    if any(line.startswith("class ") for line in segment.text.splitlines()):
+        return f"class {segment.name}:\n    def __init__(self, *args, **options):\n        {says}"
+    return f"def {segment.name}(*args, **options):\n    {says}"

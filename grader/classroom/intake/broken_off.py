@@ -1,0 +1,33 @@
+"""The verdict on a submission whose grading breaks off again and again: no points, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.classroom.intake.submissions import Submission
+from grader.course.syllabus import load_syllabus
+from grader.verdict.results import ExerciseResult, Failure, TestResult
+from grader.verdict.summary import Verdict
+
+TEST = "grading_comes_to_an_end"
+PROMISE = "The exercise can be graded."
+EXPLANATION = "Another process tried it again and ended in the same way, so the cause is in this submission. `headway check` on your own machine shows where."
+NOTE = "grading broke off twice ({why}), so this submission earns nothing; `headway regrade NAME` tries it again"
+
+
+@dataclass(frozen=True)
+class BrokenOff:
+    """A run that ended before its verdict."""
+
+    why: str
+    killed: bool = False  # from outside: because it did not answer in time, by the system where memory ran out, or with its judge
+
+
+def verdict_of(submission: Submission, exercises: Sequence[str], why: str) -> Verdict:
+    """No points for each exercise whose chapter was handed in."""
+    words = Failure(PROMISE, message=f"Grading broke off twice: {why}.", explanation=EXPLANATION)
+    test = TestResult(TEST, "error", 0.0, 1.0, PROMISE, words.message, words.explanation, words)
+    found = [load_syllabus().exercise(name) for name in exercises]
+    results = [ExerciseResult(exercise, [test]) for exercise in found if exercise.module in {*submission.sources, *submission.broken}]
+    return Verdict(results, notes=[NOTE.format(why=why)])

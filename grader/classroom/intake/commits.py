@@ -1,0 +1,112 @@
+"""When a git clone's last commit was made, read from its files. No git is run: a stranger's clone may tell git to run anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from datetime import datetime
+from pathlib import Path
+
+from grader.classroom.intake.found_file import open_regular, plausible
+from grader.classroom.intake.problems import Unreadable
+
+LONGEST_COMMIT = 65_536
+MOST_PACKS = 200
+
+
+def head_time(folder: Path) -> datetime | None:
+    """The committer's time of HEAD; None where this is no git clone or its files do not tell."""
+    git = folder / ".git"
+    try:
+        name = _head(git)
+        commit = name and (_loose(git, name) or _packed(git, name))
+    except (Unreadable, OSError, ValueError, struct.error, zlib.error, StopIteration):
+        return None
+    header = (commit or b"").partition(b"\n\n")[0]
+    told = re.search(rb"^committer .*> (\d{1,12}) [+-]\d{4}$", header, re.MULTILINE)
+    return plausible(int(told[1])) if told else None
+
+
+def _head(git: Path) -> str:
+    """The name of the commit that HEAD means."""
+    text = _read(git, "HEAD").decode("ascii").strip()
+    if not text.startswith("ref:"):
+        return text if _is_name(text) else ""
+    ref = text[4:].strip()
+    if not re.fullmatch(r"refs(/[A-Za-z0-9_@+-][A-Za-z0-9._@+-]*)+", ref):
+        return ""
+    try:
+        name = _read(git, *ref.split("/")).decode("ascii").strip()
+    except Unreadable:
+        lines = _read(git, "packed-refs", longest=10_000_000).decode("utf-8", "replace").splitlines()
+        name = next((line.split()[0] for line in lines if line.split()[1:] == [ref]), "")
+    return name if _is_name(name) else ""
+
+
+def _loose(git: Path, name: str) -> bytes:
+    try:
+        packed = _read(git, "objects", name[:2], name[2:])
+    except Unreadable:
+        return b""
+    head, _, body = zlib.decompressobj().decompress(packed, LONGEST_COMMIT).partition(b"\0")
+    return body if head.startswith(b"commit ") else b""
+
+
+def _packed(git: Path, name: str) -> bytes:
+    folder = _inside(git, "objects", "pack")
+    for index in sorted(file for file in os.listdir(folder) if file.endswith(".idx"))[:MOST_PACKS]:
+        offset = _offset(folder / index, bytes.fromhex(name))
+        if offset is not None:
+            return _object(folder / f"{index[:-4]}.pack", offset)
+    return b""
+
+
+def _offset(index: Path, name: bytes) -> int | None:
+    """Where a pack holds this object, from its index (version 2): a table of counts, then names, checksums and offsets."""
+    with open_regular(index) as file:
+        if file.read(8) != b"\xfftOc\0\0\0\2":
+            return None
+        counts = struct.unpack(">256I", file.read(1024))
+        low, high, total, start = counts[name[0] - 1] if name[0] else 0, counts[name[0]], counts[255], 8 + 1024
+        while low < high:
+            middle = (low + high) // 2
+            file.seek(start + middle * len(name))
+            found = file.read(len(name))
+            if found == name:
+                file.seek(start + total * (len(name) + 4) + middle * 4)
+                offset = struct.unpack(">I", file.read(4))[0]
+                return offset if offset < 1 << 31 else None
+            low, high = (middle + 1, high) if found < name else (low, middle)
+    return None
+
+
+def _object(pack: Path, offset: int) -> bytes:
+    """A commit stored whole; git stores the newest commits so, and older ones as differences from them."""
+    with open_regular(pack) as file:
+        file.seek(offset)
+        data = file.read(LONGEST_COMMIT)
+    if not data or data[0] >> 4 & 7 != 1:
+        return b""
+    start = next(place for place, byte in enumerate(data[:12]) if not byte & 0x80) + 1
+    return zlib.decompressobj().decompress(data[start:], LONGEST_COMMIT)
+
+
+def _read(git: Path, *parts: str, longest: int = LONGEST_COMMIT) -> bytes:
+    with open_regular(_inside(git, *parts)) as file:
+        return file.read(longest)
+
+
+def _inside(git: Path, *parts: str) -> Path:
+    """A path in the clone on which nothing is a link."""
+    path = git
+    for part in ("", *parts):
+        path = path / part
+        if path.is_symlink():
+            raise Unreadable("there is a link in it")
+    return path
+
+
+def _is_name(text: str) -> bool:
+    return bool(re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", text))

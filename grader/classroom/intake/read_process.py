@@ -1,0 +1,83 @@
+"""The process that reads what a class handed in: `python -m grader.classroom.intake.read_process`, for reader.py.
+
+A job comes on standard input, and each step goes to standard output, one JSON object a line. The operating system limits memory and processor
+time where it can; whoever started this process limits the time by the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from grader.classroom.intake.problems import GradingProblem, unexpected
+from grader.classroom.intake.submissions import Progress, Submission, each_submission
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.readline())
+    say = _speaker()
+    limit_memory(job["memory"])
+    progress = Progress(frozenset(job["done"]), job["refused"], _reporter(say, job["seconds"], job["chapter_seconds"]))
+    try:
+        for key, submissions in each_submission(Path(job["path"]), lambda sentence: say({"tell": sentence}), progress):
+            say({"read": key, "submissions": [as_data(submission) for submission in submissions]})
+    except GradingProblem as trouble:
+        say({"refused": str(trouble)})
+    except Exception as error:
+        say({"refused": f"{Path(job['path']).name} cannot be read: {unexpected(error)}"})
+    say({"end": True})
+
+
+def as_data(submission: Submission) -> dict[str, Any]:
+    when = submission.submitted
+    return asdict(submission) | {"submitted": when.isoformat() if when else None}
+
+
+def limit_memory(most: int) -> None:
+    """Where the system has such a limit; macOS and Windows have none that works."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def limit_seconds(more: int) -> None:
+    """So many more seconds of processor time, where the system has such a limit. Beyond it the process is ended by SIGXCPU."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        until = int(time.process_time()) + more + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (until if hard == resource.RLIM_INFINITY else min(until, hard), hard))
+
+
+def _speaker() -> Callable[[dict[str, Any]], None]:
+    """Writes a line to what was standard output; from here on nothing else does."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def say(message: dict[str, Any]) -> None:
+        out.write(json.dumps(message).encode() + b"\n")
+        out.flush()
+
+    return say
+
+
+def _reporter(say: Callable[[dict[str, Any]], None], seconds: int, chapter_seconds: int) -> Callable[[str, str], None]:
+    def at(key: str, chapter: str) -> None:
+        say({"at": [key, chapter]})
+        limit_seconds(chapter_seconds if chapter else seconds)
+
+    return at
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Reads what a class handed in, in a process of its own with limits on time and memory (read_process.py).
+
+Where the process exceeds a limit or crashes, what it was reading at that moment is given up, or is read once more if the machine may have been too
+busy, and a new process goes on with everybody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import NAMES, Submission, Tell, with_slugs
+from grader.course.syllabus import ROOT
+
+LONGEST_LINE = 1 << 26  # bytes; the largest submission is a twentieth of that
+MOST_CHAPTERS = 2  # of one submission that are given up; then all of it is
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    memory: int = 2_000_000_000  # bytes of address space, where the system limits it
+    seconds: int = 60  # of processor time between two steps of reading one submission's files
+    chapter_seconds: int = 10  # of processor time for one chapter
+    patience: float = 180.0  # seconds by the clock without a step
+
+
+class _Stopped(Exception):
+    """The process ended before it was done, or had to be ended."""
+
+    def __init__(self, why: str, certain: bool) -> None:
+        super().__init__(why)
+        self.why = why
+        self.certain = certain  # would it end in the same way again?
+
+
+@dataclass
+class _State:
+    """What has been read so far, by whichever process."""
+
+    done: dict[str, list[Submission]] = field(default_factory=dict)
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    at: tuple[str, str] = (NAMES, "")
+
+
+def read_in_process(path: Path, tell: Tell = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
+    """Like `read_submissions`: everybody's submission, sorted by name; GradingProblem where the whole input makes no sense."""
+    state, stops = _State(), Counter[tuple[str, str]]()
+    while True:
+        state.at = (NAMES, "")
+        try:
+            _read(path, state, limits)
+            break
+        except _Stopped as stopped:
+            stops[state.at] += 1
+            if stopped.certain or stops[state.at] > 1:
+                _give_up(state, stopped.why, path)
+    for sentence in state.told:
+        tell(sentence)
+    return with_slugs(submission for submissions in state.done.values() for submission in submissions)
+
+
+def _give_up(state: _State, why: str, path: Path) -> None:
+    """Leave out what could not be read."""
+    key, chapter = state.at
+    if key == NAMES:
+        raise GradingProblem(f"the names of the files in {path.name} could not be read: {why}")
+    refused = state.refused.setdefault(key, {})
+    if chapter and len(refused) < MOST_CHAPTERS:
+        refused[chapter] = f"{chapter}.py cannot be read: {why}; write it more simply"
+    else:
+        refused[""] = f"it cannot be read: {why}; hand in the chapters alone"
+
+
+def _read(path: Path, state: _State, limits: ReadLimits) -> None:
+    """Read until everything is read; _Stopped where the process ends before."""
+    job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-P", "-m", "grader.classroom.intake.read_process"]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": paths})
+    except OSError as error:
+        raise GradingProblem(f"the process that reads submissions could not be started: {(error.strerror or str(error)).lower()}") from None
+    lines: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_carry, args=[process, lines], name="headway reader", daemon=True).start()
+    try:
+        _send(process, job)
+        while True:
+            try:
+                line = lines.get(timeout=limits.patience)
+            except queue.Empty:
+                raise _Stopped(f"reading it took longer than {limits.patience:.0f} seconds", certain=False) from None
+            if not line:
+                raise _ended(process.wait(), limits, bool(state.at[1]))
+            if _take(json.loads(line), state):
+                return
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _send(process: subprocess.Popen[bytes], job: dict[str, Any]) -> None:
+    assert process.stdin
+    try:
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.close()
+    except OSError:  # it has ended already; how, is seen when it is read from
+        pass
+
+
+def _carry(process: subprocess.Popen[bytes], lines: queue.Queue[bytes]) -> None:
+    assert process.stdout
+    with process.stdout:
+        while (line := process.stdout.readline(LONGEST_LINE)).endswith(b"\n"):
+            lines.put(line)
+    lines.put(b"")
+
+
+def _take(message: dict[str, Any], state: _State) -> bool:
+    """Write down one step; True at the end. GradingProblem where the process says that nothing can be read."""
+    match message:
+        case {"at": [str() as key, str() as chapter]}:
+            state.at = (key, chapter)
+        case {"tell": str() as sentence}:
+            state.told += [sentence] if sentence not in state.told else []
+        case {"read": str() as key, "submissions": list() as submissions}:
+            state.done[key] = [_submission(data) for data in submissions]
+        case {"refused": str() as sentence}:
+            raise GradingProblem(sentence)
+    return "end" in message
+
+
+def _submission(data: dict[str, Any]) -> Submission:
+    when = data["submitted"]
+    return Submission(**data | {"notes": tuple(data["notes"]), "submitted": datetime.fromisoformat(when) if when else None})
+
+
+def _ended(status: int, limits: ReadLimits, is_chapter: bool) -> _Stopped:
+    if hasattr(signal, "SIGXCPU") and status == -signal.SIGXCPU:
+        seconds = limits.chapter_seconds if is_chapter else limits.seconds
+        return _Stopped(f"reading it takes longer than {seconds} seconds", certain=True)
+    try:
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    except ValueError:
+        how = f"signal {-status}"
+    return _Stopped(f"it made the process that read it crash ({how})", certain=False)

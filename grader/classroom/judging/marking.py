@@ -1,0 +1,81 @@
+"""From results to marks: what each exercise earns, and the total. Exact decimals, so that every machine counts alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from grader.classroom.judging.record import Mark
+from grader.course.syllabus import Exercise
+from grader.verdict.results import ExerciseResult
+
+CENT = Decimal("0.01")
+NOTHING = Decimal(0)
+
+Points = Decimal | float | int | str
+
+
+def exact(points: Points) -> Decimal:
+    """The number as it was written: 0.1 is a tenth."""
+    return points if isinstance(points, Decimal) else Decimal(str(points))
+
+
+def mark(result: ExerciseResult | None, points: Points) -> Mark:
+    """The won tests' share of the points, rounded once, half up. Whole only when every test is won; nothing after a shortcut."""
+    whole = _to_the_cent(Fraction(exact(points)))
+    if result is None or result.forbidden or not result.tests:
+        return Mark(NOTHING, whole)
+    won, total = weight_won(result), weight_of(result)
+    if won >= total > 0:
+        return Mark(whole, whole)
+    share = _to_the_cent(Fraction(whole) * won / total) if total else NOTHING
+    return Mark(max(NOTHING, min(share, whole - CENT)), whole)
+
+
+def marks_of(results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]) -> dict[str, Mark]:
+    """A mark for each exercise that is graded, in their order; one without a result earns nothing."""
+    by_name = {result.exercise.name: result for result in results}
+    return {exercise.name: mark(by_name.get(exercise.name), points_of(exercise)) for exercise in exercises}
+
+
+def total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
+    """All marks together, and what lateness leaves of that: rounded once, half up."""
+    marks = list(marks)
+    earned = sum((one.earned for one in marks), NOTHING)
+    if exact(factor) != 1:
+        earned = _to_the_cent(Fraction(earned) * Fraction(exact(factor)))
+    return Mark(earned, sum((one.points for one in marks), NOTHING))
+
+
+def weight_of(result: ExerciseResult) -> Fraction:
+    """Of all its tests, those that were not run too."""
+    return sum((Fraction(exact(test.weight)) for test in result.tests), Fraction(exact(result.missing_weight)))
+
+
+def weight_won(result: ExerciseResult) -> Fraction:
+    return sum((Fraction(exact(test.weight)) for test in result.tests if test.outcome == "passed"), Fraction(0))
+
+
+def shares(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
+    """An amount dealt out by weight, each part to the cent, and all parts together exactly the amount."""
+    exactly = [Fraction(exact(weight)) for weight in weights]
+    whole = sum(exactly)
+    parts, dealt, reached = [], NOTHING, Fraction(0)
+    for number, weight in enumerate(exactly, start=1):
+        reached += weight
+        upto = amount if number == len(exactly) or not whole else _to_the_cent(Fraction(amount) * reached / whole)
+        parts.append(upto - dealt)
+        dealt = upto
+    return parts
+
+
+def written(points: Decimal) -> str:
+    """Points as a person writes them: 8, 7.5, 2.67."""
+    text = format(points, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def _to_the_cent(amount: Fraction) -> Decimal:
+    cents = (200 * amount.numerator + amount.denominator) // (2 * amount.denominator)
+    return Decimal(cents).scaleb(-2)

@@ -1,0 +1,253 @@
+"""An instructor's own weights, the due date and what lateness costs, read from one small TOML:
+
+    [points]
+    softmax = 20        # an exercise
+    ch05 = 50           # a chapter: shared among its exercises as in the course, those named here apart
+
+    [late]
+    due = 2026-12-01T23:59:00+01:00
+    grace = "15m"       # within which nothing is late
+    per_day = 10        # percent of the points earned that are taken off for each day begun after the due date
+    most = 50           # percent at most
+    last = 7            # days after which it counts zero
+
+    [extensions]
+    "Alpha One" = 2026-12-03T23:59:00+01:00
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol
+
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.marking import CENT, shares, written
+from grader.classroom.sanitize import shown
+from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
+
+TABLES = ("points", "late", "extensions")
+LATE_KEYS = ("due", "grace", "per_day", "most", "last")
+UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
+LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
+DAY = timedelta(days=1)
+
+
+class Dated(Protocol):
+    """As much of a submission as says whether it was late."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def problem(self) -> str: ...
+
+    @property
+    def submitted(self) -> datetime | None: ...
+
+    @property
+    def zone_known(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Late:
+    """How late a submission is, and what part of the points earned it keeps."""
+
+    days: int = 0  # each day begun
+    factor: Decimal = Decimal(1)
+    sentence: str = ""  # "" where it was in time
+
+
+@dataclass(frozen=True)
+class Rules:
+    points: dict[str, Decimal] = field(default_factory=dict)  # by exercise, where an instructor weighs it anew
+    due: datetime | None = None
+    grace: timedelta = timedelta()
+    per_day: Decimal = Decimal(0)  # percent of the points earned
+    most: Decimal = Decimal(100)  # percent that lateness takes at most, while it counts at all
+    last: int | None = None  # days; what comes later counts zero
+    extensions: dict[str, datetime] = field(default_factory=dict)  # by the person's name
+
+    def points_of(self, exercise: Exercise) -> float:
+        """What this exercise is worth."""
+        return float(self.points.get(exercise.name, Decimal(str(exercise.points))))
+
+    def due_for(self, name: str) -> datetime | None:
+        """When this person's submission is due."""
+        return self.extensions.get(name, self.due)
+
+    def late(self, submission: Dated) -> Late:
+        """How late it is. Where nobody knows when it was handed in, it is in time, and the sentence says so."""
+        due = self.due_for(submission.name)
+        if due is None:
+            return Late()
+        if submission.submitted is None:
+            return Late(sentence="" if submission.problem else "nobody knows when it was handed in, so it counts as in time")
+        when = submission.submitted if submission.zone_known else submission.submitted.replace(tzinfo=due.tzinfo)
+        over = when - due
+        if over <= self.grace:
+            return Late()
+        days = -(-over // DAY)
+        told = f"{days} day{'s' if days > 1 else ''} late (handed in {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
+        if self.last is not None and days > self.last:
+            return Late(days, Decimal(0), f"{told}: after {self.last} day{'' if self.last == 1 else 's'} it counts zero")
+        taken = min(self.per_day * days, self.most)
+        if not taken:
+            return Late(days, Decimal(1), f"{told}: nothing is taken off")
+        return Late(days, 1 - taken / 100, f"{told}: {written(taken)} % of the points earned are taken off")
+
+    def doubts(self, submissions: Sequence[Submission]) -> list[str]:
+        """What an instructor should know about these rules and this class: extensions of nobody, and times that prove little."""
+        return [*self._unknown_people([submission.name for submission in submissions]), *self._dated_by_files(submissions)]
+
+    def _dated_by_files(self, submissions: Sequence[Submission]) -> list[str]:
+        names = [submission.name for submission in submissions if submission.time_from == "file"]
+        if self.due is None or not names:
+            return []
+        whose = "everybody" if len(names) == len(submissions) else shown(names[0]) if len(names) == 1 else f"{len(names)} people"
+        return [
+            f"when {whose} handed in is taken from the dates of the files, which copying and unpacking may change and a learner can set; "
+            "where it matters, give a table with the columns name,path,submitted"
+        ]
+
+    def _unknown_people(self, names: list[str]) -> list[str]:
+        return [
+            f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_nearest(name, names)}"
+            for name in sorted(set(self.extensions) - set(names))
+        ]
+
+
+def read_rules(path: Path) -> Rules:
+    """The rules in this file; GradingProblem, naming the key, where one makes no sense."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, and no rules are")
+        tables = tomllib.loads(data.decode("utf-8-sig"))
+    except GradingProblem:
+        raise
+    except OSError as error:
+        raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
+    except UnicodeDecodeError:
+        raise GradingProblem(f"{path.name} is not UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise GradingProblem(f"{path.name} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    except RecursionError:
+        raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
+    except ValueError:
+        raise GradingProblem(f"{path.name} is not TOML: a number in it has thousands of digits") from None
+    try:
+        return _rules(tables, load_syllabus())
+    except GradingProblem as problem:
+        raise GradingProblem(f"{path.name}, {problem}") from None
+
+
+def _rules(tables: dict, syllabus: Syllabus) -> Rules:
+    for name, table in tables.items():
+        if name not in TABLES:
+            raise GradingProblem(f"[{shown(name)}]: there is no such table{_nearest(name, TABLES)}; there are [points], [late] and [extensions]")
+        if not isinstance(table, dict):
+            raise GradingProblem(f"{name}: this is a table, written [{name}] with its keys below it")
+    late = tables.get("late", {})
+    for key in late:
+        if key not in LATE_KEYS:
+            raise GradingProblem(f"[late] {shown(key)}: there is no such rule{_nearest(key, LATE_KEYS)}; there are {', '.join(LATE_KEYS)}")
+    due = _moment("[late] due", late["due"]) if "due" in late else None
+    extensions = {name: _moment(f"[extensions] {shown(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
+    if due is None and (late or extensions):
+        raise GradingProblem("[late] due is missing: without a due date nothing is late")
+    for name, until in extensions.items():
+        if due and until < due:
+            raise GradingProblem(f"[extensions] {shown(name)!r}: {until.isoformat(' ', 'minutes')} is before the due date of everybody")
+    last = late.get("last")
+    if last is not None and (type(last) is not int or not 0 <= last <= 10_000):
+        raise GradingProblem(f"[late] last: {_value(last)} is not a whole number of days")
+    return Rules(
+        points=_points(tables.get("points", {}), syllabus),
+        due=due,
+        grace=_span("[late] grace", late.get("grace", "0m")),
+        per_day=_number("[late] per_day", late.get("per_day", 0), "percent", 100),
+        most=_number("[late] most", late.get("most", 100), "percent", 100),
+        last=last,
+        extensions=extensions,
+    )
+
+
+def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
+    """A chapter's new points are shared as its old ones were, among the exercises that are not named themselves."""
+    points: dict[str, Decimal] = {}
+    chapters: dict[str, tuple[str, Chapter, Decimal]] = {}
+    for key, value in table.items():
+        worth = _number(f"[points] {shown(key)}", value, "points", LARGEST)
+        if worth != worth.quantize(CENT):
+            raise GradingProblem(f"[points] {shown(key)}: {_value(value)} has more than two decimal places")
+        try:
+            what = syllabus.find(key)
+        except UnknownName as unknown:
+            raise GradingProblem(f"[points] {shown(key)}: {unknown}") from None
+        if isinstance(what, Exercise):
+            points[what.name] = worth
+        elif what.id in chapters:
+            raise GradingProblem(f"[points] {shown(key)}: {what.id} is there twice, once as {chapters[what.id][0]}")
+        else:
+            chapters[what.id] = (key, what, worth)
+    for key, chapter, worth in chapters.values():
+        named = [exercise for exercise in chapter.exercises if exercise.name in points]
+        rest = [exercise for exercise in chapter.exercises if exercise.name not in points]
+        left = worth - sum((points[exercise.name] for exercise in named), Decimal(0))
+        if left < 0 or (left and not any(exercise.points for exercise in rest)):
+            raise GradingProblem(f"[points] {shown(key)}: {written(worth)} points do not fit the {written(worth - left)} that its exercises are given here")
+        parts = shares(left, [exercise.points for exercise in rest])  # each exact to the cent, together exactly what there is
+        points |= {exercise.name: part for exercise, part in zip(rest, parts)}
+    return points
+
+
+def _number(key: str, value: object, what: str, most: int) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GradingProblem(f"{key}: {_value(value)} is not a number of {what}")
+    number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    if not number.is_finite() or not 0 <= number <= most:
+        raise GradingProblem(f"{key}: {_value(value)} is not a number of {what} from 0 to {most}")
+    return number
+
+
+def _moment(key: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise GradingProblem(f"{key}: {_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
+    if not 1980 < value.year < 2200:
+        raise GradingProblem(f"{key}: {value.isoformat()} is not a year in which anything is due")
+    if value.tzinfo is None:
+        raise GradingProblem(f"{key}: {value.isoformat()} does not say which time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
+    return value
+
+
+def _span(key: str, value: object) -> timedelta:
+    found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
+    if not found:
+        raise GradingProblem(f'{key}: {_value(value)} is not a span of time; write it like "15m", "2h" or "1d"')
+    return timedelta(minutes=int(found[1]) * UNITS[found[2]])
+
+
+def _nearest(name: str, known) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {shown(near[0])}?" if near else ""
+
+
+def _value(value: object) -> str:
+    try:
+        return _written(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number of thousands of digits"
+
+
+def _written(value: object) -> str:
+    return shown(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

@@ -1,0 +1,132 @@
+"""Writes report.html: what was counted, poured into a page that holds its style and its script and asks nobody for anything.
+
+The same class makes the same bytes. The page says to the browser, by its content security policy, that nothing but this one style and this one
+script may ever run or be fetched: whatever a learner's text tries, it stays text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from grader.classroom import sanitize
+from grader.classroom.judging.record import GradedClass
+from grader.classroom.report import tally
+from grader.classroom.report.numbers import count, number
+from grader.classroom.report.people import lines, shown_person, title_of
+from grader.course.syllabus import UnknownName, load_syllabus
+from grader.files import write_whole
+
+HERE = Path(__file__).parent
+NAME = "report.html"
+PRODUCTS = {"kit": "Headway", "torch": "torch", "python": "Python"}
+LONGEST = 4000  # characters of one piece of text
+SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are folded away under them
+
+
+class CannotReport(RuntimeError):
+    """The report cannot be written; the message says what to do."""
+
+
+def write(graded: GradedClass, folder: Path) -> Path:
+    """report.html in `folder`. CannotReport where Jinja is missing, OSError where the file cannot be written."""
+    path = Path(folder) / NAME
+    write_whole(path, render(graded))
+    return path
+
+
+def render(graded: GradedClass) -> str:
+    template = _environment().get_template("page.html")
+    style, script = (_resource(name) for name in ("page.css", "page.js"))
+    policy = f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; base-uri 'none'; form-action 'none'"
+    return template.render(style=style, script=script, policy=policy, **_contents(graded))
+
+
+def _contents(graded: GradedClass) -> dict[str, Any]:
+    everyone = list(enumerate(graded.people, start=1))
+    done = [(place, person) for place, person in everyone if not person.problem]
+    people = [person for _, person in done]
+    exercises = [exercise.name for exercise in graded.exercises]
+    tallies = tally.by_exercise(graded, people)
+    return {
+        "graded": graded,
+        "many": len(people),
+        "spread": tally.spread(people),
+        "tallies": [one for one in tallies if one.begun],
+        "untouched": [one.exercise.name for one in tallies if not one.begun],
+        "chapters": tally.by_chapter(graded, people),
+        "mistakes": tally.misunderstandings(done),
+        "begun": {one.exercise.name: one.begun for one in tallies},
+        "tests": tally.unexplained(done),
+        "refused": [(place, person) for place, person in everyone if person.problem],
+        "broken": tally.broken_chapters(done),
+        "shortcuts": _shortcuts(done),
+        "late": sum(bool(person.late) for person in people),
+        "shown": [shown_person(place, person, exercises) for place, person in everyone],
+        "versions": ", ".join(f"{PRODUCTS.get(name, name)} {version}" for name, version in sorted(graded.versions.items())),
+        "at_once": SHOWN_AT_ONCE,
+    }
+
+
+def _shortcuts(done: list[tally.Together]) -> list[tuple[tally.Together, str, list[str]]]:
+    """Who let the answer be computed for them, in which exercise, and how."""
+    return [((place, person), result.exercise.name, result.forbidden) for place, person in done for result in person.results if result.forbidden]
+
+
+def _environment():
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise CannotReport("The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
+    environment.filters |= {"number": number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
+    environment.globals |= {"count": count, "lines": lines, "title_of": title_of}
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Everything that is printed on the page goes through here before it is escaped; what is markup already is the page's own."""
+    return value if hasattr(value, "__html__") or not isinstance(value, str) else sanitize.text(value, LONGEST)
+
+
+def _chapter(name: str) -> str:
+    """ch03 as "3 Attention", which no line breaks in two."""
+    try:
+        chapter = load_syllabus().chapter(name)
+    except UnknownName:
+        return name
+    return f"{chapter.number}\u00a0{chapter.title}"
+
+
+def _breakable(name: str) -> Any:
+    """A name in code that may go on in the next line after each underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup(escape(sanitize.line(name)).replace("_", Markup("_<wbr>")))
+
+
+def _percent(part: Any, whole: Any = 1) -> str:
+    return f"{100 * float(part) / float(whole):.0f}" if whole else "0"
+
+
+def _date(iso: str) -> str:
+    """2026-11-20T18:04:00+01:00 as "2026-11-20 at 18:04, UTC+01:00"; anything else as it is."""
+    try:
+        return datetime.fromisoformat(iso).strftime("%Y-%m-%d at %H:%M, %Z").rstrip(", ")
+    except ValueError:
+        return iso
+
+
+def _resource(name: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup((HERE / name).read_text(encoding="utf-8"))
+
+
+def _allowed(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

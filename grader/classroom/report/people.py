@@ -1,0 +1,102 @@
+"""What the report shows of one person: points, notes, and each exercise that is not whole, as its learner saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grader.classroom.judging.record import Person
+from grader.classroom.report.numbers import count, number
+from grader.classroom.report.tally import KINDS, kind_of, plain_name
+from grader.plugin.layout import ALSO
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+
+PRINTED = 6  # lines of what the code printed: the last ones
+
+
+@dataclass(frozen=True)
+class Work:
+    """One exercise that somebody began and did not get everything for."""
+
+    name: str
+    chapter: str
+    points: str
+    forbidden: list[str]
+    diagnosis: Diagnosis | None
+    first: TestResult | None
+    also: list[str]
+    more: int
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A chapter that does not import, and the exercises it took along."""
+
+    module: str
+    failure: Failure
+    exercises: list[str]
+
+
+@dataclass(frozen=True)
+class Shown:
+    place: int
+    person: Person
+    total: str
+    kinds: list[str]  # 3 passed, 1 error, 2 not begun
+    works: list[Work]
+    broken: list[Broken]
+    passed: list[str]
+    todo: list[str]
+
+
+def shown_person(place: int, person: Person, exercises: list[str]) -> Shown:
+    results = {result.exercise.name: result for result in person.results}
+    kinds = {name: kind_of(results.get(name)) for name in exercises}
+    named = {kind: [name for name in exercises if kinds[name] == kind] for kind in KINDS}
+    broken = [Broken(module, failure, [r.exercise.name for r in person.results if r.exercise.module == module]) for module, failure in sorted(person.broken.items())]
+    begun = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
+    return Shown(
+        place, person,
+        f"{number(person.total.earned)} of {number(person.total.points)}",
+        [_counted(len(names), kind) for kind, names in named.items() if names],
+        [_work(person, result) for result in begun if result.exercise.module not in person.broken],
+        broken, named["passed"], named["todo"],
+    )  # fmt: skip
+
+
+def _counted(many: int, kind: str) -> str:
+    return {"todo": f"{many} not begun", "error": count(many, "error")}.get(kind, f"{many} {kind}")
+
+
+def _work(person: Person, result: ExerciseResult) -> Work:
+    mark = person.marks.get(result.exercise.name)
+    points = f"{number(mark.earned)} of {number(mark.points)}" if mark else ""
+    failures = result.failures
+    first = failures[0] if failures else None
+    also = [f"{test.outcome}: {test.name}" for test in failures[1:]]
+    named = len(also) if len(also) == ALSO + 1 else min(len(also), ALSO)
+    return Work(
+        result.exercise.name, result.exercise.chapter, points, result.forbidden, result.diagnosis, first, also[:named], len(also) - named
+    )  # fmt: skip
+
+
+def lines(failure: Failure) -> list[tuple[str, str, bool]]:
+    """A failure as its learner saw it: label, text, and whether the text is code and keeps its lines."""
+    printed = failure.printed.strip().splitlines()
+    cut = ["…"] if len(printed) > PRINTED else []
+    rows = [
+        ("promised", failure.promise, False),
+        ("sizes", failure.sizes, False),
+        ("called", "\n".join(failure.called), True),
+        ("problem", failure.message, False),
+        ("at", failure.where, True),
+        ("got", failure.got, True),
+        ("expected", failure.expected, True),
+        ("differs", failure.difference.removeprefix("first differs "), False),
+        ("that is", failure.explanation, False),
+        ("printed", "\n".join([*cut, *(line[:100] for line in printed[-PRINTED:])]), True),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def title_of(test: TestResult) -> str:
+    return f"{test.outcome.upper()} {plain_name(test.name)}"

@@ -1,0 +1,183 @@
+"""How a class did, counted: who struggles with which exercise, what is misunderstood, which tests fail without a known reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from statistics import median_low
+
+from grader.classroom.judging.record import GradedClass, Person
+from grader.course.syllabus import Exercise
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+
+KINDS = ("passed", "partly", "failed", "error", "todo")
+STRUGGLING = ("partly", "failed", "error")
+Together = tuple[int, Person]  # a person and their place in the class, which is how the page links to them
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The people whose totals lie in one tenth of the points, or at the full mark."""
+
+    label: str
+    people: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    bins: tuple[Bin, ...]
+    lowest: Decimal
+    median: Decimal
+    highest: Decimal
+    mean: Decimal
+
+
+@dataclass
+class Tally:
+    """How many people came how far with one exercise."""
+
+    exercise: Exercise
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def struggling(self) -> int:
+        """People who began it and did not get everything."""
+        return sum(self.kinds[kind] for kind in STRUGGLING)
+
+    @property
+    def begun(self) -> int:
+        return self.struggling + self.kinds["passed"]
+
+
+@dataclass(frozen=True)
+class ChapterTally:
+    chapter: str  # its id
+    exercises: int
+    passed: int  # people who have all of it
+    struggling: int  # people who struggle with one exercise or more
+    untouched: int  # people who began none of it
+    mean: Decimal  # of the shares of its points, 0 to 1
+
+
+@dataclass
+class Misunderstanding:
+    """One known mistake, and everyone who made it."""
+
+    exercise: Exercise
+    diagnosis: Diagnosis
+    who: list[Together] = field(default_factory=list)
+    example: TestResult | None = None
+
+
+@dataclass
+class Unexplained:
+    """One exercise that people fail with code in which no known mistake was recognised."""
+
+    exercise: Exercise
+    who: list[Together] = field(default_factory=list)
+    tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> people who fail it
+    heard: Counter[str] = field(default_factory=Counter)  # what they were told first -> people
+
+    @property
+    def usual(self) -> tuple[str, int] | None:
+        """What most of them were told, where several were told the same."""
+        return next(((words, people) for words, people in self.heard.most_common(1) if people > 1), None)
+
+
+def kind_of(result: ExerciseResult | None) -> str:
+    """passed; partly (some of the points); failed (none); error (it did not run, or not to its end); todo (not begun)."""
+    if result is None or not result.tests:
+        return "todo"
+    if result.outcome == "passed":
+        return "passed"
+    if result.earned > 0:
+        return "partly"
+    return {"todo": "todo", "failed": "failed"}.get(result.outcome, "error")
+
+
+def spread(people: list[Person]) -> Spread | None:
+    """How the totals of those who were graded lie; None where there are none."""
+    if not people:
+        return None
+    totals = sorted(person.total.earned for person in people)
+    tenths = Counter(_tenth(person) for person in people)
+    labels = [f"{10 * tenth} to {10 * tenth + 9} %" for tenth in range(10)] + ["100 %"]
+    bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
+    return Spread(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
+
+
+def _tenth(person: Person) -> int:
+    points = person.total.points
+    return min(10, max(0, int(10 * person.total.earned / points))) if points else 0
+
+
+def by_exercise(graded: GradedClass, people: list[Person]) -> list[Tally]:
+    """All exercises, those that most people struggle with first."""
+    tallies = {exercise.name: Tally(exercise) for exercise in graded.exercises}
+    for person in people:
+        results = {result.exercise.name: result for result in person.results}
+        for name, tally in tallies.items():
+            tally.kinds[kind_of(results.get(name))] += 1
+    return sorted(tallies.values(), key=lambda tally: (-tally.struggling, -tally.kinds["todo"]))
+
+
+def by_chapter(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
+    """In the course's order."""
+    tallies = []
+    for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
+        names = [exercise.name for exercise in graded.exercises if exercise.chapter == chapter]
+        passed = struggling = untouched = 0
+        shares = Decimal(0)
+        for person in people:
+            results = {result.exercise.name: result for result in person.results}
+            kinds = {kind_of(results.get(name)) for name in names}
+            passed += kinds == {"passed"}
+            untouched += kinds == {"todo"}
+            struggling += bool(kinds & set(STRUGGLING))
+            shares += _share(person, names)
+        tallies.append(ChapterTally(chapter, len(names), passed, struggling, untouched, shares / max(1, len(people))))
+    return tallies
+
+
+def _share(person: Person, names: list[str]) -> Decimal:
+    marks = [person.marks[name] for name in names if name in person.marks]
+    points = sum((mark.points for mark in marks), Decimal(0))
+    return sum((mark.earned for mark in marks), Decimal(0)) / points if points else Decimal(0)
+
+
+def misunderstandings(people: Iterable[Together]) -> list[Misunderstanding]:
+    """Every known mistake of this class, the commonest first."""
+    found: dict[tuple[str, str], Misunderstanding] = {}
+    for place, person in people:
+        for result in person.results:
+            if result.diagnosis is None:
+                continue
+            one = found.setdefault((result.exercise.name, result.diagnosis.id), Misunderstanding(result.exercise, result.diagnosis))
+            one.who.append((place, person))
+            one.example = one.example or next((test for test in result.failures if test.details), None)
+    return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
+
+
+def unexplained(people: Iterable[Together]) -> list[Unexplained]:
+    """Exercises with failures that no diagnosis, no shortcut and no broken chapter accounts for; those of most people first."""
+    found: dict[str, Unexplained] = {}
+    for place, person in people:
+        for result in person.results:
+            if not result.failures or result.diagnosis or result.forbidden or result.exercise.module in person.broken:
+                continue
+            one = found.setdefault(result.exercise.name, Unexplained(result.exercise))
+            one.who.append((place, person))
+            one.tests.update(list(dict.fromkeys((plain_name(test.name), test.promise) for test in result.failures)))
+            one.heard.update(words for test in result.failures[:1] if (words := test.explanation or test.message))
+    return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name))
+
+
+def broken_chapters(people: Iterable[Together]) -> list[tuple[Together, str, Failure]]:
+    """Chapters that do not import: whose, which, and why."""
+    return [((place, person), module, failure) for place, person in people for module, failure in sorted(person.broken.items())]
+
+
+def plain_name(test: str) -> str:
+    return test.partition("[")[0]

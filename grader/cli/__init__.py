@@ -1,0 +1,1 @@
+"""The command line: `main.py` parses, each module of `commands/` does one command."""

@@ -1,0 +1,1 @@
+"""What each `headway` command does; grader/cli/main.py parses and calls them."""

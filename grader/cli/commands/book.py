@@ -1,0 +1,57 @@
+"""`headway book`: the lessons as a book, built when it is missing or behind, served on this machine. `make book` builds it only."""
+
+from __future__ import annotations
+
+from grader.console.page import command_line, complain, page, say
+from grader.course.progress import load
+from grader.course.status import current_chapter, read_course
+from grader.course.syllabus import EXERCISES, Exercise
+from grader.teaching.book.build import build, cannot
+
+
+def book(name: str | None, port: int, browser: bool) -> int:
+    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done, 130 where it was stopped before."""
+    where = _page_of(name)
+    if cannot():
+        return 1
+    from grader.teaching.book.serving import address_of, open_browser, server
+    from grader.teaching.book.site import FOLDER, is_current
+
+    try:
+        if not is_current() and not build():
+            return 1
+    except KeyboardInterrupt:
+        complain("stopped before the book was built")
+        return 130
+    try:
+        serving = server(FOLDER, port)
+    except (OSError, OverflowError):
+        complain(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
+        return 1
+    with serving:
+        try:
+            _say_where(address_of(serving, where), browser and open_browser(address_of(serving, where)))
+            serving.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            page().print("\nThe book is closed.")
+    return 0
+
+
+def _say_where(address: str, opened: bool) -> None:
+    console = page()
+    say(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
+    console.print(command_line(address), soft_wrap=True)
+    say(console, "Control-C ends it.", style="dim")
+
+
+def _page_of(name: str | None) -> str:
+    """The page of an exercise or a chapter; of the current chapter, where nothing is named. UnknownName where there is none."""
+    if name is None:
+        read_course()
+        chapter = current_chapter(load())
+        where = f"{chapter.name}.html" if chapter else "index.html"
+    else:
+        found = read_course().find(name)
+        where = f"{found.module}.html#{found.name}" if isinstance(found, Exercise) else f"{found.name}.html"
+    lesson = EXERCISES / (where.partition("#")[0].removesuffix("html") + "md")
+    return where if lesson.is_file() else "index.html"

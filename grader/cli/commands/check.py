@@ -1,0 +1,109 @@
+"""Runs the graded tests of what was asked: by the engine where a watch has one running, else in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from grader.console.page import complain, page, say
+from grader.course.progress import load
+from grader.course.status import next_step, passed, place_of, read_course
+from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
+from grader.processes.client import BrokeOff, NoEngine, answers
+from grader.processes.job import Job, again
+from grader.verdict.summary import Verdict
+
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
+PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+_INTERRUPTED, _INTERNAL_ERROR, _USAGE_ERROR = 2, 3, 4  # of pytest.ExitCode, which costs half a second to import
+
+
+def check(name: str | None) -> int:
+    """Test an exercise, a chapter, or the next exercise: 0 when all of it passes, 1 when not yet, 2 when it could not be tested."""
+    course = read_course()
+    if name is None:
+        step = next_step()
+        if step is None:
+            page().print("Everything has been passed. `pytest` tests all of it again.")
+            return PASSED
+        found: Exercise | Chapter = step.exercise
+    else:
+        found = course.find(name)
+    exercises = found.exercises if isinstance(found, Chapter) else (found,)
+    suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
+    if not exercises or not suites:
+        complain(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
+        return UNUSABLE
+    place = place_of(found)
+    if not place.file.exists():
+        complain(place.problem or f"there is no {place.file}")
+        return UNUSABLE
+    known = {exercise.name for exercise in exercises if passed(exercise, load())}
+    outcomes, status = run_tests(suites, found)
+    if status in (INTERRUPTED, UNUSABLE):
+        return status
+    missing = [exercise.name for exercise in exercises if exercise.name not in outcomes]
+    if missing:
+        complain(f"no test ran for {', '.join(missing)}")
+    if isinstance(found, Exercise) and found.name in known and outcomes.get(found.name) == "passed":
+        say(page(), f"{found.name} still works. {found.why}", style="green")
+        say(page(), found.unlocks)
+    return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
+
+
+def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """Each exercise's outcome, and pytest's exit status in our terms."""
+    try:
+        outcomes, status = _by_the_engine(found)
+    except BrokeOff as problem:
+        complain(f"{problem}; testing once more, without the engine")
+        outcomes, status = _alone(suites, found, "--door", "worker")
+    except NoEngine:
+        outcomes, status = _alone(suites, found)
+    if status == _INTERRUPTED:
+        return outcomes, INTERRUPTED if outcomes else UNUSABLE
+    if status in (_INTERNAL_ERROR, _USAGE_ERROR):
+        return outcomes, UNUSABLE
+    return outcomes, NOT_YET if status else PASSED
+
+
+def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """The same run by the engine, in a tenth of the time; NoEngine where there is none, or it breaks off."""
+    if os.environ.get("PYTEST_ADDOPTS"):
+        raise NoEngine("")  # somebody wants something of their own of pytest
+    columns = shutil.get_terminal_size().columns
+    job = Job(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, page().color_system is not None)
+    outcomes: dict[str, str] = {}
+    for message in answers(job):
+        match message:
+            case {"text": text}:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            case {"again": why}:
+                say(page(), f"\n\n{again(why)}", style="yellow")
+            case {"verdict": data}:
+                outcomes = Verdict.from_data(data).outcomes
+            case {"done": status}:
+                return outcomes, status
+            case {"trouble": sentence}:
+                raise BrokeOff(sentence)
+    return outcomes, _INTERNAL_ERROR
+
+
+def _alone(suites: list[Path], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
+    import pytest
+
+    chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        results = Path(folder) / "results.json"
+        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
+        status = int(pytest.main([*arguments, *options, *chosen, *map(str, suites)]))
+        try:
+            data = json.loads(results.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            data = {"exercises": []}
+    return {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}, status

@@ -1,0 +1,181 @@
+"""Is everything in place? What the doctor finds is one line each, and what is wrong says how to mend it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from grader.console.page import page, wrapped
+from grader.course.sealed import reading as sealed
+from grader.course.source import SourceProblem, parse, read_source
+from grader.course.status import read_course, shown
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
+from grader.execution.sandbox import isolation, namespaces
+from rich.text import Text
+
+_REPORTS = """
+import socket
+def {exercise}(*args, **kwargs):
+    reached = []
+    for what, attempt in (("files of the kit", lambda: open({file!r})), ("the network", socket.socket)):
+        try:
+            attempt()
+            reached.append(what)
+        except OSError:
+            pass
+    raise RuntimeError({secret!r} + " reached <" + " and ".join(reached) + ">")
+"""
+
+NEEDED = ("torch", "pytest", "pytest-check", "pytest-timeout", "hypothesis", "rich", "typer", "watchfiles")
+
+
+@dataclass(frozen=True)
+class Finding:
+    state: str  # "ok", "note" or "wrong"
+    sentence: str
+
+
+def doctor() -> int:
+    """Print what is found; 1 where something is wrong."""
+    console, wrong = page(), 0
+    for finding in examine():
+        wrong += finding.state == "wrong"
+        mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
+        for number, line in enumerate(wrapped(finding.sentence, console.width - 8)):
+            console.print(Text.assemble((f" {mark if number == 0 else '     '}  ", style), line), soft_wrap=True)
+    console.print()
+    console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
+    return int(wrong > 0)
+
+
+def examine() -> Iterator[Finding]:
+    """Everything there is to look at, the quick things first."""
+    yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
+    yield from _packages()
+    yield _whose_headway()
+    yield from _isolation()
+    yield from _chapters()
+    torch = _torch()
+    yield torch
+    if torch.state != "wrong":
+        yield from (_through_the_door(door) for door in ("local", "worker"))
+
+
+def _packages() -> Iterator[Finding]:
+    tested, other = _constraints(), []
+    for name in NEEDED:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding("wrong", f"{name} is not installed; run `make learn`, or `pip install -c constraints.txt -e .`")
+            continue
+        if name in tested and version.partition("+")[0] != tested[name]:
+            other.append(f"{name} {version} (tested with {tested[name]})")
+    if other:
+        yield Finding("note", f"other versions than those Headway is tested with: {', '.join(other)}")
+    else:
+        yield Finding("ok", "the packages are those Headway is tested with (constraints.txt)")
+
+
+def _constraints() -> dict[str, str]:
+    try:
+        text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, flags=re.MULTILINE))
+
+
+def _whose_headway() -> Finding:
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents):
+        if (folder / "grader" / "cli" / "main.py").exists() and (folder / "exercises").is_dir() and folder != ROOT:
+            return Finding("wrong", f"you are in {folder}, but this headway tests {ROOT}; run `make learn` here, and use its .venv")
+    return Finding("ok", f"this headway tests {EXERCISES}")
+
+
+def _isolation() -> Iterator[Finding]:
+    """What stands around the code of others: one line for each layer."""
+    layers = isolation.layers()
+    if not any(layer.on for layer in layers):
+        yield Finding("note", f"not isolated: here a worker can read files and use the network, as on every system but Linux; {layers[0].remedy}")
+        return
+    for layer in layers:
+        yield Finding("ok" if layer.on else "note", f"isolation, {layer}")
+    if not any(layer.on for layer in layers if layer.name == "landlock"):
+        return
+    if namespaces.available():
+        yield Finding("ok", "isolation, namespaces: a worker sees no other process, and reading a file leaves no access time")
+    else:
+        yield Finding("note", "isolation, namespaces are off: this system allows no user namespace; two workers can signal to each other with access times")
+    if os.getuid() == 0:
+        yield Finding("note", "you are root, whose number of threads has no limit: grade as an ordinary user")
+
+
+def _chapters() -> Iterator[Finding]:
+    if not os.access(EXERCISES, os.W_OK):
+        yield Finding("note", f"{shown(EXERCISES)} cannot be written, so progress is not kept")
+    read = 0
+    for chapter in read_course().chapters:
+        file = EXERCISES / f"{chapter.name}.py"
+        if not chapter.exercises or not ((SOLUTIONS / file.name).exists() or sealed.holds(chapter.name)):
+            continue
+        try:
+            parse(read_source(file), shown(file))
+            read += 1
+        except SourceProblem as error:
+            yield Finding("wrong", str(error) if file.exists() else f"{shown(file)} is missing; `headway reset {chapter.id}` brings the stub")
+    yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {shown(EXERCISES)} can be read")
+
+
+def _torch() -> Finding:
+    code = "import torch; print(torch.__version__, torch.get_num_threads(), torch.ones(2, 2).sum().item())"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("wrong", f"torch cannot be tried: {error}")
+    words = done.stdout.split()
+    if done.returncode or len(words) != 3 or words[2] != "4.0":
+        last = (done.stderr.strip().splitlines() or ["it gave no answer"])[-1]
+        return Finding("wrong", f"torch does not work: {last}")
+    return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by itself; tests run on one")
+
+
+def _through_the_door(door: str) -> Finding:
+    """Give the tests code of our own making, and see whether it is that code they meet."""
+    chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
+    if chapter is None:
+        return Finding("wrong", f"{shown(TESTS)} holds no graded tests; `git checkout tests` brings them back")
+    exercise, secret = chapter.exercises[0].name, f"doctor {secrets.token_hex(4)}"
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        text = _REPORTS.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
+        (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
+        results = Path(folder) / "results.json"
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, "--door", door]
+        try:
+            done = subprocess.run(
+                [*command, "--results", str(results), *suites_of(chapter.id)], cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Finding("wrong", f"the tests do not run: {error}")
+        try:
+            tests = json.loads(results.read_text(encoding="utf-8"))["exercises"][0]["tests"]
+        except (OSError, ValueError, LookupError):
+            last = ([line for line in (done.stderr + done.stdout).splitlines() if line.strip()] or ["no output"])[-1]
+            return Finding("wrong", f"the tests do not run through the {door} door: {last.strip()}")
+    reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
+    walls = isolation.available(bubblewrap=False)
+    if door == "worker" and reached and walls.landlock and walls.seccomp:
+        return Finding("wrong", f"the isolation does not hold: code in a worker reached {', '.join(sorted(reached))}; grade nobody's code here")
+    if all(secret in test["message"] for test in tests):
+        return Finding("ok", f"tests reach the code they are pointed at, through the {door} door")
+    return Finding("wrong", f"through the {door} door, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may mend it")

@@ -1,0 +1,191 @@
+"""Grade a class: `headway grade SUBMISSIONS --out FOLDER`, and `headway regrade NAME`."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.problems import GradingProblem
+from grader.classroom.intake.reader import read_in_process
+from grader.classroom.judging.rules import Rules, read_rules
+from grader.classroom.report.numbers import count
+from grader.classroom.sanitize import line
+from grader.console.page import complain, page, say
+from grader.course.progress import number
+from grader.course.status import read_course
+from grader.course.syllabus import Chapter, Exercise
+from grader.execution.sandbox.isolation import Isolation, available, missing
+from grader.files import problem, write_whole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+ASKED = "asked.json"  # beside the gradebook: what the last run was asked, for `regrade`
+
+
+def grade(
+    submissions: Path, out: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, jobs: int | None, require_isolation: bool,
+    dask: str | None, changed: bool,
+) -> int:  # fmt: skip
+    """0 when everybody was graded, 1 when somebody could not be, 2 for wrong use."""
+    try:
+        chosen = _chosen(chapters, exercises)
+        notes: list[str] = []
+        if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
+            raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
+        handed_in = read_in_process(submissions, notes.append)
+        rules = read_rules(points) if points else Rules()
+        judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
+        with closing(judge), Gradebook.open(out) as book:
+            before = book.contents()
+            _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
+            status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once, notes)
+            if changed:
+                _tell_changed(before, book.contents())
+            return status
+    except GradingProblem as trouble:
+        complain(str(trouble))
+        return WRONG_USE
+    except KeyboardInterrupt:
+        complain("stopped; what has been graded is kept, and the same command goes on from there")
+        return INTERRUPTED
+
+
+def regrade(name: str, out: Path, jobs: int | None) -> int:
+    """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
+    asked = _asked(out)
+    if asked is None:
+        complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
+        return WRONG_USE
+    try:
+        with Gradebook.open(out) as book:
+            alike = book.forget(name)
+    except GradingProblem as trouble:
+        complain(str(trouble))
+        return WRONG_USE
+    if len(alike) > 1:
+        say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
+    submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
+    return grade(submissions, out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, asked["require_isolation"], None, False)
+
+
+def _asked(out: Path) -> dict | None:
+    """What the last run into this folder was asked; None where nothing, or nothing that makes sense, is written of it."""
+    kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "points": str | None}
+    try:
+        asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
+        texts = [asked["submissions"], asked["points"] or "", *asked["chapters"], *asked["exercises"]]
+        sound = all(isinstance(asked[name], kind) for name, kind in kinds.items()) and all(isinstance(text, str) and "\0" not in text for text in texts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return asked if sound else None
+
+
+def _remember(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
+    asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, require_isolation=require_isolation)
+    try:
+        write_whole(out / ASKED, json.dumps(asked | {"points": str(points.resolve()) if points else None}, indent=1) + "\n")
+    except OSError as trouble:
+        raise GradingProblem(problem(trouble, f"write {ASKED} in {out}")) from trouble
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _chosen(chapters: list[str], exercises: list[str]) -> list[Exercise]:
+    """What is graded, in the course's order; everything where nothing is named."""
+    course = read_course()
+    wanted = {exercise.name for name in _split(chapters) for exercise in course.chapter(name).exercises}
+    for name in _split(exercises):
+        found = course.find(name)
+        wanted |= {exercise.name for exercise in (found.exercises if isinstance(found, Chapter) else [found])}
+    return [exercise for exercise in course.exercises if not wanted or exercise.name in wanted]
+
+
+def _split(words: list[str]) -> list[str]:
+    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+
+
+def _isolation(required: bool) -> Isolation:
+    """Every wall of this machine; with a word about those it lacks."""
+    lacking = missing()
+    if lacking and required:
+        raise GradingProblem("--require-isolation: " + "; ".join(str(layer) for layer in lacking))
+    for layer in lacking:
+        complain(str(layer))
+    return available()
+
+
+def _judge(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+    """Who judges, and how many submissions at once."""
+    from grader.classroom.judging.dispatch import Judge
+
+    if dask is None:
+        return Judge(_isolation(require_isolation), names, seed), _processors()
+    return _cluster(dask, names, seed, require_isolation)
+
+
+def _cluster(address: str, names: list[str], seed: int, require_isolation: bool):
+    """The cluster, and the threads of all its workers; one that has no worker yet may grow with what it is given."""
+    from grader.classroom.judging.cluster import Cluster
+
+    cluster = Cluster(address, names, seed, require_isolation)
+    for sentence in cluster.lacking:
+        complain(f"on a worker of the cluster, {sentence}")
+    return cluster, cluster.threads or os.cpu_count() or 1
+
+
+def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, judge, at_once: int, notes: list[str]) -> int:
+    from grader.classroom.grade import grade as grade_class
+    from grader.classroom.judging.dispatch import NotJudged
+
+    console = page()
+    columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False))
+    progress = Progress(*columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal)
+    task = progress.add_task("grading", total=None, last="")
+
+    def told(done: int, of: int, last: str) -> None:
+        progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "the tests are being loaded")
+        if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
+            console.print(f"graded {done} of {of}")
+
+    try:
+        with progress:
+            graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, at_once, told)
+    except NotJudged as trouble:
+        complain(str(trouble))
+        return WRONG_USE
+    _summary(console, graded, out, notes)
+    return SOME_NOT if graded.without else ALL_GRADED
+
+
+def _summary(console, graded, out: Path, notes: list[str]) -> None:
+    people, points = graded.people.people, graded.people.points
+    totals = [float(person.total.earned) for person in people if not person.problem]
+    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {number(float(points))} points to be had.")
+    if totals:
+        console.print(f"lowest {number(min(totals))}, median {number(median(totals))}, highest {number(max(totals))}")
+    for person in people:
+        if person.problem:
+            _sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
+    for note in [*notes, *graded.notes]:
+        _sentence(console, f"Note: {note}", style="yellow")
+    report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in graded.written) else ""
+    _sentence(console, f"In {out}: grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook itself.")
+
+
+def _sentence(console, sentence: str, style: str = "") -> None:
+    """In one line where no terminal is there to need it shorter: whoever searches a log finds all of it."""
+    if console.is_terminal:
+        say(console, sentence, style=style)
+    else:
+        console.print(sentence, soft_wrap=True)
+
+
+def _tell_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
+    names = sorted(now[0] for slug, now in after.items() if before.get(slug) != now)
+    _sentence(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")

@@ -1,0 +1,63 @@
+"""Folders and archives an instructor gives out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grader.console.page import complain, page, say
+from grader.course.progress import number
+from grader.course.status import read_course, shown
+from grader.files import problem
+
+
+def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
+    """Make the folder for learners: 0 when it is there, 2 where it cannot be."""
+    read_course()
+    from grader.classroom.handout.making import NoHandout, make
+
+    try:
+        made = make(folder, _names(chapters), _names(hidden), force)
+    except NoHandout as trouble:
+        complain(str(trouble))
+        return 2
+    except OSError as trouble:
+        complain(problem(trouble, f"make {shown(folder)}"))
+        return 2
+    console = page()
+    for chapter in made.chapters:
+        count = len(chapter.exercises)
+        say(console, f"{chapter.id} {chapter.title}: {count} exercise{'s' * (count != 1)}, {number(chapter.points)} points")
+    for name, reason in made.hidden.items():
+        say(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
+    console.print()
+    say(console, f"The handout is in {shown(made.folder)}.")
+    if made.hidden:
+        say(console, "What is hidden only you can grade, with this kit: the handout has the stubs, and neither the tests nor the reference.")
+    say(console, "The reference in it is sealed, which is a curtain and no lock. Hide what nobody may find.")
+    return 0
+
+
+def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> int:
+    """Make the archive for Gradescope: 0 when it is there, 2 where it cannot be."""
+    read_course()
+    from grader.classroom.handout.gradescope import write_archive
+    from grader.classroom.intake.problems import GradingProblem
+
+    try:
+        graded = write_archive(archive, _names(chapters), seed, points)
+    except GradingProblem as trouble:
+        complain(str(trouble))
+        return 2
+    except OSError as trouble:
+        complain(problem(trouble, f"write {shown(archive)}"))
+        return 2
+    console = page()
+    whole = "all chapters" if len(graded) > 1 and not _names(chapters) else ", ".join(f"{chapter.id} {chapter.title}" for chapter in graded)
+    say(console, f"The autograder for {whole} is in {shown(archive)}: upload it as it is, under Configure Autograder.")
+    say(console, "It holds the reference and the tests, so it is for Gradescope alone. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
+    return 0
+
+
+def _names(words: str) -> list[str]:
+    """Names as they are typed: with commas, spaces or both between them."""
+    return words.replace(",", " ").split()

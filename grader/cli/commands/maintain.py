@@ -1,0 +1,47 @@
+"""For those who write the course: stubs and the quality gate."""
+
+from __future__ import annotations
+
+from grader.console.page import complain, page, say
+from grader.course.status import read_course
+from grader.course.stubs import check_stubs, write_stubs
+
+
+def write_stubs_command() -> int:
+    """Write the stubs nobody has worked on, and the lessons' pictures; 1 where one could not be made."""
+    read_course()
+    from grader.teaching.pictures import write_lesson_pictures
+
+    outcomes = write_stubs()
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            complain(outcome.sentence)
+        else:
+            say(page(), outcome.sentence)
+    if not outcomes:
+        page().print("No chapter has a solution yet.")
+    for name in write_lesson_pictures():
+        say(page(), f"exercises/pictures/{name} is drawn anew.")
+    return int(any(outcome.state == "failed" for outcome in outcomes))
+
+
+def check_stubs_command() -> int:
+    """Say what is out of step; 1 where anything is."""
+    read_course()
+    problems = check_stubs()
+    for problem in problems:
+        complain(problem)
+    if not problems:
+        page().print("Stubs and solutions are in step.")
+    return int(bool(problems))
+
+
+def dev_check(names: list[str], full: bool, fresh: bool, table: bool) -> int:
+    """Run the quality gate on some exercises or chapters, or on all."""
+    course = read_course()
+    for name in names:
+        course.find(name)
+    from grader.quality.devcheck import run
+    from grader.quality.proof.mutants.explained import last_found
+
+    return run(names, full, fresh, table, last_found)

@@ -1,0 +1,45 @@
+"""Run a measurement: what makes a lesson's table."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+from grader.console.page import command_line, complain, page, say
+from grader.course.source import read_source
+from grader.course.syllabus import is_handout
+
+MEASUREMENTS = Path(__file__).parents[2] / "teaching" / "measurements"
+
+
+def known() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(MEASUREMENTS.glob("[!_]*.py"))}
+
+
+def measure(name: str | None, arguments: list[str]) -> int:
+    """Run one, handing `arguments` on; without a name, list them all. 2 where there is none of that name."""
+    if name is None:
+        return _list()
+    if name not in known():
+        near = get_close_matches(name, known(), n=1)
+        here = " in this handout" if is_handout() else ""
+        complain(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
+        return 2
+    return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *arguments]).returncode
+
+
+def _list() -> int:
+    console = page()
+    if not known():
+        say(console, "There is nothing to measure in this handout: what its lessons claim needs chapters that are not in it.")
+        return 0
+    for name, path in known().items():
+        say(console, name, style="bold")
+        say(console, (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0])
+        console.print()
+    console.print("To run one:")
+    console.print(command_line("headway measure NAME"))
+    return 0

@@ -1,0 +1,119 @@
+"""Draw what an exercise computes: yours beside the reference's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.console.page import complain, page, say
+from grader.course.status import next_step, read_course, shown
+from grader.course.syllabus import Chapter, Exercise
+from grader.files import write_whole
+from grader.processes.client import BrokeOff, NoEngine, answers
+from grader.processes.job import Job
+from grader.teaching.show import figures
+from grader.teaching.show.catalog import drawable, has_picture
+from grader.teaching.show.half_blocks import colours
+from grader.teaching.show.panels import Picture
+from grader.teaching.show.terminal import lines
+from rich.console import Console
+
+DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+def show(name: str | None, out: Path | None = None) -> int:
+    """Draw in the terminal, or into a file. Without a name: the current exercise's picture, or a list of all there are."""
+    try:
+        return _show(name, out)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _show(name: str | None, out: Path | None) -> int:
+    found = read_course().find(name) if name else _current()
+    if not isinstance(found, Exercise) or not has_picture(found.name):
+        return _offer(found, named=name is not None)
+    if out is not None:
+        kind = out.suffix.lower().removeprefix(".")
+        if kind not in figures.KINDS:
+            complain(f"--out takes a file that ends in .png or .svg, and {out.name!r} does not")
+            return WRONG_USE
+        try:
+            figures.needed()
+        except figures.NoFigure as problem:
+            complain(str(problem))
+            return NOTHING
+    try:
+        picture = drawn(found)
+    except BrokeOff as problem:
+        complain(str(problem))
+        return NOTHING
+    if out is not None:
+        write_whole(out, figures.figure(picture, kind))
+        say(page(), f"{picture.verdict} The picture is {shown(out)}.")
+        return DRAWN
+    console, colour = _terminal()
+    for line in lines(picture, console.width, colour):
+        console.print(line, soft_wrap=True, no_wrap=True)
+    return DRAWN
+
+
+def drawn(exercise: Exercise) -> Picture:
+    """By the engine where a watch has one running, else in this process. BrokeOff, with a sentence, where that gives no picture."""
+    try:
+        return by_the_engine(exercise)
+    except NoEngine as problem:
+        if isinstance(problem, BrokeOff):
+            raise
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a process forked after a parallel operation hangs
+    import torch
+    from grader.execution.worker import Nursery
+    from grader.teaching.show.both_sides import picture_of
+
+    torch.set_num_threads(1)
+    if sys.platform.startswith("linux"):
+        return picture_of(exercise, door="worker", nursery=Nursery(warm=True))
+    return picture_of(exercise)
+
+
+def by_the_engine(exercise: Exercise) -> Picture:
+    """Drawn by the engine that some watch has running; NoEngine where there is none."""
+    for message in answers(Job(exercise.name, os.getcwd(), picture=True)):
+        match message:
+            case {"picture": data}:
+                return Picture.from_data(data)
+            case {"trouble": sentence}:
+                raise BrokeOff(f"there is no picture: {sentence}")
+    raise NoEngine("")
+
+
+def _current() -> Exercise | None:
+    step = next_step()
+    return step.exercise if step else None
+
+
+def _offer(found: Exercise | Chapter | None, named: bool) -> int:
+    """Those that have a picture: of the chapter that was asked for, or of all."""
+    console, course = page(), read_course()
+    chapters: Sequence[Chapter] = course.chapters
+    if isinstance(found, Exercise):
+        say(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
+        chapters = [course.chapter(found.chapter)] if named and drawable(course.chapter(found.chapter)) else chapters
+    elif isinstance(found, Chapter):
+        chapters = [found] if drawable(found) else chapters
+    for chapter in chapters:
+        names = ", ".join(exercise.name for exercise in drawable(chapter))
+        if names:
+            say(console, f"{chapter.number:>2} {chapter.title}: {names}")
+    console.print("To see one: headway show NAME")
+    return NOTHING if named and isinstance(found, Exercise) else DRAWN
+
+
+def _terminal() -> tuple[Console, str | None]:
+    """Where to draw, as wide as it is, and the colours there are to draw with."""
+    plain = page()
+    system = colours() if plain.is_terminal else None
+    width = Console().width if plain.is_terminal else plain.width
+    return Console(color_system=system, width=width, highlight=False, markup=False, emoji=False), system

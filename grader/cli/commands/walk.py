@@ -1,0 +1,90 @@
+"""Guided tours of what the learner has built."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+from grader.console.page import command_line, complain, page, say
+from grader.course.syllabus import is_handout
+from grader.teaching.walks import known
+
+DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
+    """Take the walk of that name; without one, list them all. 1: told, and no picture saved; 2: wrong use; 130: Control-C."""
+    if name is None:
+        return _list()
+    if name not in known():
+        near = get_close_matches(name, known(), n=1)
+        complain(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` names them all"))
+        return UNUSABLE
+    if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
+        complain(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
+        return UNUSABLE
+    if not _has_torch():
+        complain("torch is not installed for this Python; `headway doctor` says what to do")
+        return UNUSABLE
+    try:
+        return _go(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty(), out)
+    except KeyboardInterrupt:
+        print(flush=True)
+        complain("stopped")
+        return INTERRUPTED
+
+
+def _go(name: str, seed: int, pace: bool, out: Path | None) -> int:
+    from grader.teaching.walks.guide import CannotSave, go
+    from grader.teaching.walks.parts import NotHere
+    from grader.teaching.walks.tour import Left
+
+    try:
+        go(name, seed, pace, out)
+    except Left:
+        return DONE
+    except NotHere as problem:
+        complain(str(problem))
+        return UNUSABLE
+    except CannotSave as problem:
+        complain(str(problem))
+        return FAILED
+    return DONE
+
+
+def _has_torch() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
+def _list() -> int:
+    console, walks = page(), _possible() if is_handout() else known()
+    if not walks:
+        say(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
+        return DONE
+    for name, title in walks.items():
+        say(console, name, style="bold")
+        say(console, title)
+        console.print()
+    console.print("To take one:")
+    console.print(command_line("headway walk NAME"))
+    return DONE
+
+
+def _possible() -> dict[str, str]:
+    """The walks whose exercises are all in this handout."""
+    if not _has_torch():
+        return known()
+    from grader.teaching.walks.guide import fetched
+    from grader.teaching.walks.parts import NotHere
+
+    def is_here(name: str) -> bool:
+        try:
+            fetched(name)
+        except NotHere:
+            return False
+        return True
+
+    return {name: title for name, title in known().items() if is_here(name)}

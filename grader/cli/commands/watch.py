@@ -1,0 +1,34 @@
+"""Watch an exercise: its verdict at every save."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from grader.console.page import page, say
+from grader.course.progress import load
+from grader.course.status import next_step, passed, read_course
+from grader.course.syllabus import Chapter, Exercise
+
+
+def watch(name: str | None) -> int:
+    """Until somebody quits. Without a name: what is next."""
+    exercise = _chosen(name)
+    if exercise is None:
+        say(page(), "Everything has been passed; `headway watch NAME` watches an exercise all the same.")
+        return 0
+    from grader.watch.loop import watch as live
+
+    return live(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def _chosen(name: str | None) -> Exercise | None:
+    course = read_course()
+    if name is None:
+        step = next_step()
+        return step.exercise if step else None
+    found = course.find(name)
+    if isinstance(found, Chapter):
+        scores = load()
+        return next((exercise for exercise in found.exercises if not passed(exercise, scores)), found.exercises[0])
+    return found

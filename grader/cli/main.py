@@ -1,0 +1,280 @@
+"""The `headway` command: it parses, calls and prints; grader/commands does the work."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from grader.cli.commands import completing
+from grader.course.syllabus import UnknownName, is_handout
+from grader.version import __version__
+
+WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regrade")  # a handout, which learners have, cannot do these
+
+app = typer.Typer(
+    name="headway",
+    help="Build a transformer by hand, one tested piece at a time. `headway` alone says where you are and what is next.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names, show_default=False)]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names)]
+ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
+MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def _status(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Say which Headway this is.")] = False) -> None:
+    if version:
+        print(f"headway {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        from grader.cli.commands.status import status
+
+        raise typer.Exit(status())
+
+
+@app.command()
+def check(name: AnyName = None) -> None:
+    """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet."""
+    from grader.cli.commands.check import check
+
+    raise typer.Exit(check(name))
+
+
+@app.command()
+def watch(name: AnyName = None) -> None:
+    """Keep watching: a verdict at every save."""
+    from grader.cli.commands.watch import watch
+
+    raise typer.Exit(watch(name))
+
+
+@app.command("next")
+def next_command() -> None:
+    """Say the one next thing to do."""
+    from grader.cli.commands.status import show_next
+
+    raise typer.Exit(show_next())
+
+
+@app.command("list")
+def list_command() -> None:
+    """List every exercise, with its points."""
+    from grader.cli.commands.status import list_all
+
+    raise typer.Exit(list_all())
+
+
+@app.command()
+def hint(
+    name: MaybeExercise = None,
+    level: Annotated[int | None, typer.Option(min=1, max=3, help="1 a question, 2 the idea, 3 nearly the line.")] = None,
+) -> None:
+    """Show the next hint; each says more than the one before."""
+    from grader.cli.commands.hint import hint
+
+    raise typer.Exit(hint(name, level))
+
+
+@app.command()
+def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Look before you have passed.")] = False) -> None:
+    """Show how your code and the reference differ."""
+    from grader.cli.commands.diff import diff
+
+    raise typer.Exit(diff(name, peek))
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Draw into a file.", show_default=False)] = None,
+) -> None:
+    """Draw what an exercise computes: yours beside the reference's."""
+    from grader.cli.commands.show import show
+
+    raise typer.Exit(show(name, out))
+
+
+@app.command()
+def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Bring back what the last reset put aside.")] = False) -> None:
+    """Put the stub back; your version is kept."""
+    from grader.cli.commands.reset import reset, undo_reset
+
+    raise typer.Exit(undo_reset(name) if undo else reset(name))
+
+
+@app.command("open")
+def open_command(name: AnyName = None) -> None:
+    """Open an exercise in your editor, at its line."""
+    from grader.cli.commands.open import open_in_editor
+
+    raise typer.Exit(open_in_editor(name))
+
+
+@app.command()
+def doctor() -> None:
+    """Check that all is installed, and that tests reach your code."""
+    from grader.cli.commands.doctor import doctor
+
+    raise typer.Exit(doctor())
+
+
+@app.command()
+def book(
+    name: AnyName = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; any that is free unless given.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only say where it is.")] = True,
+) -> None:
+    """Read the lessons as a book in your browser; Control-C ends it.
+
+    It opens at the current chapter, or at what you name."""
+    from grader.cli.commands.book import book
+
+    raise typer.Exit(book(name, port, browser))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def measure(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=completing.measurements, show_default=False)] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="What it takes itself, as --seed 1.", show_default=False)] = None,
+) -> None:
+    """Measure anew what a lesson's table claims.
+
+    Without NAME it lists what can be measured."""
+    from grader.cli.commands.measure import measure
+
+    raise typer.Exit(measure(name, options or []))
+
+
+@app.command()
+def walk(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=completing.walks, show_default=False)] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Another run, just as repeatable.")] = 0,
+    pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the picture goes (.svg).", show_default=False)] = None,
+) -> None:
+    """Take a guided tour of what you have built, or list the tours.
+
+    Without NAME it lists them."""
+    from grader.cli.commands.walk import walk
+
+    raise typer.Exit(walk(name, seed, pace, out))
+
+
+@app.command()
+def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; fail where stubs and solutions are out of step.")] = False) -> None:
+    """Make the stubs from the solutions (for maintainers)."""
+    from grader.cli.commands.maintain import check_stubs_command, write_stubs_command
+
+    raise typer.Exit(check_stubs_command() if check else write_stubs_command())
+
+
+@app.command("dev-check")
+def dev_check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
+    full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
+) -> None:
+    """Check the course itself (for maintainers).
+
+    Every known mistake is caught and named, every correct variant accepted."""
+    from grader.cli.commands.maintain import dev_check
+
+    raise typer.Exit(dev_check(names or [], full, fresh, table))
+
+
+@app.command()
+def grade(
+    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the gradebook and all that is made of it go.")] = Path("grades"),
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade; all unless given.", autocompletion=completing.chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=completing.exercises)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one a processor).", show_default=False)] = None,
+    require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every wall stands; headway doctor lists them.")] = False,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (What has not changed is never graded twice.)")] = False,
+) -> None:
+    """Grade a class (for instructors).
+
+    Exit status 0: everybody was graded; 1: somebody could not be; 2: wrong use."""
+    from grader.cli.commands.grade import grade
+
+    raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
+
+
+@app.command()
+def regrade(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose submission.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the grades.")] = Path("grades"),
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", show_default=False)] = None,
+) -> None:
+    """Grade one person anew (for instructors).
+
+    With what the last `headway grade` was asked."""
+    from grader.cli.commands.grade import regrade
+
+    raise typer.Exit(regrade(name, out, jobs))
+
+
+@app.command()
+def handout(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=completing.chapters)] = "",
+    hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=completing.exercises)] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
+) -> None:
+    """Make the folder that learners get (for instructors).
+
+    Stubs, lessons and tests, with the reference sealed."""
+    from grader.cli.commands.handout import handout
+
+    raise typer.Exit(handout(folder, chapters, hidden, force))
+
+
+@app.command()
+def gradescope(
+    archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters it grades; all unless given.", autocompletion=completing.chapters)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
+) -> None:
+    """Make an autograder for Gradescope (for instructors)."""
+    from grader.cli.commands.handout import gradescope
+
+    raise typer.Exit(gradescope(archive, chapters, points, seed))
+
+
+def main() -> None:
+    """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
+    from grader.console.page import complain, quietly_encode
+    from grader.course.source import SourceProblem
+
+    quietly_encode()
+    if is_handout():
+        for command in app.registered_commands:
+            command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
+        if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
+            complain(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
+            sys.exit(2)
+    try:
+        app()
+    except (UnknownName, SourceProblem) as error:
+        complain(str(error))
+        sys.exit(2 if isinstance(error, UnknownName) else 1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{(error.strerror or str(error)).lower()}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""What each `headway` command does; grader/cli.py parses and calls them."""

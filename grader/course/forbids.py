@@ -1,0 +1,206 @@
+"""Reads a learner's source for calls that would be the answer itself, and for imports of the answer."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import deque
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+
+from grader.course.names import Comprehension, Scope, Scoped, comprehension_scope, forbidden, resolve, scope_of, statements_and_expressions, text_of
+from grader.course.source import SourceProblem, parse
+from grader.course.syllabus import TESTS
+
+OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
+_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
+LONGEST = 200  # characters of an expression in a sentence
+_OWN_KIND = ("builtins", *sys.stdlib_module_names)
+
+
+def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
+    """A sentence for each place where the exercise, or a helper it leans on, uses what it may not; none for a module that does not parse.
+
+    `x.softmax(-1)` on a value of unknown type is not judged here: the check that runs with the code sees it.
+    """
+    if not forbids:
+        return []
+    try:
+        tree = parse(text)
+    except SourceProblem:
+        return []
+    return _Reading(tree, frozenset(forbids)).of(exercise)
+
+
+def reference_imports(text: str) -> list[str]:
+    """A sentence for each import of the reference, the tests or the kit in a learner's chapter."""
+    return list(_reference_imports(text))
+
+
+@lru_cache(maxsize=16)
+def _reference_imports(text: str) -> list[str]:
+    """Once for a chapter, and not for each of its exercises."""
+    try:
+        tree = parse(text)
+    except SourceProblem:
+        return []
+    found = []
+    for node, scope in _everywhere(tree.body, scope_of(tree.body)):
+        for line, module in _imported(node, scope):
+            root = module.lstrip(".").partition(".")[0]
+            if root == "exercises" and not module.startswith("."):
+                found.append(f"line {line} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
+            elif root in OFF_LIMITS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
+                found.append(f"line {line} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
+    return found
+
+
+class _Reading:
+    """One module, read for one set of forbidden names."""
+
+    def __init__(self, tree: ast.Module, forbids: frozenset[str]) -> None:
+        self.tree, self.forbids = tree, forbids
+        self.scope = scope_of(tree.body)
+        self.makers = _makers(tree)
+        self.found: dict[tuple[int, str], str] = {}
+
+    def of(self, exercise: str) -> list[str]:
+        self._imported_whole(exercise)
+        waiting, seen = deque([exercise]), {exercise}
+        read: set[ast.stmt] = set()  # one statement may define thousands of names
+        while waiting:
+            part = waiting.popleft()
+            self.inside = "" if part == exercise else f" (in {part})"
+            self.leans_on: list[str] = []
+            for statement in self.makers.get(part, ()):
+                if statement not in read:
+                    read.add(statement)
+                    self._visit(statement, self.scope)
+            for name in self.leans_on:
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(name)
+        return [self.found[key] for key in sorted(self.found)]
+
+    def _visit(self, node: ast.AST, scope: Scope) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]:
+                self._visit(part, scope)
+            self._visit_all(node.body, scope_of(node.body, scope, node.args))
+        elif isinstance(node, ast.ClassDef):
+            self._visit_all([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
+            inside = scope_of(node.body, scope)
+            for statement in node.body:
+                self._visit(statement, scope if isinstance(statement, Scoped | ast.ClassDef) else inside)
+        elif isinstance(node, ast.Lambda | Comprehension):
+            self._visit_all(ast.iter_child_nodes(node), comprehension_scope(node, scope))
+        elif isinstance(node, ast.AnnAssign):
+            self._visit_all(filter(None, [node.target, node.value]), scope)
+        elif isinstance(node, ast.arguments):
+            self._visit_all([*node.defaults, *filter(None, node.kw_defaults)], scope)
+        elif isinstance(node, ast.Call) and resolve(node.func, scope) & {"builtins.isinstance", "builtins.issubclass"}:
+            self._visit_all(node.args[:1], scope)
+        elif not (isinstance(node, ast.expr) and self._report(node, scope)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and scope.owner(node.id) in (self.scope, None):
+                self.leans_on.append(node.id)
+            self._visit_all(ast.iter_child_nodes(node), scope)
+
+    def _visit_all(self, nodes, scope: Scope) -> None:
+        for node in nodes:
+            self._visit(node, scope)
+
+    def _report(self, node: ast.expr, scope: Scope) -> bool:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            return False
+        for path in sorted(resolve(node, scope)):
+            if self._is_forbidden(path):
+                self._say(node.lineno, _spelled(node, path), path)
+                return True
+        return False
+
+    def _say(self, line: int, spelled: str, path: str) -> None:
+        name = path.rpartition(".")[2]
+        what = spelled if name in spelled else f"{spelled} ({path})"
+        self.found[line, what] = f"line {line}{self.inside} uses {what}, which this exercise asks you to write yourself"
+
+    def _is_forbidden(self, path: str) -> bool:
+        root, *rest = path.split(".")
+        if root in _OWN_KIND or (root[:2] == "ch" and root[2:4].isdigit()):
+            return False
+        return any(forbidden(part, self.forbids) for part in rest)
+
+    def _imported_whole(self, exercise: str) -> None:
+        """`from torch.nn.functional import softmax` in place of a definition."""
+        self.inside = ""
+        if exercise in self.makers:
+            return
+        for path in sorted(resolve(ast.Name(exercise, ast.Load()), self.scope)):
+            if self._is_forbidden(path):
+                module = path.rpartition(".")[0]
+                lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
+                self._say(lines[0] if lines else 1, exercise, path)
+
+
+def _spelled(node: ast.expr, path: str) -> str:
+    """An expression as it is written, shortened; Python cannot write every tree as text."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except (ValueError, RecursionError):
+        return path
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def _makers(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+    """The statements of the module's top level that make, or change, what each name stands for."""
+    makers: dict[str, list[ast.stmt]] = {}
+    for node in statements_and_expressions(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            makers[node.name] = [node]
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in _roots(target):
+                    makers.setdefault(name, []).append(node)
+    return makers
+
+
+def _roots(target: ast.expr) -> Iterator[str]:
+    while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
+        target = target.value
+    if isinstance(target, ast.Name):
+        yield target.id
+    for element in getattr(target, "elts", ()):
+        yield from _roots(element)
+
+
+def _everywhere(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    for node in nodes:
+        yield node, scope
+        inner = scope_of(node.body, scope, node.args) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else scope
+        yield from _everywhere(ast.iter_child_nodes(node), inner)
+
+
+def _imported(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
+    """The modules that this very node imports, each with its line."""
+    if isinstance(node, ast.Import):
+        return [(node.lineno, alias.name) for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        start = "." * node.level + (node.module or "")
+        return [(node.lineno, start)] if node.module else [(node.lineno, start + alias.name) for alias in node.names]
+    if isinstance(node, ast.Call) and node.args:
+        called = resolve(node.func, scope)
+        if called & {"importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec", "runpy.run_module"}:
+            return [(node.lineno, name)] if (name := _beginning(node.args[0])) else []
+    if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
+        return [(node.lineno, name)] if (name := _beginning(node.slice)) else []
+    return []
+
+
+def _beginning(node: ast.expr) -> str | None:
+    """What is known of the start of a string: all of it, or its first constant part."""
+    if (whole := text_of(node)) is not None:
+        return whole
+    if isinstance(node, ast.BinOp):
+        return _beginning(node.left)
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return text_of(node.values[0])
+    return None

@@ -1,0 +1,127 @@
+"""How far the learner has come: exercises/progress.txt, a line for each exercise with points, and the levels of the hints seen.
+
+The file may be committed and merged. It holds what the last run of each exercise's tests gave, so running them brings it back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.files import problem, write_whole
+
+FILE = "progress.txt"
+LARGEST = 1e9  # a number of points beyond that is a slip of the keyboard
+HEADER = "# Points by exercise, as of the last test run. Delete this file and `pytest` brings it back.\n"
+
+_LINE = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Score:
+    earned: float
+    points: float
+
+    @property
+    def passed(self) -> bool:
+        return self.points > 0 and self.earned >= self.points
+
+    @property
+    def share(self) -> float:
+        return self.earned / self.points if self.points else 0.0
+
+    def __str__(self) -> str:
+        return f"{number(self.earned)}/{number(self.points)}"
+
+
+def number(points: float) -> str:
+    """Points as a person writes them: 8, 7.5, 2.67; never rounded up to a whole that was not reached."""
+    return f"{math.floor(points * 100 + 1e-6) / 100:g}"
+
+
+def load(folder: Path = EXERCISES) -> dict[str, Score]:
+    """The score of each exercise on record, in today's points; whatever else stands in the file is passed over."""
+    today = _points()
+    scores = {}
+    for name, score in _read(folder).items():
+        points = today.get(name, score.points)
+        scores[name] = Score(points if score.passed else score.share * points, points)
+    return scores
+
+
+def record(results: Mapping[str, float | tuple[float, float]], folder: Path = EXERCISES) -> str | None:
+    """Put the points earned on record: exercise -> earned, or (earned, points). Returns a sentence where that was not possible.
+
+    An exercise without points has no line, so a run on a fresh clone writes nothing.
+    """
+    scores, today = load(folder), _points()
+    before = dict(scores)
+    for name, result in results.items():
+        earned, points = result if isinstance(result, tuple) else (result, today.get(name, 0.0))
+        if earned > 0 and points > 0:
+            scores[name] = Score(min(float(earned), float(points)), float(points))
+        else:
+            scores.pop(name, None)
+    path = folder / FILE
+    if scores == before and (not path.exists() or _tidy(path)):
+        return None
+    try:
+        write_whole(path, HEADER + "".join(f"{name} {scores[name]}\n" for name in sorted(scores)))
+    except OSError as error:
+        return "your progress is not on record: " + problem(error, f"write {path.parent.name}/{FILE}")
+    return None
+
+
+def hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
+    """The last hint level shown for each exercise; empty where nothing readable is kept."""
+    try:
+        data = json.loads((folder / ".headway" / "hints.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {name: level for name, level in data.items() if type(level) is int and level > 0}
+
+
+def keep_hint_level(name: str, level: int, folder: Path = EXERCISES) -> str | None:
+    """Remember the level shown; a sentence where that was not possible."""
+    try:
+        levels = json.dumps(hint_levels(folder) | {name: level}, indent=0, sort_keys=True)
+        write_whole(folder / ".headway" / "hints.json", levels + "\n")
+    except OSError as error:
+        return "the next hint will be this one again: " + problem(error, f"write {folder.name}/.headway/hints.json")
+    return None
+
+
+def _read(folder: Path) -> dict[str, Score]:
+    try:
+        text = (folder / FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    scores: dict[str, Score] = {}
+    for line in text.splitlines():
+        if match := _LINE.fullmatch(line):
+            name, points = match[1], float(match[3])
+            score = Score(min(float(match[2]), points), points)
+            if 0 < points < LARGEST and (name not in scores or score.share > scores[name].share):
+                scores[name] = score
+    return scores
+
+
+def _tidy(path: Path) -> bool:
+    """Whether every line is one that `record` would have written."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, ValueError):
+        return False
+    names = [line.split(" ")[0] for line in lines[1:]]
+    return lines[:1] == [HEADER] and names == sorted(set(names)) and all(_LINE.fullmatch(line) for line in lines[1:])
+
+
+def _points() -> dict[str, float]:
+    return {exercise.name: float(exercise.points) for exercise in load_syllabus().exercises}

@@ -1,0 +1,79 @@
+"""What a handout holds in place of solutions/ and of the known mistakes: reference/, read here.
+
+`reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that take the
+place of the right ones), `chNN_name.stub` the stub as it was given out, for `headway reset`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from grader.course.chapter_source import ChapterSource
+from grader.course.sealed import form
+from grader.course.source import SourceProblem, read_bytes, read_source
+from grader.course.syllabus import REFERENCE
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One known mistake: `body` stands in place of so `many` statements of the reference, from `start` on."""
+
+    id: str
+    exercise: str
+    says: str
+    hint: str
+    start: int
+    many: int
+    body: bytes
+
+
+def holds(module: str) -> bool:
+    return (REFERENCE / f"{module}.sealed").is_file()
+
+
+@cache
+def reference(module: str) -> ChapterSource | None:
+    """A chapter of the reference, None where it is not given out. SourceProblem where it is damaged."""
+    if not holds(module):
+        return None
+    return _source(module, form.joined(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
+
+
+@cache
+def mistakes(module: str) -> tuple[Mistake, ...]:
+    """The known mistakes of a chapter that may be named here."""
+    if not (REFERENCE / f"{module}.mistakes").is_file():
+        return ()
+    return tuple(Mistake(*entry) for entry in _read(f"{module}.mistakes"))
+
+
+def mistaken(module: str, mistake: Mistake, filename: str) -> ChapterSource:
+    """The reference's chapter with this one mistake in it."""
+    right = reference(module)
+    assert right is not None, "a mistake is given out with its chapter"
+    body = form.statements(right.sealed)
+    body[mistake.start : mistake.start + mistake.many] = form.statements(mistake.body)
+    return _source(module, form.joined(body), filename)
+
+
+def stub(module: str) -> str:
+    """The stub as it was given out; SourceProblem where there is none."""
+    path = REFERENCE / f"{module}.stub"
+    if not path.is_file():
+        raise SourceProblem(f"{module} is not part of this handout, so there is no stub of it", file=path.name)
+    return read_source(path)
+
+
+def _source(module: str, sealed: bytes, filename: str) -> ChapterSource:
+    try:
+        return ChapterSource(module, form.outline(sealed), filename, sealed)
+    except form.Unsealable as problem:
+        raise SourceProblem(str(problem), file=f"{module}.sealed") from None
+
+
+def _read(name: str) -> list:
+    try:
+        return form.unpacked(read_bytes(REFERENCE / name), f"reference/{name}")
+    except form.Unsealable as problem:
+        raise SourceProblem(str(problem), file=name) from None

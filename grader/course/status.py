@@ -1,0 +1,124 @@
+"""Where the learner stands in the course, and the one next thing to do."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.progress import Score, load
+from grader.course.source import SourceProblem, find_definition, read_source
+from grader.course.stubs import worked_on
+from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, load_syllabus
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the learner's folder an exercise is; `problem` is a sentence where the file cannot be used."""
+
+    file: Path
+    line: int
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        return f"{shown(self.file)}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next thing to do."""
+
+    chapter: Chapter
+    exercise: Exercise
+    place: Place
+
+    @property
+    def command(self) -> str:
+        return f"headway check {self.exercise.name}" if self.place.file.exists() else f"headway reset {self.chapter.id}"
+
+
+def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
+    """The syllabus; SourceProblem, in a sentence, where the file is missing or broken."""
+    try:
+        return load_syllabus(path)
+    except FileNotFoundError:
+        reason = "it is missing"
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except KeyError as error:
+        reason = f"an entry has no {error.args[0]!r}"
+    except (TypeError, AttributeError) as error:
+        reason = f"an entry has the wrong form ({error})"
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        reason = str(error)
+    raise SourceProblem(f"{shown(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
+
+
+def next_step(scores: dict[str, Score] | None = None) -> Step | None:
+    """The first exercise not passed in the current chapter; None when all is done."""
+    scores = load() if scores is None else scores
+    chapter = current_chapter(scores)
+    if chapter is None:
+        return None
+    exercise = next(exercise for exercise in chapter.exercises if not passed(exercise, scores))
+    return Step(chapter, exercise, place_of(exercise))
+
+
+def undone_after(exercise: Exercise) -> Exercise | None:
+    """The next exercise of the course that has not been passed, from the beginning again after the last; None where there is no other."""
+    course, scores = read_course().exercises, load()
+    here = course.index(exercise)
+    return next((other for other in [*course[here + 1 :], *course[:here]] if not passed(other, scores)), None)
+
+
+def current_chapter(scores: dict[str, Score]) -> Chapter | None:
+    """The unfinished chapter that was worked on last, else the first unfinished one."""
+    unfinished = {chapter.name: chapter for chapter in read_course().chapters if not done(chapter, scores) and chapter.exercises}
+    begun = worked_on(unfinished)
+    if begun:
+        return unfinished[max(begun, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
+    return next(iter(unfinished.values()), None)
+
+
+def done(chapter: Chapter, scores: dict[str, Score]) -> bool:
+    return bool(chapter.exercises) and all(passed(exercise, scores) for exercise in chapter.exercises)
+
+
+def passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
+    return exercise.name in scores and scores[exercise.name].passed
+
+
+def earned(chapter: Chapter, scores: dict[str, Score]) -> float:
+    return sum(scores[exercise.name].earned for exercise in chapter.exercises if exercise.name in scores)
+
+
+def place_of(named: Exercise | Chapter) -> Place:
+    """The file and line where an exercise (or a chapter) begins in the learner's folder."""
+    module = named.module if isinstance(named, Exercise) else named.name
+    file = EXERCISES / f"{module}.py"
+    reset = f"`headway reset {module.partition('_')[0]}` brings the stub"
+    if not file.exists():
+        return Place(file, 1, f"{shown(file)} is missing; {reset}")
+    if isinstance(named, Chapter):
+        return Place(file, 1)
+    try:
+        found = find_definition(read_source(file), named.name, shown(file))
+    except SourceProblem as error:
+        return Place(file, error.line or 1, str(error))
+    if found is None:
+        return Place(file, 1, f"{shown(file)} does not define {named.name}; `headway reset {named.name}` puts the stub at its end")
+    return Place(file, found.line)
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be from here."""
+    try:
+        relative = os.path.relpath(path)
+    except (ValueError, OSError):
+        return str(path)
+    return str(path) if relative.startswith(os.path.join("..", "..", "..")) else relative

@@ -1,0 +1,244 @@
+"""Solutions become stubs: what the learner starts from, made from the reference and never by hand."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.sealed import reading as sealed
+from grader.course.source import SourceProblem, parse, read_source, split_lines
+from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+from grader.course.torch_operators import in_words
+from grader.files import problem, write_whole
+
+BEGIN = "### BEGIN SOLUTION"
+END = "### END SOLUTION"
+LOCK = ".stubs.toml"
+
+YOUR_TURN = """\
+Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
+the lesson {name}.md says why, and `headway check` says how far you are.
+"""
+
+RULES = """\
+Rules for all exercises of this chapter; the tests check them:
+- Do not change an argument in place, unless the docstring says so.
+"""
+
+TENSOR_RULES = """\
+- `...` in a shape means any number of axes, also none. An argument may be a view (not contiguous), and so may a result.
+- The result has the dtype and device of the input, unless the docstring says otherwise. Compute float64 input in float64.
+- Gradients reach every input and parameter and are finite, unless the docstring says "without gradient".
+- The state dict holds the parameters that the docstring names and nothing else: register a mask or a table as a buffer
+  with persistent=False.
+"""
+
+ERROR_RULE = """\
+- A ValueError names the values that do not fit: raise ValueError(f"d_model = {d_model} is not possible with n_heads = {n_heads}").
+  It may be raised when an object is made or at the first call. An assert with such a message is accepted too.
+"""
+
+LOCK_HEADER = """\
+# Made by `headway stubs`: the fingerprint (sha256) of every stub as it was made. A chapter whose fingerprint is another
+# has been worked on, and is never overwritten.
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one chapter's stub: "written", "unchanged", "kept" (somebody worked on it) or "failed"."""
+
+    chapter: str
+    state: str
+    sentence: str
+
+
+def stub_text(solution: str, name: str) -> str:
+    """The stub of the chapter `name`: solution blocks become `raise NotImplementedError`, a block at the margin goes."""
+    file = f"{name}.py"
+    lines, out, opened = split_lines(solution), [], 0
+    for number, line in enumerate(lines, start=1):
+        mark = line.strip()
+        if mark == BEGIN:
+            if opened:
+                raise SourceProblem(f"{file}, line {number}: {BEGIN} inside the block that begins in line {opened}", file=file, line=number)
+            opened = number
+            indent = line[: len(line) - len(line.lstrip())]
+            if indent:
+                out.append(f"{indent}raise NotImplementedError\n")
+        elif mark == END:
+            if not opened:
+                raise SourceProblem(f"{file}, line {number}: {END} without {BEGIN} above it", file=file, line=number)
+            opened = 0
+        elif not opened:
+            out.append(line)
+    if opened:
+        raise SourceProblem(f"{file}, line {opened}: {BEGIN} without {END} below it", file=file, line=opened)
+    text = re.sub(r"\n{4,}", "\n\n\n", re.sub(r"\r\n?", "\n", "".join(out)))
+    tree = parse(text, f"the stub of {file}")
+    _refuse_loose_raises(tree, file)
+    return _with_docstring(text, tree, name).rstrip("\n") + "\n"
+
+
+def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
+    """The stub of a chapter, made from its solution, in a handout as it was given out; SourceProblem where there is none."""
+    if solutions == SOLUTIONS and sealed.holds(module):
+        return sealed.stub(module)
+    return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)
+
+
+def with_rules(stub: str, module: str) -> str:
+    """A chapter's stub with a sentence in the docstrings for what the syllabus forbids there."""
+    chapter = next((chapter for chapter in load_syllabus().chapters if chapter.name == module), None)
+    if chapter is None:
+        return stub
+    for exercise in chapter.exercises:
+        if exercise.own_forbids:
+            sentence = f"Write it yourself, without {in_words(exercise.own_forbids)}."
+            tree = parse(stub, f"the stub of {module}.py")
+            node = next((node for node in tree.body if getattr(node, "name", None) == exercise.name), None)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                stub = _with_sentence(stub, node, sentence, f"{module}.py")
+    if chapter.forbids:
+        sentence = f"In this chapter, write attention yourself, without {in_words(chapter.forbids)}."
+        stub = _with_sentence(stub, parse(stub), sentence, f"{module}.py")
+    return stub
+
+
+def fingerprint(text: str) -> str:
+    """sha256 of a stub, the same whatever line ends a checkout gave it."""
+    return hashlib.sha256(re.sub(r"\r\n?", "\n", text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[Outcome]:
+    """Write the stubs that nobody has worked on, and the lock; one outcome a chapter."""
+    locked, outcomes = read_lock(exercises), []
+    made = dict(locked)
+    for module in _modules(modules):
+        if not (solutions / f"{module}.py").exists():
+            continue
+        try:
+            text = reference_stub(module, solutions)
+            outcome = _write_one(exercises / f"{module}.py", module, text, locked.get(module))
+        except SourceProblem as error:
+            outcome = Outcome(module, "failed", str(error))
+        except OSError as error:
+            outcome = Outcome(module, "failed", problem(error, f"write {exercises.name}/{module}.py"))
+        else:
+            made[module] = fingerprint(text)
+        outcomes.append(outcome)
+    if made != locked:
+        try:
+            write_whole(exercises / LOCK, LOCK_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
+        except OSError as error:
+            outcomes.append(Outcome(LOCK, "failed", problem(error, f"write {exercises.name}/{LOCK}")))
+    return outcomes
+
+
+def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
+    """What is out of step between solutions, stubs and lock: one sentence each, none where all is well."""
+    problems = []
+    locked = read_lock(exercises)
+    for module in _modules(modules):
+        if not (solutions / f"{module}.py").exists():
+            continue
+        shown = f"{exercises.name}/{module}.py"
+        try:
+            wanted = fingerprint(reference_stub(module, solutions))
+            if not (exercises / f"{module}.py").exists():
+                problems.append(f"{shown} is missing; `headway stubs` makes it")
+                continue
+            present = fingerprint(read_source(exercises / f"{module}.py"))
+        except SourceProblem as error:
+            problems.append(str(error))
+            continue
+        if present == wanted and locked.get(module) == wanted:
+            continue
+        if present in (wanted, locked.get(module)):
+            problems.append(f"{shown} is behind its solution; run `headway stubs`")
+        else:
+            problems.append(f"{shown} has been worked on, so it is not the stub; `headway reset {module[:4]}` brings the stub back")
+    return problems
+
+
+def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
+    """The fingerprint of each stub when it was made; an unreadable lock counts as empty, and then nothing is overwritten."""
+    try:
+        data = tomllib.loads((exercises / LOCK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {name: value for name, value in data.items() if isinstance(value, str)}
+
+
+def worked_on(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
+    """Those chapters that are there and are no longer the stub they began as."""
+    locked, found = read_lock(exercises), []
+    for module in modules:
+        path = exercises / f"{module}.py"
+        if module not in locked or not path.exists():
+            continue
+        try:
+            touched = fingerprint(read_source(path)) != locked[module]
+        except SourceProblem:
+            touched = True
+        if touched:
+            found.append(module)
+    return found
+
+
+def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcome:
+    shown = f"{path.parent.name}/{path.name}"
+    if path.exists():
+        try:
+            present = fingerprint(read_source(path))
+        except SourceProblem:
+            present = ""
+        if present == fingerprint(text):
+            return Outcome(module, "unchanged", f"{shown} is the stub already")
+        if present != locked:
+            return Outcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
+    write_whole(path, text)
+    return Outcome(module, "written", f"{shown} written")
+
+
+def _modules(modules: Iterable[str] | None) -> list[str]:
+    return list(modules) if modules is not None else [chapter.name for chapter in load_syllabus().chapters]
+
+
+def _refuse_loose_raises(tree: ast.Module, file: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
+            message = f"{file}: a solution block in class {node.name} stands outside its methods; each method needs its own"
+            raise SourceProblem(message, file=file)
+
+
+def _with_sentence(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef, sentence: str, file: str) -> str:
+    """The text with this sentence as the last paragraph of the node's docstring."""
+    indent = "" if isinstance(node, ast.Module) else "    "
+    paragraph = textwrap.fill(sentence, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    lines, start, end = split_lines(text), node.body[0].lineno, node.body[0].end_lineno
+    if ast.get_docstring(node) is None:
+        return "".join(lines[: start - 1]) + f'{indent}"""{paragraph.strip()}"""\n' + "".join(lines[start - 1 :])
+    head = "".join(lines[:end]).rstrip()
+    if not head.endswith('"""'):
+        raise SourceProblem(f'{file}, line {end}: close the docstring with """', file=file, line=end)
+    return head.removesuffix('"""').rstrip() + f'\n\n{paragraph}\n{indent}"""\n' + "".join(lines[end:])
+
+
+def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
+    uses_torch = re.search(r"^(import|from) torch\b", text, re.MULTILINE) is not None
+    turn = YOUR_TURN.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
+    if ast.get_docstring(tree) is None:
+        return f'"""{name}\n\n{turn}"""\n\n{text}'
+    lines = split_lines(text)
+    end = tree.body[0].end_lineno
+    head = "".join(lines[:end]).rstrip()
+    if not head.endswith('"""'):
+        raise SourceProblem(f'{name}.py, line {end}: close the module\'s docstring with """ on a line of its own', file=f"{name}.py", line=end)
+    return head.removesuffix('"""').rstrip() + f'\n\n{turn}"""\n' + "".join(lines[end:])

@@ -1,0 +1,144 @@
+"""Families of torch's operators: which ones are tools of the course, and which ones compute a whole building block (torch_operators.toml).
+
+An exercise forbids names. While the code runs, each of these names stands for its family: `softmax` for every operator that computes a softmax,
+whatever it is called. So a list of names needs no spelling of torch's, and a new spelling is no hole.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grader.course.names import bare, forbidden
+
+TOOLS = "tools"
+ANOTHER_PACKAGE = "another package"  # what is reported for the import of a package that is not on the list
+BELOW_TORCH = "ctypes"  # for a torch function that is called past the dispatcher
+OTHER_RUNTIME = "another runtime"  # for a switch that lets operators run outside the dispatcher
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the data file says about one family."""
+
+    name: str
+    operators: frozenset[str]
+    says: str = ""
+    pattern: str = ""
+    functions: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    packages: bool = False
+
+    def names(self, name: str) -> bool:
+        """Does this name, in an exercise's `forbids`, mean this family?"""
+        return name in self.classes or name in self.functions or bare(name) in _bare(self.operators)
+
+
+@cache
+def _bare(operators: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(bare, operators))
+
+
+@cache
+def _data() -> dict:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    return tuple(
+        Family(
+            name, frozenset(entry["operators"]), entry.get("says", ""), entry.get("pattern", ""), tuple(entry.get("functions", ())),
+            tuple(entry.get("modules", ())), tuple(entry.get("classes", ())), entry.get("packages", False),
+        )
+        for name, entry in _data().items() if isinstance(entry, dict)
+    )  # fmt: skip
+
+
+@cache
+def allowed_packages() -> frozenset[str]:
+    return frozenset(_data()["packages"])
+
+
+def families_of(forbids: Iterable[str]) -> tuple[Family, ...]:
+    """The families that these forbidden names mean."""
+    names = tuple(forbids)
+    return tuple(family for family in families() if family.name != TOOLS and any(map(family.names, names)))
+
+
+def family_of(operator: str) -> str:
+    """The family of an operator ("softmax" of aten, or "quantized::softmax"): as listed; by its name where no list has it; else tools."""
+    listed = next((family.name for family in families() if operator in family.operators), None)
+    return listed or next((family.name for family in families() if family.pattern and re.search(family.pattern, operator)), TOOLS)
+
+
+@cache
+def operators() -> dict[str, str]:
+    """Every operator of this torch with its family; one of the aten library without the library's name."""
+    import torch  # here, because commands that only read the course need no torch
+
+    names = {name.partition(".")[0].removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names()}
+    return {name: family_of(name) for name in sorted(names)}
+
+
+@cache
+def forbidden_operators(forbids: tuple[str, ...]) -> tuple[str, ...]:
+    """The operators of this torch that an exercise with these forbidden names may not run."""
+    denied = {family.name for family in families_of(forbids)}
+    return tuple(name for name, family in operators().items() if family in denied or forbidden(name, forbids))
+
+
+@cache
+def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
+    """Every name that the watch may report where these names are forbidden. The grader accepts no other."""
+    if not forbids:
+        return frozenset()
+    denied = families_of(forbids)
+    names = {*forbids, *forbidden_operators(forbids), OTHER_RUNTIME, BELOW_TORCH}
+    for family in denied:
+        names.update(family.functions, family.modules)
+    return frozenset(names if may_import_anything(forbids) else names | {ANOTHER_PACKAGE})
+
+
+@cache
+def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
+    """The same while a chapter is imported, which happens once for all its exercises: another of them may forbid packages."""
+    return reportable(forbids) | {ANOTHER_PACKAGE} if forbids else frozenset()
+
+
+@cache
+def may_import_anything(forbids: tuple[str, ...]) -> bool:
+    """False where an exercise forbids functions of its own: another package may hold them too."""
+    denied = families_of(forbids)
+    return all(family.packages for family in denied) and all(any(family.names(name) for family in denied) for name in forbids)
+
+
+def in_words(forbids: Iterable[str]) -> str:
+    """What these forbidden names stand for, as a phrase for a learner: a family by its most used functions, another name as itself."""
+    names, denied = tuple(forbids), families_of(forbids)
+    alone = [name for name in names if not any(family.names(name) for family in denied)]
+    return " and without ".join([*(family.says for family in denied), *(f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone)])
+
+
+def what_ran(exercise: str, seen: Collection[str]) -> list[str]:
+    """A sentence for each kind of shortcut that these reported names show."""
+    found = []
+    if ANOTHER_PACKAGE in seen:
+        found.append("the chapter imports a package that this exercise does not allow; use torch, NumPy and the standard library")
+    if OTHER_RUNTIME in seen or BELOW_TORCH in seen:
+        found.append(f"{exercise} calls into torch by a way that cannot be watched; call torch's public functions")
+    names: dict[str, str] = {}
+    ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}
+    ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called
+    for name in sorted(ran, key=lambda name: (name.startswith("_"), len(name), name)):
+        names.setdefault(bare(name), name)
+    if names:
+        which = " and ".join(f"`{name}`" for name in list(names.values())[:3])
+        advice = "use arithmetic, reductions, indexing and matrix products"
+        found.append(f"{exercise} ran torch's {which}, which is not allowed in this exercise; {advice}")
+    return found

@@ -1,0 +1,32 @@
+"""Has a call changed what it was given? Told by packing its arguments anew, and looking whether they come out as they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from grader.execution.values import pack, unpack
+
+Packed = tuple[Any, list[bytes]]  # a tree and its buffers
+
+
+def changed(
+    target: Any, args: tuple, options: dict, original: Packed, keep: Callable[[Any], list], find: Callable[[list], Any]
+) -> str | None:
+    """None where all is as it was; else which argument is not, as " number 2" or " `mask`", or "" where that cannot be told."""
+    again = pack([target, args, options], keep)
+    if again[1] == original[1] and repr(again[0]) == repr(original[0]):
+        return None
+    _, before_args, before_options = unpack(*original, find)
+
+    def form(value: Any) -> tuple[str, list[bytes]]:
+        tree, buffers = pack(value, keep)
+        return repr(tree), buffers
+
+    for position, (now, then) in enumerate(zip(args, before_args)):
+        if form(now) != form(then):
+            return f" number {position + 1}" if len(args) > 1 else ""
+    for name, then in before_options.items():
+        if form(options.get(name)) != form(then):
+            return f" `{name}`"
+    return ""

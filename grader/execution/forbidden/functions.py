@@ -1,0 +1,153 @@
+"""Sees functions of torch that are written in Python, and compute from elementary operators what an exercise forbids; and its forbidden classes.
+
+The code of each such function is exchanged for code that reports it and then runs the original. So it does not matter who holds the function
+already, or by which name. Modules of torch that are imported later are treated while they are imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+from grader.course.names import bare
+from grader.course.torch_operators import families_of, forbidden_operators
+from grader.execution.forbidden.reports import report
+
+
+def exchange(forbids: tuple[str, ...]) -> None:
+    """Exchange the code of the functions that these names forbid, in every torch module that is loaded or will be loaded."""
+    if _later not in sys.meta_path:
+        sys.meta_path.insert(0, _later)
+    if forbids not in _wanted:
+        _wanted.append(forbids)
+        for module in [module for name, module in tuple(sys.modules.items()) if name.startswith("torch.")]:
+            _exchange_in(module, [forbids])
+        for cls in _classes(forbids):
+            if cls not in _constructors:
+                _constructors[cls] = cls.__init__
+                cls.__init__ = _reporting(cls, cls.__init__)
+
+
+def restore() -> None:
+    """Every function has its own code again."""
+    _wanted.clear()
+    for function in _exchanged.values():
+        function.restore()
+    _exchanged.clear()
+    for cls, original in _constructors.items():
+        cls.__init__ = original
+    _constructors.clear()
+    if _later in sys.meta_path:
+        sys.meta_path.remove(_later)
+
+
+class _Function:
+    """One function whose code is exchanged."""
+
+    def __init__(self, function: FunctionType, name: str) -> None:
+        self.function, self.code, self.name = function, function.__code__, name
+        self.private = function.__module__.startswith("torch._")  # what torch makes graphs of
+        self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        self.original.__kwdefaults__ = function.__kwdefaults__
+        self.known_as = f"_headway_reports_{function.__name__}"
+        calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
+        function.__globals__[self.known_as] = self._reporting()
+        code = next(part for part in calling.co_consts if isinstance(part, CodeType))
+        own = self.code  # whoever reads the source (torch.jit does) finds the original
+        function.__code__ = code.replace(co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname)
+
+    def _reporting(self) -> Callable:
+        def report_and_run(*args, **kwargs):  # any name may be the name of an argument
+            report(self.name, at_import=self.private)
+            return self.original(*args, **kwargs)
+
+        return report_and_run
+
+    def restore(self) -> None:
+        self.function.__code__ = self.code
+        self.function.__globals__.pop(self.known_as, None)
+
+
+_wanted: list[tuple[str, ...]] = []
+_exchanged: dict[int, _Function] = {}
+_constructors: dict[Any, Any] = {}
+
+
+def _classes(forbids: tuple[str, ...]) -> list[Any]:
+    """Those of torch that have a forbidden name. (Any: their __init__ is exchanged, which no type allows.)"""
+    return [cls for name in forbids for place in (torch.nn, torch.optim) if isinstance(cls := getattr(place, name, None), type)]
+
+
+def _reporting(cls: Any, original: Any) -> Any:
+    @functools.wraps(original)
+    def __init__(self, *args, **kwargs):
+        report(cls.__name__)
+        original(self, *args, **kwargs)
+
+    return __init__
+
+
+@cache
+def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], frozenset[str]]:
+    """Names of functions, each with the name to report, and modules of which all functions count."""
+    denied = families_of(forbids)
+    operators = [name for name in forbidden_operators(forbids) if "::" not in name]
+    functions = [*forbids, *(name for family in denied for name in family.functions)]
+    names = {spelling: name for name in reversed([*functions, *operators]) for spelling in (name, bare(name), "_" + bare(name))}
+    return names, frozenset(module for family in denied for module in family.modules)
+
+
+def _exchange_in(module: ModuleType, wanted: Iterable[tuple[str, ...]]) -> None:
+    for forbids in wanted:
+        for function, name in _found_in(module, *_forbidden_functions(forbids)):
+            if id(function) not in _exchanged:
+                _exchanged[id(function)] = _Function(function, name)
+
+
+def _found_in(module: ModuleType, names: dict[str, str], modules: frozenset[str]) -> Iterator[tuple[FunctionType, str]]:
+    space = getattr(module, "__dict__", {})
+    for key in [*space] if module.__name__ in modules else space.keys() & names.keys():
+        function = _written_in_python(space[key])
+        if function is None or not function.__module__.startswith("torch."):
+            continue
+        if function.__module__ in modules:
+            yield function, function.__module__
+        elif function.__name__ in names:
+            yield function, names[function.__name__]
+
+
+def _written_in_python(value: Any) -> FunctionType | None:
+    """The function itself, below its decorators; None where it is none, or needs variables of a function around it."""
+    if not isinstance(value, FunctionType):
+        return None
+    function = inspect.unwrap(value)
+    return function if isinstance(function, FunctionType) and not function.__closure__ and isinstance(function.__module__, str) else None
+
+
+class _Later(importlib.abc.MetaPathFinder):
+    """Lets Python import torch's modules as ever, and exchanges what they define at the end of each import."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if not fullname.startswith("torch.") or not _wanted:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            run = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                _exchange_in(module, _wanted)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+_later = _Later()

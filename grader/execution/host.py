@@ -1,0 +1,291 @@
+"""The far side of the door: holds an implementation and does what a test asks of it, the same in process and in a worker."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import random
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from os import _exit, getpid
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+from grader.course.chapter_source import ChapterSource
+from grader.execution.argument_changes import Packed, changed
+from grader.execution.chapter_package import Graft
+from grader.execution.errors import FarSideDied, OutOfTime, builtin_kind, message_of
+from grader.execution.forbidden import shortcuts
+from grader.execution.forbidden.reports import Notice
+from grader.execution.gradients import attached, gradients, is_cut_off, is_of
+from grader.execution.overrides import Given
+from grader.execution.threads import Threads, new_threads, pauses, threads_now
+from grader.execution.values import CannotCross, pack, unpack
+
+Reply = tuple[dict, list[bytes]]
+_ABSENT = object()
+_BROUGHT = "<brought by the test>"
+
+
+class _Refused(Exception):
+    """A rule of the door was broken; the message is for the learner."""
+
+
+class Servant:
+    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", given: Given | None = None, notice: Notice = lambda _: None) -> None:
+        self.graft = Graft(sources, label)
+        self.given = given
+        self.chapter = chapter
+        self.filename = self.graft.sources[chapter].filename
+        self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # its author's
+        self.own_files |= set(given.files if given else ())
+        for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text even where the file cannot be read
+            linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.forbidden: tuple[str, ...] = ()
+        self.differentiable = False  # must gradient flow back from every answer of the learner's?
+        self.notice = notice  # of the forbidden names that the code calls
+        self.pid = getpid()
+
+    def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        """Do one thing; whatever happens is an answer, except a time limit that fires in between."""
+        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
+            return self._answer(op, tree, buffers)
+
+    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
+        try:
+            arguments = unpack(tree, buffers, self.find)
+            if op == "call":
+                result = self.call((tree, buffers), *arguments)
+            else:
+                result = getattr(self, f"do_{op}")(*arguments)
+            body, out = pack(result, self.keep)
+            return {"value": body}, out
+        except CannotCross as problem:
+            return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
+        except _Refused as problem:
+            return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
+        except (OutOfTime, FarSideDied):
+            raise
+        except BaseException as problem:
+            return {"error": self.describe(problem)}, []
+        finally:
+            if getpid() != self.pid:
+                _exit(0)  # a copy of this process that the learner's code forked off, and that came back from it: the tests go on in one
+
+    # ---- what can be asked
+
+    def do_begin(self, seed: int, forbidden: list[str], differentiable: bool = False) -> None:
+        """A new example: nothing of the last one remains, and chance begins at the same place."""
+        self.objects.clear()
+        self.numbers.clear()
+        self.forbidden, self.differentiable = tuple(forbidden), differentiable
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, at 5 ms
+        random.seed(seed)
+
+    def do_load(self) -> None:
+        """Import the chapter, and see that it leaves no thread behind."""
+        before = threads_now()
+        module = self.graft.module(self.chapter)
+        if self.given:
+            vars(module).update(self.given.others | {self.given.name: self.given.value})
+        self._no_thread_left(before, "importing the chapter")
+
+    def do_get(self, name: str) -> Any:
+        for chapter in sorted(self.graft.sources, key=lambda chapter: (chapter != self.chapter, chapter)):
+            found = getattr(self.graft.module(chapter), name, _ABSENT)
+            if found is not _ABSENT and not isinstance(found, ModuleType):
+                return found
+        raise _Refused(f"{self.chapter}.py defines no `{name}`; it must stand at the top level under exactly this name")
+
+    def do_attribute(self, owner: Any, name: str) -> Any:
+        return getattr(owner, name)
+
+    def do_set_attribute(self, owner: Any, name: str, value: Any) -> None:
+        setattr(owner, name, value)
+
+    def do_item(self, owner: Any, index: Any) -> Any:
+        return owner[index]
+
+    def do_set_item(self, owner: Any, index: Any, value: Any) -> None:
+        owner[index] = value
+
+    def do_len(self, owner: Any) -> int:
+        return len(owner)
+
+    def do_contains(self, owner: Any, item: Any) -> bool:
+        return bool(item in owner)
+
+    def do_list(self, owner: Any) -> list:
+        return list(owner)
+
+    def do_parameters(self, module: Any) -> dict[str, torch.Tensor]:
+        """A tied one stands under both of its names."""
+        return _by_name(_module(module).named_parameters(remove_duplicate=False))
+
+    def do_shapes(self, module: Any) -> dict[str, list]:
+        named = _by_name(_module(module).named_parameters())
+        return {name: [list(parameter.shape), parameter.dtype] for name, parameter in named.items()}
+
+    def do_state(self, module: Any) -> dict[str, torch.Tensor]:
+        return _by_name(_module(module).state_dict().items())
+
+    def do_buffers(self, module: Any) -> dict[str, torch.Tensor]:
+        return _by_name(_module(module).named_buffers())
+
+    def do_fill(self, module: Any, values: dict[str, torch.Tensor]) -> None:
+        """Copy values into parameters by name."""
+        own = dict(_module(module).named_parameters(remove_duplicate=False))  # a tied one has two names
+        kind = type(module).__name__
+        for name, value in values.items():
+            if name not in own:
+                raise _Refused(f"{kind} has no parameter called `{name}`; it has {', '.join(own) or 'none'}")
+            if own[name].shape != value.shape:
+                raise _Refused(f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}")
+        with torch.no_grad():
+            for name, value in values.items():
+                own[name].copy_(value)
+
+    def do_bring(self, name: str, source: str) -> Any:
+        """Define a test's small helper on this side."""
+        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
+        exec(_compiled(source), space)
+        return space[name]
+
+    def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
+        before = threads_now()
+        result = gradients(target, inputs, options, cotangent)
+        self._no_thread_left(before, "the call")
+        return result
+
+    def call(self, original: Packed, target: Callable, args: tuple, options: dict) -> Any:
+        if not callable(target):
+            raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
+        before = threads_now()
+        flowing = self.differentiable and self._is_learners(target)
+        if flowing:
+            args, options = attached(args), attached(options)
+        result = target(*args, **options)
+        self._no_thread_left(before, "the call")
+        if flowing and is_cut_off(target, args, options, result):
+            raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
+        which = changed(target, args, options, original, self.keep, self.find)
+        if which is not None:
+            raise _Refused(f"the call changed its argument{which}; work on a copy and leave the caller's value alone")
+        return result
+
+    # ---- handles
+
+    def keep(self, value: Any) -> list:
+        """The handle of an object: a number, its class, and whether it can be called."""
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = len(self.objects)
+            self.objects.append(value)
+            self.numbers[id(value)] = number
+        name = getattr(value, "__name__", None) if isinstance(value, type) or callable(value) else None
+        label = name if isinstance(name, str) else type(value).__name__
+        return [number, str(label)[:80]]
+
+    def find(self, handle: list) -> Any:
+        return self.objects[handle[0]]
+
+    # ---- keeping watch
+
+    def _is_learners(self, target: Any) -> bool:
+        home = getattr(self.given.value, "__module__", None) if self.given else None
+        return is_of(self.graft.package, target) or (isinstance(home, str) and is_of(home, target))
+
+    def _no_thread_left(self, before: Threads, what: str) -> None:
+        left = new_threads(before)
+        for pause in pauses() if left else ():
+            time.sleep(pause)
+            left = new_threads(before)
+            if not left:
+                break
+        if left:
+            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its own"
+            raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); {way}")
+
+    def describe(self, problem: BaseException) -> dict:
+        """An exception as plain words: its type, its message, the learner's own line nearest to it."""
+        kind, where, message = "raised", None, message_of(problem).replace(f"{self.graft.package}.", "")
+        if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._named(raising.co_filename)} is not written yet"
+        if isinstance(problem, SyntaxError) and problem.filename:
+            where = [self._named(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            message = problem.msg
+        else:
+            for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
+                if frame.filename in self.own_files:
+                    where = [self._named(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+        if isinstance(problem, ImportError):
+            message = self._not_there(message)
+        if isinstance(problem, SystemExit):
+            message = f"it ended the program ({message or 'sys.exit()'})"
+        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where}
+
+    def _not_there(self, message: str) -> str:
+        """Why a name of another chapter cannot be imported; without the path, which may be one of ours."""
+        name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
+        source = self.graft.sources.get(name[2]) if name else None
+        if name is None or source is None:
+            return message
+        ours = source.code or Path(source.filename).parent.name in ("solutions", "reference")
+        why = ": while this chapter is tested, that one is ours. Keep a helper in the chapter that uses it, or test with --whole" if ours else ""
+        return f"there is no {name[1]} in {name[2]}.py{why}"
+
+    def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
+        """Where a stub raised its NotImplementedError; None where torch did (for a module without `forward`, say)."""
+        last = problem.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        code = last.tb_frame.f_code if last is not None else None
+        if code is None:
+            return None
+        written = {source.filename for source in self.graft.sources.values()} | self.own_files
+        beside = self.given and _folder(code.co_filename) == _folder(self.filename)  # a chapter of theirs that the notebook imported itself
+        return code if code.co_filename in written or beside else None
+
+    def _named(self, filename: str) -> str:
+        """What a file of the learner's is called in a message."""
+        return (self.given.files.get(filename) if self.given else None) or _base(filename)
+
+    def close(self) -> None:
+        self.objects.clear()
+        self.numbers.clear()
+        self.graft.close()
+        if self.forbidden:
+            shortcuts.restore()
+
+
+def _module(value: Any) -> torch.nn.Module:
+    if not isinstance(value, torch.nn.Module):
+        raise _Refused(f"an object of type {type(value).__name__} stands where an nn.Module belongs")
+    return value
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> CodeType:
+    return compile(source, _BROUGHT, "exec")
+
+
+def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """In alphabetical order: the order in which the parts were made is the author's own business."""
+    return dict(sorted(named))
+
+
+def _base(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[2]
+
+
+def _folder(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[0]

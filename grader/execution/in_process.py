@@ -1,0 +1,257 @@
+"""The door in process: the learner's module lives beside the tests. Quick, good for printing and debugging, and no protection.
+
+A time limit holds for Python code only: a loop inside C cannot be interrupted from its own process. The worker door has no such gap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from os import getpid
+from types import FrameType
+from typing import Any
+
+import torch
+from grader.course.chapter_source import ChapterSource
+from grader.execution.errors import ChapterBroken, FarSideDied, Heard, OutOfTime
+from grader.execution.host import Servant
+from grader.execution.overrides import Given
+
+IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
+
+
+QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
+
+
+class Local:
+    """A servant in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
+
+    taken = 0  # nothing is sent
+    debugged = False  # has somebody stopped in a debugger? People take the time they need
+
+    def __init__(
+        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None,
+        heard: Heard = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.shortcuts: set[str] = set()
+        self.import_shortcuts: set[str] = set()
+        self.loading = False
+        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given, self._notice)
+        self.seconds, self.import_seconds, self.trusted, self.heard = seconds, import_seconds, trusted, heard
+        self.chance = _chance()
+
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        """Answer with chance of its own: what one side draws must not depend on what the other, or the test, has drawn."""
+        if op in QUIET:
+            return self._answer(op, tree, buffers)
+        outside = _chance()
+        _set_chance(self.chance)
+        try:
+            return self._answer(op, tree, buffers)
+        finally:
+            self.chance = _chance()
+            _set_chance(outside)
+
+    def _notice(self, name: str) -> None:
+        (self.import_shortcuts if self.loading else self.shortcuts).add(name)
+
+    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        self.loading = op == "load"
+        if self.trusted:
+            return self.servant.answer(op, tree, buffers)
+        limit = self.import_seconds if op == "load" else self.seconds
+        self.heard(limit)
+        files = {source.filename for source in self.servant.graft.sources.values()} | self.servant.own_files
+        try:
+            with _no_way_out(), _same_folder(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.heard):
+                return self.servant.answer(op, tree, buffers)
+        except FarSideDied as problem:
+            if op == "load":
+                raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
+            raise
+        except OutOfTime:
+            if op == "load":
+                raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
+            raise OutOfTime(f"the call did not end within {limit:g} s") from None
+
+    def abandon(self) -> None:
+        pass  # there is no other
+
+    def go_on_here(self) -> None:
+        """After a fork of the kit's own: the copy answers too."""
+        self.servant.pid = getpid()
+
+    def close(self) -> None:
+        self.servant.close()
+
+
+def _chance() -> tuple[torch.Tensor, tuple]:
+    return torch.default_generator.get_state(), random.getstate()
+
+
+def _set_chance(state: tuple[torch.Tensor, tuple]) -> None:
+    torch.default_generator.set_state(state[0])
+    random.setstate(state[1])
+
+
+@contextlib.contextmanager
+def _no_way_out() -> Iterator[None]:
+    """While the learner's code runs, ending the process ends the test, as it does where the process is another."""
+
+    def refuse(status: Any = 134) -> None:
+        raise FarSideDied(f"your code ended the process it ran in: it exited with status {status}")
+
+    originals = os._exit, os.abort
+    os._exit = os.abort = refuse  # type: ignore[assignment]  # neither returns, and this does not either
+    try:
+        yield
+    finally:
+        os._exit, os.abort = originals
+
+
+@contextlib.contextmanager
+def _same_folder() -> Iterator[None]:
+    """Where the learner's code goes, the tests do not follow."""
+    here = _folder()
+    try:
+        yield
+    finally:
+        if here and _folder() != here:
+            with contextlib.suppress(OSError):
+                os.chdir(here)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Control-C ends the run, whatever the learner's code catches; a KeyboardInterrupt that it raises itself does not."""
+    pressed = False
+
+    def interrupt(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -> Iterator[None]:
+    """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
+
+    Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        with _alarm_by_thread(seconds):
+            yield
+        return
+
+    fired, over, began = 0, False, time.monotonic()
+
+    def fire(signum: int, frame: FrameType | None) -> None:
+        nonlocal fired, began
+        if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis', out of which no exception comes: the alarm does come again
+            return
+        if _debugging(frame):
+            Local.debugged = True
+            began = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+            return
+        if time.monotonic() - began <= seconds + import_grace and _importing(frame):
+            heard(seconds)
+            return
+        fired += 1
+        if fired > 1:
+            sys.settrace(at_each_line)
+            while frame is not None:
+                frame.f_trace = at_each_line(frame, "call", None)
+                frame = frame.f_back
+        raise OutOfTime
+
+    def at_each_line(frame: FrameType, event: str, _: Any) -> Callable | None:
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line":
+            raise OutOfTime
+        return at_each_line
+
+    old_trace = sys.gettrace()
+    began = time.monotonic()
+    old_handler = signal.signal(signal.SIGALRM, fire)
+    old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+    try:
+        try:
+            yield
+        finally:
+            over = True
+    finally:  # whatever alarm came between the last line of the code and this one
+        over = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if fired > 1:
+            sys.settrace(old_trace)
+        signal.signal(signal.SIGALRM, old_handler)
+        if old_left:
+            signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Is Python importing a library just now? torch imports parts of itself at their first use; half an import would break all later ones."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _debugging(frame: FrameType | None) -> bool:
+    """Has somebody stopped here in a debugger?"""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in ("bdb", "pydevd", "_pydevd_bundle"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def _alarm_by_thread(seconds: float) -> Iterator[None]:
+    """Where there are no signals (Windows, or not the main thread): another thread asks the interpreter to raise OutOfTime in this one."""
+    import ctypes
+
+    here, done = threading.get_ident(), threading.Event()
+
+    def wait() -> None:
+        limit = seconds
+        while not done.wait(limit):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
+            limit = 0.25
+
+    thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
+    thread.start()
+    while thread.ident not in sys._current_frames():  # so that the servant counts it among those already there
+        time.sleep(0)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

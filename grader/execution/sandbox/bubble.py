@@ -1,0 +1,79 @@
+"""bubblewrap: a file system, a network and process numbers of its own for the parent of the workers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from grader.execution.sandbox.paths import KIT, by_name, outermost, readable
+
+_ALONE = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+_PATIENCE = 20.0
+
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
+_MOST = Path("/proc/sys/user/max_user_namespaces")
+
+
+def command(words: Sequence[str]) -> list[str]:
+    """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else.
+
+    It ends with the thread that starts it: start it from one that stays.
+    """
+    links = [path for path in by_name() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
+    shown = outermost(path for path in [*readable(), *links, *_interpreter()] if path.parts[1] != "dev")
+    binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
+    machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
+    if (KIT / "grader" / "tests").is_dir():
+        machinery += ["--tmpfs", str(KIT / "grader" / "tests")]
+    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch makes sure that it exists
+    closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return [_program() or "bwrap", *_ALONE, "--proc", "/proc", "--dev", "/dev", *place, *binds, *machinery, *closed, "--chdir", "/", "--", *words]
+
+
+def _interpreter() -> list[Path]:
+    """The interpreter by the name it was started by, and what it finds its home by."""
+    home = Path(sys.base_exec_prefix) / "bin"
+    found = [Path(sys.executable), Path(sys.executable).resolve(), Path(sys.prefix) / "pyvenv.cfg", home / f"python{sys.version_info[0]}.{sys.version_info[1]}"]
+    return [path for path in found if path.is_file()]
+
+
+def _program() -> str | None:
+    return shutil.which("bwrap")
+
+
+@cache
+def trouble() -> tuple[str, str] | None:
+    """Why it cannot be used here and what to do about it; None where it can."""
+    if _program() is None:
+        return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"
+    try:
+        tried = subprocess.run(command([sys.executable, "-I", "-c", "pass"]), capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return f"bubblewrap does not run ({problem})", "try `bwrap --ro-bind / / true` by hand"
+    if tried.returncode == 0:
+        return None
+    said = (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1].removeprefix("bwrap: ")
+    return f"bubblewrap is installed and does not start here ({said})", _remedy()
+
+
+def _remedy() -> str:
+    if _value(_APPARMOR) == "1":
+        profile = rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  userns,\n}}\n"
+        return f"Ubuntu asks for a profile, which `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl reload apparmor` writes and loads"
+    if _value(_CLONE) == "0":
+        return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next start; a line in /etc/sysctl.d keeps it"
+    if _value(_MOST) == "0":
+        return "`sudo sysctl user.max_user_namespaces=10000` allows it until the next start; a line in /etc/sysctl.d keeps it"
+    return "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user namespaces"
+
+
+def _value(setting: Path) -> str:
+    try:
+        return setting.read_text().strip()
+    except OSError:
+        return ""

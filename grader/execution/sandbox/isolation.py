@@ -1,0 +1,96 @@
+"""Which walls stand around a worker: what is wanted, and what this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from grader.execution.sandbox import bubble, landlock, seccomp
+from grader.execution.sandbox.kernel import is_linux
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The walls that are wanted. A worker that cannot raise one of them does not begin."""
+
+    limits: bool = False
+    seccomp: bool = False
+    landlock: bool = False
+    bubblewrap: bool = False
+
+    def __str__(self) -> str:
+        return ",".join(field.name for field in fields(self) if getattr(self, field.name)) or "none"
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    @classmethod
+    def named(cls, words: str) -> Isolation:
+        """As `str` writes it."""
+        return cls(**{word: True for word in words.split(",") if word != "none"})
+
+
+@dataclass(frozen=True)
+class Layer:
+    name: str  # a field of Isolation
+    on: bool
+    holds: str  # what it keeps code from, as the end of a sentence
+    missing: str = ""  # why it is off
+    remedy: str = ""  # how to turn it on; empty where there is no way
+
+    def __str__(self) -> str:
+        if self.on:
+            return f"{self.name}: {self.holds}"
+        return f"{self.name} is off: {self.missing}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def layers() -> list[Layer]:
+    """Every layer, on or off, the outermost last."""
+    return [_limits(), _seccomp(), _landlock(), _bubblewrap()]
+
+
+def available(bubblewrap: bool = True) -> Isolation:
+    """Every wall that this machine has; `bubblewrap=False` leaves out the one that costs a start of its own."""
+    found: Iterable[Layer] = layers() if bubblewrap else (_limits(), _seccomp(), _landlock())
+    return Isolation(**{layer.name: layer.on for layer in found})
+
+
+def missing() -> list[Layer]:
+    """What `--require-isolation` asks for and this machine lacks."""
+    return [layer for layer in layers() if not layer.on]
+
+
+_ELSEWHERE = "it is a part of Linux, and workers on this system are not isolated"
+_LINUX_REMEDY = "grade on Linux (a virtual machine or a container will do)"
+
+
+def _limits() -> Layer:
+    holds = "memory, processor time, open files; no file may grow; the environment is empty"
+    return Layer("limits", True, holds) if is_linux() else Layer("limits", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+
+
+def _seccomp() -> Layer:
+    holds = "no network, no new processes or programs, no signals to others, nothing written, no calls to the kernel but a short list"
+    if not is_linux():
+        return Layer("seccomp", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+    if seccomp.available():
+        return Layer("seccomp", True, holds)
+    return Layer("seccomp", False, holds, "this kernel or container lets no process filter its own calls, or the processor is neither x86-64 nor 64-bit ARM")
+
+
+def _landlock() -> Layer:
+    holds = "no file can be opened but those of Python and torch"
+    if not is_linux():
+        return Layer("landlock", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+    if landlock.version():
+        return Layer("landlock", True, f"{holds} (version {landlock.version()})")
+    remedy = "add `landlock` to the kernel's `lsm=` list at boot, or take a newer kernel"
+    return Layer("landlock", False, holds, "this kernel is older than 5.13 or was started without it", remedy)
+
+
+def _bubblewrap() -> Layer:
+    holds = "where a class is graded, other files do not even have names, and other processes no numbers"
+    if not is_linux():
+        return Layer("bubblewrap", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+    trouble = bubble.trouble()
+    return Layer("bubblewrap", False, holds, *trouble) if trouble else Layer("bubblewrap", True, holds)

@@ -1,0 +1,50 @@
+"""A view of the file system for one worker: every mount is read-only, and /proc is empty.
+
+Reading a file through a read-only mount leaves its access time as it was, which another worker could look at. Landlock refuses to open
+the files of /proc, and not to ask how large they are: the size of /proc/PID/fd is how many files that process has open.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+
+from grader.execution.sandbox.kernel import machine, system_call
+
+_UNSHARE, _MOUNT, _MOUNT_SETATTR = (272, 97), (165, 40), (442, 442)
+_NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000  # CLONE_NEWNS, CLONE_NEWUSER
+_HERE, _RECURSIVE, _READ_ONLY, _PRIVATE = -100, 0x8000, 1, 1 << 18  # AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY and MS_RDONLY, MS_PRIVATE
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = [("set", ctypes.c_uint64), ("clear", ctypes.c_uint64), ("propagation", ctypes.c_uint64), ("users", ctypes.c_uint64)]
+
+
+def hide_others() -> bool:
+    """From here on, for this process and its children. Is its number of threads counted apart from its user's? OSError where it cannot be had."""
+    column = machine()
+    if column is None:
+        raise OSError("the system calls of this processor are not known")
+    try:
+        system_call(_UNSHARE[column], _NEW_MOUNTS)
+        apart = False
+    except PermissionError:  # not an administrator: in a user namespace, it is one of its own mounts
+        system_call(_UNSHARE[column], _NEW_USERS | _NEW_MOUNTS)
+        apart = True
+    system_call(_MOUNT_SETATTR[column], _HERE, b"/", _RECURSIVE, _Attributes(set=_READ_ONLY, propagation=_PRIVATE), ctypes.sizeof(_Attributes))
+    system_call(_MOUNT[column], b"none", b"/proc", b"tmpfs", _READ_ONLY, None)
+    return apart
+
+
+@cache
+def available() -> bool:
+    """Does this system let a worker have one? Tried in a process of its own. Call it where there is one thread."""
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1] == 0
+    try:
+        hide_others()
+        os._exit(0)
+    finally:
+        os._exit(1)

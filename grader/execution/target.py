@@ -1,0 +1,162 @@
+"""Whose code is being tested: a folder with some of the chapters, the reference, or texts held in memory."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+
+from grader.course.chapter_source import ChapterSource
+from grader.course.sealed import reading as sealed
+from grader.course.source import SourceProblem, bound_names, parse, read_source
+from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
+from grader.execution.errors import ChapterBroken, Where
+from grader.execution.overrides import Given
+
+
+class NoTarget(ValueError):
+    """The target cannot be graded; the message is one sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    label: str  # what the header and the results call it
+    folder: Path | None = None
+    texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
+    unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
+    given: Given | None = None  # a definition that stands in place of the one on disk
+
+    def has(self, module: str) -> bool:
+        if self.folder == SOLUTIONS and sealed.holds(module):
+            return True
+        return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
+
+    def source(self, module: str) -> ChapterSource:
+        """The chapter's text; ChapterBroken where it cannot be read."""
+        if module in self.unread:
+            raise ChapterBroken(self.unread[module])
+        if module in self.texts:
+            return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
+        if self.folder == SOLUTIONS and (ours := reference_of(module)):
+            return ours
+        if self.folder is None:
+            raise ChapterBroken(f"there is no {module}.py")
+        path = self.folder / f"{module}.py"
+        try:
+            return ChapterSource(module, read_source(path), str(path))
+        except SourceProblem as problem:
+            raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
+
+    def given_in(self, module: str) -> Given | None:
+        return self.given if self.given and self.given.module == module else None
+
+    @property
+    def is_own_folder(self) -> bool:
+        """Is this the learner's folder of this kit as it stands, where progress is kept?"""
+        return self.folder is not None and self.given is None and self.folder.resolve() == EXERCISES.resolve()
+
+
+def resolve(word: str | None) -> Target:
+    """`--target`: nothing (the exercises), the word `solutions`, or a folder that holds at least one chapter."""
+    try:
+        for chapter in load_syllabus().chapters:
+            sealed.reference(chapter.name)
+    except SourceProblem as problem:
+        raise NoTarget(str(problem)) from None
+    if word is None:
+        return Target("exercises", EXERCISES)
+    if word == "solutions":
+        return Target("solutions", SOLUTIONS)
+    folder = Path(word).expanduser()
+    if folder.is_file():
+        raise NoTarget(f"--target takes a folder, and {word} is a file; give the folder it is in")
+    if not folder.is_dir():
+        raise NoTarget(f"--target: there is no folder {word}")
+    target = Target(str(folder), folder)
+    if not any(target.has(chapter.name) for chapter in load_syllabus().chapters):
+        raise NoTarget(f"--target: {word} holds none of the chapters; files are called like ch01_tokenizer.py")
+    return target
+
+
+def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
+    """The target's chapter with its earlier neighbours: the reference's, or with `whole` the target's own."""
+    sources = [target.source(chapter.name)]
+    for earlier in load_syllabus().chapters:
+        if earlier.number >= chapter.number:
+            continue
+        if whole:
+            if target.has(earlier.name):
+                sources.append(target.source(earlier.name))
+        elif (ours := reference_of(earlier.name)) is not None:
+            sources.append(ours)
+    return sources
+
+
+def builds_on(target: Target, module: str) -> set[str]:
+    """The target's earlier chapters whose names stand in this one, or in one that it builds on."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        try:
+            text = target.source(name).text if target.has(name) else ""
+        except ChapterBroken:
+            continue
+        earlier = {chapter.name for chapter in load_syllabus().chapters if chapter.name < name and re.search(rf"\b{chapter.name}\b", text)}
+        waiting += earlier - found
+        found |= earlier
+    return found
+
+
+def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
+    """What stands in this definition of the target's, in what stands there, and so on through its earlier chapters: (chapter, name)."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(module, name)]
+    read: dict[str, tuple[_Index, list[tuple[str, _Index]]]] = {}  # of each chapter, and of the chapters that it can reach
+    seen: set[ast.stmt] = set()  # one statement may define thousands of names
+    while waiting:
+        chapter, wanted = waiting.pop()
+        if chapter not in read:
+            reachable = [(c, index) for c in (chapter, *sorted(builds_on(target, chapter))) if (index := _index_of(target, c))]
+            read[chapter] = next((index for c, index in reachable if c == chapter), _Index({}, {})), reachable
+        own, within_reach = read[chapter]
+        statement = own.statements.get(wanted)
+        if statement is None or statement in seen:
+            continue
+        seen.add(statement)
+        words = {word for node in ast.walk(statement) if (word := getattr(node, "id", None) or getattr(node, "attr", None))}
+        words |= {own.imported[word] for word in words & own.imported.keys()}
+        new = {(c, word) for c, index in within_reach for word in words & index.statements.keys()} - found
+        found |= new
+        waiting += new
+    return found
+
+
+@dataclass(frozen=True)
+class _Index:
+    statements: dict[str, ast.stmt]  # name → the statement of the module's top level that binds it, the last where there are several
+    imported: dict[str, str]  # name here → its name in the module that it is imported from
+
+
+def _index_of(target: Target, module: str) -> _Index | None:
+    """None where there is no such chapter, or one that cannot be read."""
+    try:
+        return _index(target.source(module).text) if target.has(module) else None
+    except (SourceProblem, ChapterBroken):
+        return None
+
+
+@lru_cache(maxsize=32)
+def _index(text: str) -> _Index:
+    tree = parse(text)
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname]
+    return _Index({name: node for node in tree.body for name in bound_names(node)}, {alias.asname: alias.name for alias in imports if alias.asname})
+
+
+@cache
+def reference_of(module: str) -> ChapterSource | None:
+    """Our chapter: its text, or in a handout what is sealed of it."""
+    path = SOLUTIONS / f"{module}.py"
+    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.reference(module)

@@ -1,0 +1,272 @@
+"""The door to a separate process: the same questions over a socket, with a deadline kept by SIGKILL.
+
+A worker that dies, stalls or answers garbage costs the test that met it, and the next test gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from grader.course.chapter_source import ChapterSource
+from grader.course.torch_operators import reportable, reportable_at_import
+from grader.execution.errors import ChapterBroken, FarSideDied, Heard, NoWorker, OutOfTime
+from grader.execution.exit_reason import WALLED, in_words
+from grader.execution.sandbox import bubble
+from grader.execution.sandbox.isolation import Isolation, available
+from grader.execution.wire import Allowance, Garbage, TooLate, receive, send
+
+_START_SECONDS = 120.0
+_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
+ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
+
+
+class Nursery:
+    """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
+
+    def __init__(
+        self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None, control: socket.socket | None = None
+    ) -> None:
+        self.fork = sys.platform.startswith("linux") if fork is None else fork
+        self.warm = warm  # is this process, with torch and one thread, a zygote already? Its memory is then the workers' too
+        self.isolation = isolation  # None: every wall that costs nothing
+        self.zygote: subprocess.Popen | int | None = None
+        self.control = control  # of a zygote that is there already: one that another nursery has lent
+        if control is not None:
+            control.settimeout(_START_SECONDS)
+
+    def lend(self) -> socket.socket:
+        """The control of another zygote, forked from this nursery's, for a judge in a process of its own. It ends when that hangs up."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._command("zygote", theirs.fileno())
+        return ours
+
+    def start(self) -> tuple[socket.socket, Any]:
+        """A socket to a new worker with its walls around it, and what `status` wants to know it by. NoWorker where that cannot be had."""
+        sock, who = self._forked() if self.fork else self._spawned()
+        sock.settimeout(_START_SECONDS)
+        with contextlib.suppress(OSError):
+            if sock.recv(1) == WALLED:
+                return sock, who
+        sock.close()
+        raise NoWorker(f"the process for your code did not start: {in_words(self.status(who, ENDING_SECONDS))}")
+
+    def status(self, who: Any, patience: float) -> int | None:
+        """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
+        if isinstance(who, subprocess.Popen):
+            try:
+                status = who.wait(patience)
+            except subprocess.TimeoutExpired:
+                status = None
+                who.kill()
+                who.wait()
+            _kill_group(who.pid)
+            return status
+        return self._command(f"status {who} {patience}")
+
+    def clear(self) -> None:
+        """End every worker that is left, whoever asked for it: of a judge that was killed, say."""
+        if self.control is not None:
+            self._command("clear")
+
+    def _walls(self) -> Isolation:
+        if self.isolation is None:
+            self.isolation = available(bubblewrap=False)
+        if self.isolation.bubblewrap and (self.warm or not self.fork):
+            raise ValueError("only workers forked from a zygote of their own can be put into bubblewrap")
+        return self.isolation
+
+    def _forked(self) -> tuple[socket.socket, Any]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            return ours, self._command("fork", theirs.fileno())
+
+    def _command(self, words: str, *descriptors: int) -> Any:
+        control = self.control or self._start_zygote()
+        try:
+            socket.send_fds(control, [words.encode()], list(descriptors))
+            return json.loads(_line(control))
+        except (OSError, ValueError, EOFError):
+            self.close()
+            raise NoWorker("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
+
+    def _start_zygote(self) -> socket.socket:
+        control, theirs = socket.socketpair()
+        self.control = control
+        control.settimeout(_START_SECONDS)
+        with theirs:
+            if self.warm:
+                from grader.execution.zygote import fork_zygote
+
+                self.zygote = fork_zygote(theirs, self._walls())
+                return control
+            walls = self._walls()
+            command = _python("grader.execution.zygote", str(theirs.fileno()), str(walls))
+            if walls.bubblewrap:
+                command = bubble.command(command)
+            self.zygote = subprocess.Popen(command, env=_environment(walls), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        try:
+            _line(control)
+        except (OSError, EOFError):
+            self.close()
+            raise NoWorker("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
+        return control
+
+    def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
+        token = secrets.token_hex(16)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(_START_SECONDS)
+            command = _python("grader.execution.worker_process", str(listener.getsockname()[1]), str(self._walls()))
+            process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, text=True, start_new_session=True)
+            assert process.stdin is not None
+            process.stdin.write(token + "\n")
+            process.stdin.close()
+            while True:
+                sock, _ = listener.accept()
+                if secrets.compare_digest(sock.recv(32, socket.MSG_WAITALL), token.encode()):
+                    return sock, process
+                sock.close()
+
+    def close(self) -> None:
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+        if isinstance(self.zygote, int):
+            os.waitpid(self.zygote, 0)
+        elif self.zygote is not None:
+            try:
+                self.zygote.wait(5)
+            except subprocess.TimeoutExpired:
+                self.zygote.kill()
+                self.zygote.wait()
+        self.zygote = None
+
+
+def _line(control: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = control.recv(4096)
+        if not piece:
+            raise EOFError
+        data += piece
+    return data
+
+
+def _python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", module, *arguments]  # -P: a random.py in the current folder is no module of ours
+
+
+def _environment(walls: Isolation) -> dict[str, str]:
+    kit = Path(__file__).resolve().parents[2]
+    path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
+    mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if walls else os.environ
+    return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
+
+
+def _kill_group(pid: int) -> None:
+    """What a worker of its own session left behind."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError, AttributeError):  # nothing left; or Windows, which has no groups
+        pass
+
+
+class Worker:
+    """The far side of one chapter in a process of its own, started again whenever it is lost."""
+
+    def __init__(self, nursery: Nursery, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, heard: Heard = lambda _: None) -> None:
+        self.nursery, self.sources, self.chapter = nursery, sources, chapter
+        self.seconds, self.import_seconds, self.heard = seconds, import_seconds, heard
+        self.sock: socket.socket | None = None
+        self.who: Any = None
+        self.loaded = False
+        self.shortcuts: set[str] = set()
+        self.import_shortcuts: set[str] = set()
+        self.forbids: tuple[str, ...] = ()  # of the exercise that this example is for
+        self.allowance = Allowance()
+
+    @property
+    def taken(self) -> int:
+        return self.allowance.taken
+
+    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+        if op == "begin":
+            self.allowance = Allowance()
+            self.forbids = tuple(tree[1])
+        if self.sock is None:
+            if op not in ("begin", "load"):
+                raise FarSideDied("the process that ran your code is gone")
+            self._start()
+            if self.loaded:  # a new worker in the place of a lost one
+                self._exchange("load", [], [], self.import_seconds)
+        answer = self._exchange(op, tree, buffers, self.import_seconds if op == "load" else self.seconds)
+        self.loaded = self.loaded or op == "load"
+        return answer
+
+    def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
+        self.heard(limit)
+        sock = self.sock
+        assert sock is not None, "it is started first"
+        try:
+            sock.settimeout(limit)
+            send(sock, [op, tree], buffers)
+            reply, out = self._reply(sock, time.monotonic() + limit, importing=op == "load")
+            if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
+                raise Garbage("the answer has no value and no error")
+            return reply, out
+        except (TooLate, TimeoutError):
+            self._lose(0.0)
+            if op == "load":
+                raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
+            raise OutOfTime(f"the call did not end within {limit:g} s") from None
+        except Garbage as problem:
+            self._lose(0.0)
+            raise FarSideDied(f"the process that ran your code answered nonsense ({problem})") from None
+        except (EOFError, OSError):
+            ending = in_words(self._lose(ENDING_SECONDS))
+            if op == "load":
+                raise ChapterBroken(f"importing it ended the process: {ending}") from None
+            raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
+
+    def _reply(self, sock: socket.socket, deadline: float, importing: bool) -> tuple[Any, list[bytes]]:
+        """The answer. Before it come the names of forbidden functions that ran on the way to it."""
+        names = reportable_at_import(self.forbids) if importing else reportable(self.forbids)
+        shortcuts = self.import_shortcuts if importing else self.shortcuts
+        while True:
+            reply, out = receive(sock, deadline, self.allowance)
+            if not isinstance(reply, dict) or reply.keys() != {"shortcut"}:
+                return reply, out
+            name = reply["shortcut"]
+            if not isinstance(name, str) or name not in names or out:
+                raise Garbage("it reports a name that this exercise does not forbid")
+            shortcuts.add(name)
+
+    def _start(self) -> None:
+        self.heard(_START_SECONDS)
+        self.sock, self.who = self.nursery.start()
+        sources = [[source.name, source.text, source.filename] for source in self.sources]
+        send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
+
+    def _lose(self, patience: float) -> int | None:
+        """Hang up, and see to it that the process is gone."""
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
+        return self.nursery.status(self.who, patience)
+
+    def abandon(self) -> None:
+        if self.sock is not None:
+            self._lose(0.0)
+
+    def close(self) -> None:
+        self.abandon()

@@ -1,0 +1,179 @@
+"""The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
+
+Run as `python -m grader.execution.zygote FD WALLS`. Over that socket come the commands "fork" (with the worker's own socket as a file
+descriptor), "zygote" (with a socket on which another zygote, forked from this one, is to be commanded in the same way), "status PID
+SECONDS" and "clear"; when it closes, every worker still alive is killed and the zygote ends.
+
+It reads no chapter, no test and no reference: what a worker inherits with its memory is torch and the machinery of the door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+from grader.course.torch_operators import families  # noqa: E402
+from grader.execution.exit_reason import UNWALLED, WALLED  # noqa: E402
+from grader.execution.sandbox.entering import Walls, enter, prepare  # noqa: E402
+from grader.execution.sandbox.isolation import Isolation  # noqa: E402
+from grader.execution.sandbox.orphans import kill_orphans  # noqa: E402
+from grader.execution.worker_process import serve, warm  # noqa: E402
+
+
+def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
+    """A zygote forked from this very process, which is warm. Workers inherit its memory: not for strangers where that holds a secret."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()  # whoever kills the judge and its group leaves this one alive, to kill the workers
+        own = control.fileno()
+        os.closerange(3, own)
+        os.closerange(own + 1, 1 << 16)
+        raise_children(socket.socket(fileno=own), isolation)
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    tempfile.tempdir = "/tmp"  # torch asks for a place, without using it; there may be none that can be written
+    warm()
+    control.sendall(b"ready\n")
+    raise_children(control, Isolation.named(sys.argv[2]))
+    os._exit(0)  # nothing is left to tidy up
+
+
+def raise_children(control: socket.socket, isolation: Isolation) -> None:
+    """Do as the judge says until it hangs up."""
+    families()  # read here, because a worker cannot open the file
+    workers: set[int] = set()
+    others: set[int] = set()  # zygotes, each for a judge of its own
+    walls, zygote = prepare(isolation), os.getpid()
+    while True:
+        data, descriptors = _heard(control)
+        if not data:
+            break
+        command, *arguments = data.decode().split()
+        if command == "fork":
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                _become_worker(descriptors[0], walls, zygote)
+            os.close(descriptors[0])
+            workers.add(pid)
+            answer: object = pid
+        elif command == "zygote":
+            others -= {pid for pid in others if os.waitpid(pid, os.WNOHANG)[0]}
+            kill_orphans(workers | others)  # of a zygote that was killed
+            answer = _fork_another(control, descriptors[0], isolation)
+            others.add(answer)
+        elif command == "clear":
+            for pid in workers:
+                _kill(pid)
+            answer = len(workers)
+            workers.clear()
+            kill_orphans(others)
+        else:
+            answer = _ended(int(arguments[0]), float(arguments[1]))
+            workers.discard(int(arguments[0]))
+            if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
+                kill_orphans(workers | others)
+        try:
+            control.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            break
+    for pid in workers:
+        _kill(pid)
+    kill_orphans(set())
+
+
+def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A command, with its descriptors; nothing where the judge has hung up, also where it did so without having read every answer."""
+    try:
+        data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+    except OSError:
+        return b"", []
+    return data, descriptors
+
+
+def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:
+    """A zygote for one judge: it ends with that judge, and what is done to it is done to no other."""
+    pid = os.fork()
+    if pid:
+        os.close(descriptor)
+        return pid
+    try:
+        control.close()
+        os.setsid()
+        raise_children(socket.socket(fileno=descriptor), isolation)
+    finally:
+        os._exit(0)
+
+
+def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
+    """In the child: a group of its own, nothing on standard streams, the walls; then serve until the judge hangs up."""
+    status = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        if null > 2:
+            os.close(null)
+        sock = socket.socket(fileno=descriptor)
+        status = UNWALLED
+        enter(walls, zygote, descriptor)
+        sock.sendall(WALLED)
+        status = 1
+        serve(sock)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _ended(pid: int, patience: float) -> int | None:
+    """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9).
+
+    Its socket closes a moment before it has ended, so it is given that long; None where it has to be killed even then.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        finished, status = os.waitpid(pid, os.WNOHANG)
+        if finished:
+            _kill_group(pid)
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            _kill(pid)
+            return None
+        time.sleep(0.002)
+
+
+def _kill(pid: int) -> None:
+    _kill_group(pid)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _kill_group(pid: int) -> None:
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,0 @@
-"""The class report: one self-contained page that an instructor opens before the lecture."""
-
-from .page import CannotReport, write
-
-__all__ = ["CannotReport", "write"]

@@ -1,0 +1,148 @@
+"""A check leaves the process it runs in as it was: chance, threads, settings of torch, the environment, what is imported from where."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from types import ModuleType
+
+from grader.course.syllabus import TESTS
+
+
+@contextlib.contextmanager
+def left_as_it_was() -> Iterator[None]:
+    """Whatever happens in between (pytest comes back to the working directory by itself). torch is set as it is for a graded run: one thread, float32, on the CPU."""
+    import torch  # first: loading the plugin sets OMP_NUM_THREADS to 1, which a torch loaded later would stay with
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(_environment(dict(os.environ)))
+        stack.callback(_search_path(list(sys.path)))
+        stack.callback(_signals())
+        stack.callback(_chance())
+        stack.callback(_torch())
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(_streams())
+        stack.enter_context(_modules_of_the_tests())
+        stack.callback(_profile())
+        stack.callback(_no_exit())
+        os.environ.pop("PYTEST_ADDOPTS", None)  # meant for another run
+        import grader.plugin.hooks  # noqa: F401
+
+        torch.set_num_threads(1)
+        if torch.get_default_device() != torch.device("cpu"):
+            stack.enter_context(torch.device("cpu"))
+        yield
+
+
+def _environment(before: dict[str, str]):
+    def restore() -> None:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        for name, value in before.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+
+    return restore
+
+
+def _search_path(before: list[str]):
+    def restore() -> None:
+        sys.path[:] = before
+
+    return restore
+
+
+def _signals():
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGALRM", "SIGTERM") if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+    return restore
+
+
+def _chance():
+    import torch
+
+    torch_state, random_state = torch.default_generator.get_state(), random.getstate()
+    numpy = sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+
+    def restore() -> None:
+        torch.default_generator.set_state(torch_state)
+        random.setstate(random_state)
+        if numpy:
+            numpy.random.set_state(numpy_state)
+
+    return restore
+
+
+def _torch():
+    import torch
+
+    threads, dtype, gradient = torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()
+
+    def restore() -> None:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(gradient)
+
+    return restore
+
+
+def _profile():
+    """The settings that hypothesis has for the notebook's own use."""
+    from hypothesis import settings
+
+    name = getattr(settings, "get_current_profile_name", lambda: "default")()
+    return lambda: settings.load_profile(name)
+
+
+def _no_exit():
+    """`exit()` in a notebook asks the kernel to end, and goes on; during a check it ends the call, as it does anywhere else."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        return lambda: None
+
+    def leave() -> None:
+        raise SystemExit
+
+    shell.ask_exit = leave
+    return lambda: delattr(shell, "ask_exit")
+
+
+@contextlib.contextmanager
+def _streams() -> Iterator[None]:
+    before = sys.stdin, sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def _modules_of_the_tests() -> Iterator[None]:
+    """The suites are imported anew each time and then forgotten; a module of the notebook's that is called like one steps aside."""
+    names = {path.stem for path in TESTS.glob("*.py")}
+    aside = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    try:
+        yield
+    finally:
+        for name in [name for name, module in sys.modules.items() if name in names or _is_of_the_tests(module)]:
+            del sys.modules[name]
+        sys.modules.update(aside)
+
+
+def _is_of_the_tests(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(str(TESTS) + os.sep)

@@ -1,0 +1,134 @@
+"""`check` and `hint` as a learner calls them: what was asked, and one sentence where it makes no sense."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from grader.course.hints import take_hint
+from grader.course.source import SourceProblem, find_definition
+from grader.course.status import read_course
+from grader.course.stubs import reference_stub
+from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName
+from grader.notebook.answers import Answer, hint_answer, sentence_answer, verdict_answer
+
+_NOTHING: Any = object()
+
+
+class Misused(Exception):
+    """What was asked makes no sense; the message says so in a sentence."""
+
+
+def check(name: Any = None, given: Any = _NOTHING) -> Answer:
+    """Test a function or class of this notebook: `check("softmax", softmax)`. The answer is true when all of it passes.
+
+    `check("softmax")` tests what stands in the file in exercises/, as `headway check softmax` does, and `check("ch03")` a chapter of it.
+    Only those go into exercises/progress.txt, which is about that folder: what a notebook defines is tested and not put on record.
+    """
+    try:
+        course = read_course()
+        if given is _NOTHING and callable(name):  # check(softmax)
+            name, given = _own_name(name, course), name
+        found = _found(name, given, course)
+        if given is _NOTHING:
+            return _checked(found, None)
+        if not isinstance(found, Exercise):
+            example = found.exercises[0].name
+            raise Misused(f'{found.id} is a chapter, and an object goes with the name of one exercise: check("{example}", {example}).')
+        _see_to_it(found, given, course)
+        return _checked(found, given)
+    except (Misused, SourceProblem, UnknownName) as problem:
+        return sentence_answer(str(problem))
+
+
+def hint(name: Any = None, level: int | None = None) -> Answer:
+    """The next hint of an exercise, as `headway hint` shows it; with a level (1 to 3), that one."""
+    try:
+        course = read_course()
+        if callable(name):
+            name = _own_name(name, course)
+        exercise = _found(name, _NOTHING, course)
+        if not isinstance(exercise, Exercise):
+            raise Misused(f'Hints go by exercise: hint("{exercise.exercises[0].name}").')
+        if level is not None and (type(level) is not int or level < 1):
+            raise Misused(f'The levels of a hint are 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
+    except (Misused, SourceProblem, UnknownName) as problem:
+        return sentence_answer(str(problem))
+    shown = take_hint(exercise, level)
+    return hint_answer(shown) if shown else sentence_answer(f"{exercise.name} has no hints.")
+
+
+def _checked(found: Exercise | Chapter, given: Any) -> Answer:
+    from grader.notebook.cell_source import read
+    from grader.notebook.running import NotRun, run
+
+    try:
+        read_of_it = read(found, given) if isinstance(found, Exercise) and given is not None else None
+        return verdict_answer(run(found, read_of_it), found, read_of_it)
+    except NotRun as problem:
+        return sentence_answer(str(problem))
+
+
+def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
+    """Whom this name means."""
+    if name is None and given is _NOTHING:
+        from grader.course.status import next_step
+
+        step = next_step()
+        if step is None:
+            raise Misused('Everything has been passed. check("softmax") tests one exercise again, and check("ch03") a chapter.')
+        return step.exercise
+    if isinstance(name, str):
+        try:
+            return course.find(name.strip())
+        except UnknownName as problem:
+            said = str(problem).replace("`headway list` names them all", "`!headway list` names them all")
+            raise Misused(said[:1].upper() + said[1:] + ("" if said.endswith("?") else ".")) from None
+    if isinstance(given, str):
+        raise Misused(f'The name comes first: check("{given}", {_called(name, given)}).')
+    raise Misused(f'The name of an exercise comes first, in quotes, as in check("softmax", softmax); this is {_a(name)}.')
+
+
+def _own_name(given: Callable, course: Syllabus) -> str:
+    """The exercise that a function or class is called after."""
+    name = getattr(given, "__name__", type(given).__name__)
+    names = [exercise.name for exercise in course.exercises]
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1)
+    example = near[0] if near else "softmax"
+    raise Misused(f'No exercise is called {name}; say which one it is meant for: check("{example}", {_called(given, example)}).')
+
+
+def _see_to_it(exercise: Exercise, given: Any, course: Syllabus) -> None:
+    """Misused, unless this can be an implementation of the exercise."""
+    name = exercise.name
+    if not callable(given):
+        wanted = "class" if _is_class(exercise) else "function"
+        raise Misused(f'check takes the {wanted} itself, and this is {_a(given)}: check("{name}", {name}), without calling it.')
+    if _is_class(exercise) and type(given).__name__ == name:
+        raise Misused(f'check makes its own objects of a class, and this is one already: check("{name}", {name}).')
+    other = getattr(given, "__name__", "")
+    if other != name and any(exercise.name == other for exercise in course.exercises):
+        raise Misused(f'{other} is another exercise; its check is check("{other}", {other}).')
+
+
+def _is_class(exercise: Exercise) -> bool:
+    found = find_definition(reference_stub(exercise.module), exercise.name)
+    return found is not None and any(line.startswith("class ") for line in found.text.splitlines())
+
+
+def _called(thing: Any, otherwise: str) -> str:
+    name = getattr(thing, "__name__", "")
+    return name if isinstance(name, str) and name.isidentifier() else otherwise
+
+
+def _a(thing: Any) -> str:
+    if thing is None:
+        return "None"
+    if inspect.ismodule(thing):
+        return f"the module {thing.__name__}"
+    kind = type(thing).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"

@@ -1,0 +1,53 @@
+"""Headway's options, known to pytest from the start, and the way back when pytest looks for its settings in the wrong place.
+
+`pytest --target /elsewhere` is read by pytest, which does not know the option yet, as a folder of tests: it takes that for its root
+and never sees the kit's settings. This small module (an entry point, so it is always there) notices and runs again from the kit's root.
+
+PYTEST_DONT_REWRITE: nothing is asserted here, and pytest would warn, the second time, that it came too late to rewrite it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("headway", "Headway: whose code to grade, and how")
+    group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
+    group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
+    group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
+    group.addoption("--door", choices=("local", "worker"), default="local", help="run the code in this process, or in one of its own")
+    group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
+    group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
+    group.addoption("--results", metavar="FILE", help="write the results as JSON")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """Where --target misled pytest about its root, run again with the root said plainly, before anything found there is used."""
+    known = early_config.known_args_namespace
+    if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
+        arguments = _joined(list(early_config.invocation_params.args))
+        tests = [] if known.file_or_dir else [str(ROOT / "tests")]
+        raise SystemExit(pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests]))
+    return (yield)
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--target DIR` as `--target=/whole/path`, in which pytest sees no folder of tests."""
+    joined: list[str] = []
+    while arguments:
+        word = arguments.pop(0)
+        if word == "--target" and arguments:
+            word = f"--target={arguments.pop(0)}"
+        name, _, value = word.partition("=")
+        if name == "--target" and value != "solutions" and value:
+            word = f"--target={os.path.abspath(os.path.expanduser(value))}"
+        joined.append(word)
+    return joined

@@ -1,0 +1,149 @@
+"""A graded run as it goes: collects what each test said, and concludes exercises, shortcuts, diagnoses and progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from _pytest.outcomes import Failed
+from grader.course import progress
+from grader.course.forbids import forbidden_calls, reference_imports
+from grader.course.source import SourceProblem, find_definition
+from grader.course.syllabus import Exercise, load_syllabus
+from grader.course.torch_operators import what_ran
+from grader.execution.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
+from grader.execution.target import uses
+from grader.verdict import comparing
+from grader.verdict.diagnosis import Map, diagnose
+from grader.verdict.explaining import failure
+from grader.verdict.results import ExerciseResult, Failure, RunResult, TestResult
+from grader.verdict.summary import Verdict
+from grader.verdict.trial import Trial
+
+NOTHING_YET = "nothing is written yet"
+DIAGNOSIS_SECONDS = 60.0  # for one exercise; a course full of mistakes takes that long altogether on a busy machine
+
+
+def outcome_of(problem: BaseException | None, failed: bool) -> str:
+    """What a test is called, by what ended it. pytest-check fails a test without an exception."""
+    match problem:
+        case None:
+            return "failed" if failed else "passed"
+        case Todo():
+            return "todo"
+        case OutOfTime():
+            return "timeout"
+        case ChapterBroken():
+            return "timeout" if problem.timed_out else "error"
+        case FarSideDied():
+            return "error"
+        case Failed() if str(problem).startswith("Timeout"):
+            return "timeout"
+    return "failed"
+
+
+@dataclass
+class GradedRun:
+    trial: Trial
+    chapters: set[str]  # asked for; empty means all
+    names: set[str]
+    each: Map = map  # how all known mistakes are asked
+    weights: dict[str, dict[str, float]] = field(default_factory=dict)
+    results: dict[str, ExerciseResult] = field(default_factory=dict)
+    shortcuts: dict[str, set[str]] = field(default_factory=dict)
+    broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
+    notes: list[str] = field(default_factory=list)  # sentences for the end of the run
+    news: list[Exercise] = field(default_factory=list)  # passed now, and not before
+
+    def expect(self, exercise: Exercise, test: str, weight: float) -> None:
+        self.weights.setdefault(exercise.name, {})[test] = weight
+
+    def finished(
+        self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
+    ) -> TestResult:
+        """One test has ended."""
+        found = self.trial.end_test(outcome)
+        self.shortcuts.setdefault(exercise.name, set()).update(found)
+        result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
+        if outcome == "todo":
+            result.message = self._missing(exercise, str(problem))
+        elif outcome != "passed":
+            words = failure(problem, promise, self.trial.last_call(), comparing.current, readable(printed[-4000:], 4000))
+            result.message, result.explanation, result.details = words.message, words.explanation, words
+            if isinstance(problem, ChapterBroken):
+                self.broken[exercise.module] = words
+        self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
+        return result
+
+    def _missing(self, exercise: Exercise, unwritten: str) -> str:
+        """What keeps a test from running: the exercise is not written yet, or it is and needs something that is not."""
+        given = self.trial.target.given_in(exercise.module)
+        here = f"{exercise.name} in " if given else f"{exercise.name} in {exercise.module}.py"
+        if not unwritten or unwritten.startswith(here):
+            return NOTHING_YET
+        if given:
+            return NOTHING_YET if "raise NotImplementedError" in given.text else unwritten
+        try:
+            own = find_definition(self.trial.target.source(exercise.module).text, exercise.name)
+        except (SourceProblem, ChapterBroken):
+            own = None
+        return unwritten if own and "raise NotImplementedError" not in own.text else NOTHING_YET
+
+    def message_of(self, test: str) -> str:
+        return next((t.message for result in self.results.values() for t in result.tests if t.name == test), "")
+
+    def conclude(self) -> None:
+        """All tests have run: look for shortcuts, name known mistakes, keep progress."""
+        order = [exercise.name for exercise in load_syllabus().exercises]
+        self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
+        for result in self.results.values():
+            self.trial.heard(DIAGNOSIS_SECONDS)
+            tested = {test.name for test in result.tests}
+            for name, weight in self.weights[result.exercise.name].items():
+                if name not in tested:
+                    result.partial = True
+                    result.missing_weight += weight
+            self._look_for_shortcuts(result)
+            if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing(result):
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.each)
+        self._keep_progress()
+
+    def earlier_failing(self, result: ExerciseResult) -> Exercise | None:
+        """With --whole: the first exercise that fails in an earlier chapter and stands in this one's code, by whatever way."""
+        if not self.trial.whole:
+            return None
+        own = result.exercise.module
+        used = uses(self.trial.target, own, result.exercise.name)
+        failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
+        return next((exercise for exercise in failing if exercise.module < own and (exercise.module, exercise.name) in used), None)
+
+    def _look_for_shortcuts(self, result: ExerciseResult) -> None:
+        exercise = result.exercise
+        if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
+            return
+        given = self.trial.target.given_in(exercise.module)
+        try:
+            text = "" if given else self.trial.target.source(exercise.module).text
+        except ChapterBroken:  # no test got so far as to find that out
+            return
+        result.forbidden = list(given.forbidden) if given else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
+        if not result.forbidden:
+            result.forbidden = what_ran(exercise.name, self.shortcuts[exercise.name])
+
+    def _keep_progress(self) -> None:
+        if not self.trial.target.is_own_folder or self.trial.whole:
+            return
+        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a typing error undoes nothing
+        before = progress.load()
+        self.news = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
+        trouble = progress.record({r.exercise.name: r.earned for r in whole})
+        if trouble:
+            self.notes.append(trouble)
+
+    def verdict(self) -> Verdict:
+        return Verdict(list(self.results.values()), self.broken, [exercise.name for exercise in self.news], self.notes)
+
+    def result(self) -> RunResult:
+        target = self.trial.target
+        label = str(target.folder.resolve()) if target.folder else target.label
+        return RunResult(label, self.trial.seed, self.trial.door_kind, list(self.results.values()))
+

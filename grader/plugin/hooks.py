@@ -1,0 +1,246 @@
+"""Headway inside pytest: whose code is tested, what a stub is, what a failure says, what it is all worth.
+
+Only tests that carry `@exercise` are touched; the kit's own tests run as pytest runs any test.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import zlib
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+from grader.course.suites import tests_of  # noqa: E402
+from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
+from grader.execution.target import NoTarget, resolve  # noqa: E402
+from grader.plugin import terminal  # noqa: E402
+from grader.plugin.graded import GradedRun, outcome_of  # noqa: E402
+from grader.verdict.examples import run_pinned, settle, take_pinned  # noqa: E402
+from grader.verdict.results import write_results  # noqa: E402
+from grader.verdict.trial import Trial  # noqa: E402
+
+pytest_plugins = ["grader.plugin.early"]
+RUN = pytest.StashKey[GradedRun]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "exercise(name, weight): the exercise a graded test belongs to, and its weight there")
+    settle()
+    option = config.option
+    try:
+        target = resolve(option.target)
+        for name in option.exercise or ():
+            load_syllabus().exercise(name)
+        chapters = [load_syllabus().chapter(name).id for name in option.chapter or ()]
+    except (NoTarget, UnknownName) as problem:
+        raise pytest.UsageError(str(problem)) from None
+    if option.results and not Path(option.results).resolve().parent.is_dir():
+        raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
+    trial = Trial(target, option.door, option.whole, option.seed)
+    config.stash[RUN] = GradedRun(trial, set(chapters), set(option.exercise or ()))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    return terminal.header(config.stash[RUN]) if _concerns_graded(config) else None
+
+
+def _concerns_graded(config: pytest.Config) -> bool:
+    kit = Path(__file__).parents[1]
+    return any(kit not in (Path(config.invocation_params.dir) / arg.partition("::")[0]).resolve().parents for arg in config.args)
+
+
+# ---- which tests
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    run = config.stash[RUN]
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        mark = item.get_closest_marker("exercise")
+        if mark is None:
+            (left if run.chapters or run.names else kept).append(item)
+            continue
+        exercise = load_syllabus().exercise(mark.args[0])
+        if (run.chapters and exercise.chapter not in run.chapters) or (run.names and exercise.name not in run.names):
+            left.append(item)
+            continue
+        run.expect(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
+        _prepare(_function(item), run)
+        kept.append(item)
+    _expect_the_rest(kept, run)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
+    """An exercise has all the tests of its suites, also where only some were asked for (`pytest FILE::TEST`, `--lf`): one test is not the whole of it."""
+    marked = [item for item in items if item.get_closest_marker("exercise") and item.path.resolve().parent == TESTS]
+    for chapter in {_exercise_of(item).chapter for item in marked}:
+        for test, (name, weight) in tests_of(chapter).items():
+            if name in run.weights and test not in {known.partition("[")[0] for known in run.weights[name]}:
+                run.expect(load_syllabus().exercise(name), test, weight)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A session of graded tests only is told in our words; one with the kit's own tests keeps pytest's tracebacks."""
+    if session.items and all(item.get_closest_marker("exercise") for item in session.items):
+        session.config.option.tbstyle = "no"
+
+
+def _function(item: pytest.Item) -> pytest.Function:
+    assert isinstance(item, pytest.Function), "@exercise stands above functions"
+    return item
+
+
+def _prepare(item: pytest.Function, run: GradedRun) -> None:
+    """Begin every example at the door; what libraries warn of is no news to a learner."""
+    item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+    def each_example(function):
+        @functools.wraps(function)
+        def example(*args, **kwargs):
+            run.trial.begin_example()
+            return function(*args, **kwargs)
+
+        return example
+
+    handle = getattr(item.obj, "hypothesis", None)
+    if handle is None:
+        item.obj = each_example(item.obj)
+    elif not hasattr(handle.inner_test, "__wrapped__"):
+        handle.inner_test = each_example(handle.inner_test)
+        take_pinned(item.obj)
+        item.obj._hypothesis_internal_database_key = b""  # there is no database; to find the key, hypothesis reads the test's source anew
+    give_seed(item, run)
+
+
+def give_seed(item: pytest.Item, run: GradedRun) -> None:
+    """The run's seed decides which examples hypothesis draws for this test."""
+    test = _function(item).obj
+    if hasattr(test, "hypothesis"):
+        hypothesis.seed(zlib.crc32(f"{run.trial.seed} {item.name}".encode()))(test)
+
+
+@pytest.fixture
+def learner(request: pytest.FixtureRequest):
+    """The implementation being graded, behind the door."""
+    run = request.config.stash[RUN]
+    return run.trial.learner(_exercise_of(request.node).chapter)
+
+
+@pytest.fixture
+def reference(request: pytest.FixtureRequest):
+    """Our implementation of the same chapter, behind a door of its own."""
+    run = request.config.stash[RUN]
+    return run.trial.reference(_exercise_of(request.node).chapter)
+
+
+def _exercise_of(item: pytest.Item):
+    mark = item.get_closest_marker("exercise")
+    if mark is None:
+        raise pytest.UsageError(f"{item.nodeid} asks for an implementation and belongs to no exercise; mark it with @exercise(NAME)")
+    return load_syllabus().exercise(mark.args[0])
+
+
+# ---- running one
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    if item.get_closest_marker("exercise"):
+        item.config.stash[RUN].trial.begin_test(_exercise_of(item), item.name)
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A submission has one worker at a time: that of a chapter ends with the last of its tests."""
+    run = item.config.stash[RUN]
+    chapter = _chapter_of(item)
+    if run.trial.door_kind == "worker" and chapter and chapter != _chapter_of(nextitem):
+        run.trial.end_chapter(chapter)
+
+
+def _chapter_of(item: pytest.Item | None) -> str:
+    """The chapter that a graded test belongs to; empty for any other test."""
+    return _exercise_of(item).chapter if item is not None and item.get_closest_marker("exercise") else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """After the drawn examples, the pinned ones."""
+    result = yield
+    run_pinned(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, Any, pytest.TestReport]:
+    problem = call.excinfo.value if call.excinfo else None
+    report = yield
+    if not item.get_closest_marker("exercise") or (call.when != "call" and report.passed):
+        return report
+    run = item.config.stash[RUN]
+    outcome = outcome_of(problem, failed=report.failed)
+    printed = report.capstdout if outcome != "passed" else ""
+    promise = " ".join((_function(item).obj.__doc__ or item.name).split())
+    run.finished(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
+    report.headway = outcome
+    report.sections = []
+    report.outcome = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")
+    report.longrepr = (str(item.path), item.location[1] or 0, "todo") if outcome == "todo" else None if outcome == "passed" else run.message_of(item.name)
+    return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
+    outcome = getattr(report, "headway", "")
+    words = {
+        "todo": ("todo", "t", ("TODO", {"yellow": True})),
+        "timeout": ("failed", "T", ("TIMEOUT", {"red": True})),
+        "error": ("error", "E", ("ERROR", {"red": True})),
+    }
+    return words.get(outcome)
+
+
+# ---- the end
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    run = session.config.stash[RUN]
+    run.conclude()
+    if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, and the points are not given
+    option = session.config.option
+    if option.results and not option.collectonly:
+        try:
+            write_results(Path(option.results), run.result())
+        except OSError as problem:
+            run.notes.append(f"--results: {option.results} was not written: {problem.strerror or problem}")
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    run = config.stash[RUN]
+    if run.results and not config.option.collectonly:
+        terminal.summary(terminalreporter, run)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        run.trial.close()
+        run.trial.nursery.close()

@@ -1,0 +1,110 @@
+"""How a result looks on a page of text, whoever prints it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+from grader.teaching.show.catalog import has_picture
+from grader.verdict.results import ExerciseResult, Failure
+
+WIDTH = 80
+ALSO = 4  # further failed tests of an exercise that are named
+
+
+def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
+    """What is wrong with one exercise: the first failure in full, the others by name; `last` in place of the line about hints."""
+    page.title(result.exercise.name)
+    for sentence in result.forbidden:
+        page.wrapped(f"No points for this exercise: {sentence}.", red=True)
+    failures = result.failures
+    if result.diagnosis:
+        page.wrapped(result.diagnosis.says, red=True)
+        page.wrapped(result.diagnosis.hint)
+    if failures and (result.forbidden or result.diagnosis):
+        page.blank()
+    for number, test in enumerate(failures):
+        if number == 0 or verbose:
+            page.line(f"{test.outcome.upper()}  {test.name.partition('[')[0]}", red=True)
+            if test.details:
+                page.failure(test.details)
+        elif number <= ALSO or len(failures) == ALSO + 2:
+            page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
+    if not verbose and len(failures) > ALSO + 2:
+        page.line(f"  and {len(failures) - ALSO - 1} more")
+    if last is None:
+        last = f"For a hint: headway hint {result.exercise.name}"
+        if concerns_a_picture(result):
+            last += f"\nSee it: headway show {result.exercise.name}"
+    if last:
+        page.blank()
+        for line in last.splitlines():
+            page.line(line)
+
+
+def concerns_a_picture(result: ExerciseResult) -> bool:
+    """Does a test fail whose exercise can be looked at?"""
+    return has_picture(result.exercise.name) and any(test.outcome == "failed" for test in result.tests)
+
+
+class Page:
+    """At most 80 columns of text. `write` puts one line where it belongs and knows what `bold`, `red`, `green` and `yellow` look like there."""
+
+    def __init__(self, write: Callable[..., None], width: int) -> None:
+        self.write = write
+        self.width = min(WIDTH, width)
+
+    def title(self, text: str) -> None:
+        self.write("")
+        self.write(f"── {text} ".ljust(self.width, "─"), bold=True)
+
+    def line(self, text: str, **markup: bool) -> None:
+        self.write(text, **markup)
+
+    def blank(self) -> None:
+        self.write("")
+
+    def wrapped(self, text: str, indent: int = 0, **markup: bool) -> None:
+        pad = " " * indent
+        for line in textwrap.wrap(text, self.width - 1, initial_indent=pad, subsequent_indent=pad, break_long_words=True):
+            self.write(line, **markup)
+
+    def labelled(self, label: str, text: str, **markup: bool) -> None:
+        """A label, and text beside it: wrapped when it is prose, kept as it is when it has lines of its own."""
+        head = f"  {label:<10}"
+        room = self.width - len(head) - 1
+        lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))]
+        for number, line in enumerate(lines):
+            self.write((head if number == 0 else " " * len(head)) + line, **markup)
+
+    def columns(self, left: str, middle: str, right: str, **markup: bool) -> None:
+        line = f"{left:<{min(36, self.width - 10)}}{middle:>10}"
+        if right and len(line) + 3 + len(right) > self.width:  # a narrow terminal: on a line of its own
+            self.write(line, **markup)
+            line = " " * 4 + right
+        elif right:
+            line += f"   {right}"
+        self.write(line, **markup)
+
+    def failure(self, words: Failure) -> None:
+        self.labelled("promised", words.promise) if words.promise else None
+        if words.sizes:
+            self.labelled("sizes", words.sizes)
+        for number, line in enumerate(words.called):
+            self.labelled("called" if number == 0 else "", line)
+        if words.message:
+            self.labelled("problem", words.message, red=True)
+        if words.where:
+            self.labelled("at", words.where)
+        if words.got:
+            self.labelled("got", words.got)
+        if words.expected:
+            self.labelled("expected", words.expected)
+        if words.difference:
+            self.labelled("differs", words.difference.removeprefix("first differs "))
+        if words.explanation:
+            self.labelled("that is", words.explanation, bold=True)
+        if words.printed.strip():
+            lines = words.printed.strip().splitlines()
+            cut = ["…"] if len(lines) > 6 else []
+            self.labelled("printed", "\n".join([*cut, *(line[:100] for line in lines[-6:])]))

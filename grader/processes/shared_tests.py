@@ -1,0 +1,262 @@
+"""The tests of one run, shared among processes forked from it: each takes the next test that nobody has taken.
+
+What is told is what one process would have found, in the same order. A process that dies takes the whole run with it, in the same way,
+as its test would have done alone. And a test that runs out of time ends the sharing: how many others are run at all depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may put others in their places
+from typing import Any, TypeVar
+
+import pytest
+from _pytest.runner import runtestprotocol
+from grader.course.syllabus import load_syllabus
+from grader.execution.exit_reason import UNUSABLE
+from grader.plugin.graded import GradedRun
+from grader.plugin.hooks import RUN
+from grader.processes import process_tree
+from grader.processes.reporting import Report, capture_anew
+from grader.verdict.results import ExerciseResult, TestResult
+from grader.verdict.trial import Record
+
+T = TypeVar("T")
+
+MOST = 4  # processes
+ALONE_SECONDS = 0.02  # a run that takes no longer is not worth sharing
+FEWEST = 3  # tests that must be left
+
+
+def processors() -> int:
+    """Among how many processes a run's tests are shared on this machine."""
+    return min(MOST, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
+
+
+@dataclass
+class Found:
+    """What one test has led to, wherever it ran."""
+
+    reports: list[pytest.TestReport] = field(default_factory=list)
+    tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
+    shortcuts: dict[str, set[str]] = field(default_factory=dict)
+    broken: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+    @property
+    def ran_out_of_time(self) -> bool:
+        return any(test.outcome == "timeout" for tests in self.tests.values() for test in tests)
+
+
+@dataclass
+class Sibling:
+    pid: int
+    sock: socket.socket
+    unread: bytearray = field(default_factory=bytearray)
+
+
+class Sharing:
+    """The plugin whose main loop shares the tests among `processes`."""
+
+    def __init__(self, session: pytest.Session, report: Report, processes: int) -> None:
+        self.session, self.report, self.processes = session, report, processes
+        self.run: GradedRun = session.config.stash[RUN]
+        self.told = 0  # so many tests, from the first on
+        self.found: dict[int, Found] = {}  # by place, and not told yet
+        self.siblings: list[Sibling] = []
+        self.quiet: list[pytest.TestReport] | None = None  # where the reports of the running test go; None: pytest tells them at once
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> bool:
+        items = self.session.items
+        began = time.monotonic()
+        while self.told < len(items) and not self._worth_sharing(began):
+            following = items[self.told + 1] if self.told + 1 < len(items) else None
+            items[self.told].config.hook.pytest_runtest_protocol(item=items[self.told], nextitem=following)
+            self.told += 1
+        if self.told < len(items):
+            self._share()
+        return True
+
+    def _worth_sharing(self, began: float) -> bool:
+        left = len(self.session.items) - self.told
+        usual = not self.run.broken and not self.run.trial.timeouts and _threads() == 1
+        return usual and left >= FEWEST and self.told > 0 and time.monotonic() - began > ALONE_SECONDS
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """In place of pytest's own, which tells as it goes."""
+        if self.quiet is None:
+            return None
+        self.quiet += runtestprotocol(item, log=False, nextitem=nextitem)
+        return True
+
+    def _share(self) -> None:
+        count = len(self.session.items)
+        queue, last = pipe()
+        write(last, b"".join(place.to_bytes(2, "little") for place in range(self.told, count)))
+        close(last)
+        selector = selectors.DefaultSelector()
+        for _ in range(min(self.processes, count - self.told) - 1):
+            sibling = self._born(queue)
+            self.siblings.append(sibling)
+            selector.register(sibling.sock, selectors.EVENT_READ, sibling)
+        while (place := _taken(queue)) is not None and not self._out_of_time():
+            self.found[place] = self._test(place)
+            self._hear(selector, wait=False)
+            self._tell()
+        while self.told < count and not self._out_of_time():
+            self._hear(selector, wait=True)
+            self._tell()
+        selector.close()
+        self._end_siblings()
+        if self.told < count:
+            self._go_on_alone()
+
+    # ---- one test, in whichever process
+
+    def _test(self, place: int) -> Found:
+        item, run = self.session.items[place], self.run
+        self.quiet = []
+        known = run.results, run.shortcuts, run.broken, run.trial.records
+        run.results, run.shortcuts, run.broken, run.trial.records = {}, {}, {}, {}
+        try:
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            tests = {name: result.tests for name, result in run.results.items()}
+            return Found(self.quiet, tests, run.shortcuts, run.broken, run.trial.records)
+        finally:
+            run.results, run.shortcuts, run.broken, run.trial.records = known
+
+    # ---- a sibling
+
+    def _born(self, queue: int) -> Sibling:
+        ours, theirs = socket.socketpair()
+        parent = getpid()
+        self.report.flush()
+        pid = fork()
+        if pid:
+            theirs.close()
+            return Sibling(pid, ours)
+        try:
+            process_tree.end_with(parent)
+            ours.close()
+            self._be_sibling(queue, theirs)
+        finally:
+            _exit(UNUSABLE)
+
+    def _be_sibling(self, queue: int, sock: socket.socket) -> None:
+        self.report.pid = getpid()
+        self.run.trial.go_on_here()
+        capture_anew(self.session.config)
+        while (place := _taken(queue)) is not None:
+            said = pickle.dumps((place, self._test(place)))
+            sock.sendall(len(said).to_bytes(8, "little") + said)
+        _exit(0)
+
+    def _hear(self, selector: selectors.BaseSelector, wait: bool) -> None:
+        """What siblings have found since."""
+        for key, _ in selector.select(None if wait else 0):
+            sibling: Sibling = key.data
+            piece = sibling.sock.recv(1 << 20)
+            if not piece:
+                selector.unregister(sibling.sock)
+                self._gone(sibling)
+            sibling.unread += piece
+            while len(sibling.unread) >= 8 and len(sibling.unread) >= 8 + (size := int.from_bytes(sibling.unread[:8], "little")):
+                place, found = pickle.loads(memoryview(sibling.unread)[8 : 8 + size])
+                self.found[place] = found
+                sibling.unread = sibling.unread[8 + size :]
+
+    def _gone(self, sibling: Sibling) -> None:
+        """When all is found it may go; else a test has ended it, and would have ended this process."""
+        self.siblings.remove(sibling)
+        sibling.sock.close()
+        status = waitstatus_to_exitcode(waitpid(sibling.pid, 0)[1])
+        if status < 0:
+            kill(getpid(), -status)
+        if status or (not self.siblings and self.told + len(self.found) < len(self.session.items)):
+            _exit(status)
+
+    def _end_siblings(self) -> None:
+        for sibling in self.siblings:
+            kill(sibling.pid, signal.SIGKILL)
+            waitpid(sibling.pid, 0)
+            sibling.sock.close()
+        self.siblings = []
+
+    # ---- all of them, in order
+
+    def _tell(self) -> None:
+        while self.told in self.found and not self._out_of_time():
+            self._tell_next()
+
+    def _tell_next(self) -> None:
+        found, item, hook, run = self.found.pop(self.told), self.session.items[self.told], self.session.config.hook, self.run
+        self.told += 1
+        for name, tests in found.tests.items():
+            run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
+            run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
+            run.trial.records.setdefault(name, []).extend(found.records.get(name, ()))
+        run.broken |= found.broken
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in found.reports:
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _out_of_time(self) -> bool:
+        return any(found.ran_out_of_time for found in self.found.values())
+
+    def _go_on_alone(self) -> None:
+        """From the first test on that ran out of time, as if nobody had run any behind it."""
+        first = min(place for place, found in self.found.items() if found.ran_out_of_time)
+        self.found = {place: found for place, found in self.found.items() if place <= first}
+        self.run.trial.timeouts.clear()
+        while self.told < len(self.session.items):
+            known = self.found.get(self.told)
+            if known is None:
+                self.found[self.told] = self._test(self.told)
+            elif known.ran_out_of_time:
+                for name in known.tests:
+                    self.run.trial.timeouts[name] = 1
+            self._tell_next()
+
+
+def mapped(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
+    """`map`, every other thing in a copy of this process."""
+    if len(things) < 2 or _threads() != 1:
+        return [function(thing) for thing in things]
+    ours, theirs = socket.socketpair()
+    parent, pid = getpid(), fork()
+    if not pid:
+        try:
+            process_tree.end_with(parent)
+            theirs.sendall(pickle.dumps([function(thing) for thing in things[1::2]]))
+        finally:
+            _exit(0)
+    theirs.close()
+    mine = [function(thing) for thing in things[::2]]
+    said = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+    ours.close()
+    waitpid(pid, 0)
+    others = pickle.loads(said) if said else [function(thing) for thing in things[1::2]]
+    both = [None] * len(things)
+    both[::2], both[1::2] = mine, others
+    return both
+
+
+def _threads() -> int:
+    """Those of native code too: a copy of this process would be without them, and might wait for them for ever."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def _taken(queue: int) -> int | None:
+    """The place of a test that is this process's to run; None when none is left."""
+    place = read(queue, 2)
+    return int.from_bytes(place, "little") if place else None

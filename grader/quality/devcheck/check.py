@@ -1,0 +1,112 @@
+"""Puts invariants and trials together, has the table printed, and says with its exit status whether the kit keeps its word."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from grader.course.source import SourceProblem
+from grader.course.syllabus import Exercise, load_syllabus
+from grader.quality.devcheck import invariants
+from grader.quality.devcheck.pool import PoolBroken, try_all
+from grader.quality.devcheck.subjects import subjects
+from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_terminal
+from grader.quality.devcheck.trying import Job, Tried
+from grader.verdict.diagnosis import StaleEdit
+
+SEEDS = (0, 1, 2)
+GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
+
+
+def run(
+    names: Sequence[str] = (), full: bool = False, fresh: bool = False, table: bool = False, mutants: Callable[[Exercise], Mutants | None] = lambda exercise: None
+) -> int:
+    """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
+
+    `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error. What is known of the
+    exercises' `mutants` has two columns there.
+    """
+    began, beside = time.monotonic(), sys.stderr if table else sys.stdout
+    exercises = load_syllabus().chosen(names)
+    problems = list(_static(exercises, everything=not names))
+    rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in exercises}
+    jobs, stale = _jobs(exercises, full)
+    problems += stale
+    try:
+        for job, tried in try_all(jobs, fresh):
+            row = rows[job.exercise]
+            problems += [problem for entry in tried for problem in _judge(row, job, entry)]
+    except PoolBroken as problem:
+        print(f"dev-check cannot run the suites: {problem}", file=beside)
+        return 1
+    print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
+    for sentence in dict.fromkeys(problems):
+        print(f"✗ {sentence}", file=beside)
+    word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
+    many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}"
+    print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
+    return 1 if problems else 0
+
+
+def _static(exercises: list[Exercise], everything: bool):
+    if everything:
+        for of_the_kit in invariants.OF_THE_KIT:
+            yield from of_the_kit()
+    for chapter in load_syllabus().chapters:
+        if any(exercise.chapter == chapter.id for exercise in exercises):
+            for of_a_chapter in invariants.OF_A_CHAPTER:
+                yield from of_a_chapter(chapter)
+    for exercise in exercises:
+        for of_an_exercise in invariants.OF_AN_EXERCISE:
+            yield from of_an_exercise(exercise)
+
+
+def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], list[str]]:
+    jobs, stale = [], []
+    for exercise in exercises:
+        try:
+            everything = tuple(subjects(exercise))
+        except (StaleEdit, SourceProblem, ValueError) as problem:
+            stale.append(f"{exercise.name}: {problem}")
+            continue
+        for door in ("local", "worker"):
+            for seed in SEEDS if full else SEEDS[:1]:
+                chosen = everything if full or door == "local" else tuple(s for s in everything if s.kind == "reference")
+                jobs.append(Job(exercise.name, door, seed, chosen))
+    return jobs, stale
+
+
+def _judge(row: Row, job: Job, tried: Tried):
+    """What this trial shows to be wrong with the exercise's suite."""
+    exercise, points = row.exercise, row.exercise.points
+    at = f"(seed {job.seed}, door {job.door})"
+    failed = [f"{test}: {tried.messages.get(test, '')}" for test, outcome in tried.outcomes.items() if outcome not in ("passed", "todo")]
+    if not tried.outcomes:
+        yield f"{exercise.name}: it has no graded tests"
+        return
+    if tried.kind == "stub":
+        row.tests = len(tried.outcomes)
+        if tried.earned or set(tried.outcomes.values()) != {"todo"}:
+            yield f"{exercise.name}: the stub gets {tried.earned:g} points and {sorted(set(tried.outcomes.values()))}, where all should be todo {at}"
+    elif tried.kind == "reference":
+        row.milliseconds = max(row.milliseconds, tried.milliseconds) if job.door == "local" else row.milliseconds
+        if tried.earned != points or tried.forbidden:
+            yield f"{exercise.name}: the reference gets {tried.earned:g} of {points:g} {at}: {'; '.join([*tried.forbidden, *failed])[:400]}"
+    elif tried.kind == "variant":
+        if tried.earned == points:
+            row.accepted.add(tried.name)
+        else:
+            row.refused.add(tried.name)
+            yield f"{exercise.name}: the variant `{tried.name}` is correct and gets {tried.earned:g} of {points:g} {at}: {'; '.join([*tried.forbidden, *failed])[:400]}"
+    elif tried.kind == "mistake":
+        row.known.add(tried.name)
+        if not failed:
+            row.missed.add(tried.name)
+            yield f"{exercise.name}: the mistake {tried.name} is not caught {at}"
+        elif tried.diagnosis != tried.name:
+            row.unnamed.add(tried.name)
+            yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + tried.diagnosis if tried.diagnosis else 'not named'} {at}; fails {failed[0][:160]}"
+    elif tried.earned > GIVEN_AWAY * points:
+        passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
+        yield f"{exercise.name}: `{tried.name}` understands nothing and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"

@@ -1,0 +1,157 @@
+"""What can be seen without running anything: one function an invariant, each sentence saying what is wrong and what to do."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader.course.source import Definition, SourceProblem, definition, find_definition
+from grader.course.stubs import check_stubs, reference_stub
+from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
+from grader.quality.devcheck.subjects import solution_of, variants
+from grader.teaching.pictures import stale_lesson_pictures
+from grader.verdict.diagnosis import misconceptions
+
+SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
+LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
+PROMISED_ERROR = re.compile(r"(ValueError|KeyError)s?[^.]*\bnam(e|es|ing)\b")
+
+
+def names_are_unique() -> Iterator[str]:
+    for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
+        if count > 1:
+            yield f"{name}: {count} exercises have this name; names are how everything is found"
+    ids = Counter((m.exercise, m.id) for chapter in load_syllabus().chapters for m in misconceptions(chapter.name))
+    for (exercise, name), count in ids.items():
+        if count > 1:
+            yield f"{exercise}: {count} misconceptions are called {name}"
+
+
+def stubs_are_in_step() -> Iterator[str]:
+    yield from check_stubs()
+
+
+def pictures_are_in_step() -> Iterator[str]:
+    for name in stale_lesson_pictures():
+        yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it anew"
+
+
+def points_add_up(chapter: Chapter) -> Iterator[str]:
+    if chapter.points != 100:
+        yield f"{chapter.id}: its points add to {chapter.points:g}, and should to 100"
+
+
+def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
+    path = EXERCISES / f"{chapter.name}.md"
+    if not path.is_file():
+        yield f"{chapter.id}: there is no lesson exercises/{path.name}"
+        return
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for section in SECTIONS:
+        if section not in lines:
+            yield f"{chapter.id}: exercises/{path.name} has no section `{section}`"
+    for exercise in chapter.exercises:
+        if f"`{exercise.name}" not in text:
+            yield f"{chapter.id}: exercises/{path.name} never mentions `{exercise.name}`"
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+        if not (EXERCISES / picture).is_file():
+            yield f"{chapter.id}: exercises/{path.name} shows {picture}, which is not there"
+
+
+def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
+    known = {exercise.name for exercise in chapter.exercises}
+    for mistake in misconceptions(chapter.name):
+        if mistake.exercise not in known:
+            yield f"{chapter.id}: the misconception {mistake.id} belongs to {mistake.exercise}, which is no exercise of this chapter"
+
+
+def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
+    """A suite may ask for names of its own chapter and earlier ones only, and checks nothing softly inside @given."""
+    later = {e.name for c in load_syllabus().chapters if c.number > chapter.number for e in c.exercises}
+    for path in sorted(TESTS.glob(f"test_{chapter.name}*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("learner", "reference") and node.attr in later:
+                yield f"{chapter.id}: {path.name}, line {node.lineno} uses {node.attr}, which is taught later"
+            if isinstance(node, ast.FunctionDef) and any("given" in ast.dump(d) for d in node.decorator_list):
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.With) and any("'check'" in ast.dump(item.context_expr) for item in inner.items):
+                        yield f"{chapter.id}: {path.name}, line {inner.lineno} uses `with check` under @given, where failures would be collected from every example"
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+                yield f"{chapter.id}: {path.name}, line {node.lineno}: {node.name} has no docstring to promise anything"
+
+
+def words_are_there(exercise: Exercise) -> Iterator[str]:
+    if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
+        yield f"{exercise.name}: it has {len(exercise.hints)} hints, and should have three: a question, the idea, nearly the line"
+    for field in ("promise", "why", "unlocks"):
+        if not getattr(exercise, field).strip():
+            yield f"{exercise.name}: its `{field}` in the syllabus is empty"
+
+
+def todos_are_numbered(exercise: Exercise) -> Iterator[str]:
+    try:
+        text = definition(reference_stub(exercise.module), exercise.name).text
+    except (SourceProblem, ValueError) as problem:
+        yield f"{exercise.name}: {problem}"
+        return
+    numbers = [int(n) for n in re.findall(r"#\s*TODO\s+(\d+)", text)]
+    blocks = text.count("raise NotImplementedError")
+    if not numbers or not blocks:
+        yield f"{exercise.name}: its stub has {len(numbers)} numbered TODOs and {blocks} places to fill in"
+
+
+def docstring_promises(exercise: Exercise) -> Iterator[str]:
+    segment = find_definition(solution_of(exercise), exercise.name)
+    tree = ast.parse(segment.text).body[0] if segment else None
+    if not isinstance(tree, Definition) or not ast.get_docstring(tree):
+        yield f"{exercise.name}: the solution has no docstring to promise anything"
+
+
+def named_values_are_promised(exercise: Exercise) -> Iterator[str]:
+    """Where a test wants an error to name something, the docstring says which error that is and that it names it."""
+    if not any(_wants_names(suite, exercise.name) for suite in sorted(TESTS.glob(f"test_{exercise.module}*.py"))):
+        return
+    segment = find_definition(solution_of(exercise), exercise.name)
+    nodes = ast.walk(ast.parse(segment.text)) if segment else ()
+    docstrings = " ".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, Definition))
+    if not PROMISED_ERROR.search(" ".join(docstrings.split())):
+        yield f"{exercise.name}: a test wants an error to name a value, and the docstring does not promise it: say `raises a ValueError that names ...`"
+
+
+def _wants_names(suite: Path, exercise: str) -> bool:
+    """Whether a test of the exercise calls `refuses` with `naming`, itself or through functions of its file."""
+    functions = {node.name: node for node in ast.parse(suite.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+    waiting = [name for name, node in functions.items() if any(f"'{exercise}'" in ast.dump(mark) for mark in node.decorator_list)]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        calls = [(node.func.id, node.keywords) for node in ast.walk(functions[name]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        if any(called == "refuses" and any(keyword.arg == "naming" for keyword in keywords) for called, keywords in calls):
+            return True
+        waiting += [called for called, _ in calls]
+    return False
+
+
+def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
+    """Eight mistakes and three variants, or a word in the catalogue's [room] why there is no room for more."""
+    path = TESTS / "misconceptions" / f"{exercise.module}.toml"
+    room = tomllib.loads(path.read_text(encoding="utf-8")).get("room", {}) if path.is_file() else {}
+    mistakes = sum(m.exercise == exercise.name for m in misconceptions(exercise.module))
+    if mistakes < LEAST_MISTAKES and exercise.name not in room:
+        yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [room] in {path.name}"
+    if len(variants(exercise)) < LEAST_VARIANTS:
+        yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
+
+
+OF_THE_KIT = (names_are_unique, stubs_are_in_step, pictures_are_in_step)
+OF_A_CHAPTER = (points_add_up, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
+OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)

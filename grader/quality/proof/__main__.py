@@ -1,0 +1,11 @@
+"""`python -m grader.quality.proof [NAME] [OPTIONS]`: all proofs, or the one called NAME with options of its own (`NAME --help`)."""
+
+from __future__ import annotations
+
+import sys
+
+from grader.quality import proof
+from grader.quality.benchmarks.by_name import run_by_name
+
+if __name__ == "__main__":
+    sys.exit(run_by_name(proof, "proof", sys.argv[1:]))

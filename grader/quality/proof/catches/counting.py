@@ -1,0 +1,227 @@
+"""Counts at how many seeds an exercise's own tests catch a known mistake. What was counted is kept, so that a stopped count goes on where it was.
+
+A mistake that fails a test which does the same at every seed is caught at every seed, and needs no further runs. A test is known to be such a
+one when it fails without any drawn example, and its questions and the answers are the same, bit for bit, at several seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grader.course.syllabus import ROOT, Exercise, load_syllabus
+from grader.files import write_whole
+from grader.plugin.hooks import give_seed
+from grader.quality.devcheck.pool import spread, surroundings
+from grader.quality.devcheck.subjects import solution_of
+from grader.quality.proof.mutants import suites
+from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
+from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.examples import pinned_of, run_pinned
+from hypothesis.errors import HypothesisException
+
+FOLDER = ROOT / ".headway" / "catches"
+COMPARED_SEEDS = (0, 1, 2**40 + 1)  # at which a test does the same, if it is to count for all seeds
+ENDS_ENOUGH = 5  # a mistake that loops or dies at so many seeds in a row is taken to do so at every seed
+PIECE = 6  # mistakes that a process is handed at a time
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake as a chapter's text."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """At how many of `seeds` seeds a mistake was caught. `by`: the test that catches it at every seed alike, where there is one."""
+
+    id: str
+    seeds: int
+    caught: int
+    by: str
+    missed: list[int]
+    tests: dict[str, int]  # the test that caught it first → at how many seeds
+
+    @property
+    def rate(self) -> float:
+        return 1.0 if self.by else self.caught / self.seeds
+
+
+@dataclass(frozen=True)
+class Piece:
+    exercise: str
+    mistakes: tuple[Mistake, ...]
+    seeds: range
+
+
+def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mistake]:
+    """The exercise's known mistakes, or those with these names."""
+    return [
+        Mistake(known.id, mistaken(exercise.module, known))
+        for known in misconceptions(exercise.module)
+        if known.exercise == exercise.name and (not only or known.id in only)
+    ]
+
+
+def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bool = False, processes: int = 2) -> Iterator[tuple[Exercise, list[Counted]]]:
+    """Each exercise with some of its mistakes, as they come; from what is kept where nothing it depends on has changed."""
+    pieces: list[Piece] = []
+    by_name = {exercise.name: exercise for exercise in everything}
+    for exercise, mistakes in everything.items():
+        before = [None if fresh else _kept(exercise, mistake, seeds) for mistake in mistakes]
+        if done := [each for each in before if each]:
+            yield exercise, done
+        left = [mistake for mistake, each in zip(mistakes, before) if each is None]
+        pieces += [Piece(exercise.name, tuple(left[start : start + PIECE]), seeds) for start in range(0, len(left), PIECE)]
+    for piece, found in spread(pieces, serve_counting, processes):
+        for mistake, each in zip(piece.mistakes, found):
+            _keep(by_name[piece.exercise], mistake, seeds, each)
+        yield by_name[piece.exercise], found
+
+
+def _file(exercise: Exercise, mistake: Mistake, seeds: range) -> Path:
+    digest = hashlib.sha256(surroundings(exercise.chapter))
+    digest.update(repr((mistake, seeds)).encode())
+    for path in (Path(__file__), Path(suites.__file__)):
+        digest.update(path.read_bytes())
+    return FOLDER / f"{exercise.name}-{mistake.id}-{digest.hexdigest()[:24]}.json"
+
+
+def _kept(exercise: Exercise, mistake: Mistake, seeds: range) -> Counted | None:
+    try:
+        return Counted(**json.loads(_file(exercise, mistake, seeds).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _keep(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) -> None:
+    write_whole(_file(exercise, mistake, seeds), json.dumps(asdict(counted)))
+
+
+# ---- in a process that has everything loaded
+
+
+def serve_counting(pieces: Connection) -> None:
+    serve(_Counting, pieces)
+
+
+class _Counting(SuiteRunner):
+    """Answers a piece with how often each of its mistakes is caught."""
+
+    def __init__(self, pieces: Connection) -> None:
+        super().__init__(pieces)
+        self.best: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
+
+    def answer(self, piece: Piece) -> list[Counted]:
+        exercise = load_syllabus().exercise(piece.exercise)
+        seconds = self.times(exercise, solution_of(exercise))
+        limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
+        found = []
+        for mistake in piece.mistakes:
+            items = sorted(seconds, key=lambda item: -(self.best[item.name] + 0.5) / seconds[item])
+            counted = self._count(exercise, mistake, items, piece.seeds, limit)
+            self.best.update(name for name in (counted.by, *counted.tests) if name)
+            found.append(counted)
+        return found
+
+    def _count(self, exercise: Exercise, mistake: Mistake, items: list[pytest.Function], seeds: range, limit: int) -> Counted:
+        work = functools.partial(self._test_that_catches_always, exercise, mistake.text, items)
+        if (by := next(lines_of_a_fork(work, limit), "")) not in ("", "timeout", "died"):
+            return Counted(mistake.id, 0, 0, by, [], {})
+        tests: Counter[str] = Counter()
+        missed: list[int] = []
+        left, ends = list(seeds), 0
+        while left and ends < ENDS_ENOUGH:
+            for line in lines_of_a_fork(functools.partial(self._try_seeds, exercise, mistake.text, items, left), limit):
+                ends = ends + 1 if line in ("timeout", "died") else 0
+                if line:
+                    tests[line] += 1
+                else:
+                    missed.append(left[0])
+                left = left[1:]
+        by = max(tests, key=lambda name: tests[name]) if left else ""
+        return Counted(mistake.id, len(seeds) - len(left), sum(tests.values()), by, missed, dict(tests))
+
+    def _try_seeds(self, exercise: Exercise, text: str, items: list[pytest.Function], seeds: list[int], say: Callable[[str], None]) -> None:
+        """Say for each seed the first test that fails, or nothing. The test that failed last is asked first."""
+        items = list(items)
+        for seed in seeds:
+            self.run.trial = trial_of(exercise, text, seed)
+            caught = next((item for item in items if not self._passes(exercise, item)), None)
+            if caught:
+                items.remove(caught)
+                items.insert(0, caught)
+            self.run.trial.close()
+            say(caught.name if caught else "")
+
+    def _passes(self, exercise: Exercise, item: pytest.Function, drawn: bool = True) -> bool:
+        """Does the test pass in the run's trial? Where it has examples, pytest and hypothesis are spared what follows the first failure."""
+        if not hasattr(item.obj, "hypothesis"):
+            return self.run_test(item, None) == "passed"
+        test, trial = item.obj.hypothesis, self.run.trial
+        sides = {"learner": trial.learner(exercise.chapter), "reference": trial.reference(exercise.chapter)}
+        fixtures = {name: sides[name] for name in sides if name in item.fixturenames}
+        whole = test.inner_test
+        give_seed(item, self.run)
+        test.inner_test = _ended_by_failure(whole)
+        trial.begin_test(exercise, item.name)
+        try:
+            if drawn:
+                item.obj(**fixtures)
+            run_pinned(item.obj, fixtures)
+            return True
+        except BaseException:
+            return False
+        finally:
+            test.inner_test = whole
+
+    def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
+        """Say a test that fails on examples that no seed decides."""
+        for item in items:
+            if hasattr(item.obj, "hypothesis") and not pinned_of(item.obj):
+                continue  # all its examples are drawn
+            first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
+            if first and all(other == first for other in others):
+                return say(item.name)
+        say("")
+
+    def _transcript(self, exercise: Exercise, text: str, item: pytest.Function, seed: int) -> bytes:
+        """A fingerprint of what the test asked both sides and what they answered; nothing where it passes."""
+        self.run.trial = trial_of(exercise, text, seed)
+        passed = self._passes(exercise, item, drawn=False)
+        digest = hashlib.sha256()
+        for asked in self.run.trial.transcript():
+            digest.update(repr((asked.op, asked.tree, asked.reply)).encode())
+            for buffer in (*asked.buffers, *asked.out):
+                digest.update(buffer)
+        self.run.trial.close()
+        return b"" if passed else digest.digest()
+
+
+class _Failed(BaseException):
+    """An example failed: hypothesis need not run it again."""
+
+
+def _ended_by_failure(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def example(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except HypothesisException:
+            raise
+        except Exception:
+            raise _Failed from None
+
+    return example

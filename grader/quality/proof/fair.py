@@ -1,0 +1,81 @@
+"""fair: five honest courses, each written in a style of its own, at twenty seeds through both doors. Each of these runs has to earn full marks.
+
+They stand in grader/tests/honest/, a folder a style. Every chapter builds on the style's own earlier ones (`--whole`), not on the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from grader.course.syllabus import ROOT
+from grader.quality.benchmarks.figures import machine, table
+from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
+
+HONEST = ROOT / "grader" / "tests" / "honest"
+DOORS = ("local", "worker")
+
+
+def styles() -> dict[str, dict[str, str]]:
+    """Style → chapter → text."""
+    folders = [folder for folder in sorted(HONEST.iterdir()) if any(folder.glob("ch*.py"))] if HONEST.is_dir() else []
+    return {folder.name: _chapters(folder) for folder in folders}
+
+
+def _chapters(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("ch*.py"))}
+
+
+def prove(options: argparse.Namespace) -> int:
+    everything = styles()
+    lacking = [name for name in options.style or () if name not in everything]
+    if lacking or not everything:
+        print(f"there is no {lacking[0] if lacking else 'honest'} course in {HONEST}; there are {', '.join(everything) or 'none'}", file=sys.stderr)
+        return 2
+    exercises, names = options.exercises, options.style or list(everything)
+    problems = [f"{style} has no {module}.py" for style in names for module in dict.fromkeys(e.module for e in exercises) if module not in everything[style]]
+    courses = [Course(style, everything[style], seed, door, whole=True) for seed in options.seeds for style in names for door in DOORS]
+    print(f"fair: {machine()}", flush=True)
+    began = time.monotonic()
+    runs: Counter[tuple[str, str]] = Counter()
+    full: Counter[tuple[str, str]] = Counter()
+
+    def done(course: Course, found: Found) -> None:
+        runs[course.style, course.door] += 1
+        if isinstance(found, str):
+            short = [found]
+        else:
+            short = [f"{result.exercise.name}: {words}" for result in found.results if (words := shortfall(result))]
+            if not short and len(found.results) != len(exercises):
+                short = [f"{len(found.results)} of {len(exercises)} exercises were judged"]
+        full[course.style, course.door] += not short
+        problems.extend(f"{course}: {sentence}" for sentence in short)
+        for sentence in short:
+            print(f"✗ {course}: {sentence}", flush=True)
+        if (ended := runs.total()) % 20 == 0:
+            print(f"  {ended} of {len(courses)} runs, {full.total()} with full marks ({time.monotonic() - began:.0f} s)", flush=True)
+
+    for sentence in problems:
+        print(f"✗ {sentence}")
+    run_all(courses, exercises, options.jobs, done)
+    rows = [[style, door, str(runs[style, door]), str(full[style, door])] for style in names for door in DOORS]
+    print("\n" + table(["style", "door", "runs", "full marks"], rows, words=2))
+    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}, seeds {options.seeds[0]} to {options.seeds[-1]}, both doors"
+    print(f"\nfair: {what}: {full.total()} of {runs.total()} runs earned full marks ({time.monotonic() - began:.0f} s).")
+    return int(bool(problems))
+
+
+OPTIONS = parser("fair", __doc__, seeds=20)
+OPTIONS.add_argument("--style", action="append", metavar="NAME", help="only this course; may be given again")
+
+
+def run(arguments: list[str]) -> int:
+    parsed(OPTIONS, arguments)
+    return in_a_copy("fair", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(prove(parsed(OPTIONS, sys.argv[1:])))

@@ -1,0 +1,157 @@
+"""Runs the graded tests of one exercise on changed references: in one process that has loaded everything, or in a process forked from it.
+
+`SuiteRunner` is a pytest plugin. A proof derives from it and says what to do with each piece of work (`answer`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+from grader.course.syllabus import TESTS, Exercise
+from grader.execution.target import Target
+from grader.plugin import hooks
+from grader.plugin.graded import GradedRun
+from grader.processes.limits import be_silent, limit_this_process
+from grader.processes.preloaded_session import ARGUMENTS, warm
+from grader.verdict import trial
+from grader.verdict.trial import Trial
+from hypothesis import Phase, settings
+
+CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; on a busy machine the clock says little
+PROCESSOR_SECONDS = 2  # code that loops for ever is stopped after so long, and three times what the reference takes
+
+
+class ReferenceFails(RuntimeError):
+    """There is nothing to be learned from changes of an exercise whose reference fails."""
+
+
+class SuiteRunner:
+    """A pytest plugin whose main loop answers one piece of work after another, until None comes."""
+
+    def __init__(self, pieces: Connection) -> None:
+        self.pieces = pieces
+        self.tests: list[pytest.Function] = []
+        self.known: dict[str, dict[pytest.Function, float]] = {}  # exercise → its tests, with the seconds the reference takes
+        self.last = ""  # how the last test ended
+
+    def answer(self, piece: Any) -> list:
+        raise NotImplementedError
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        run = self.run = session.config.stash[hooks.RUN]
+        vars(run).update(finished=self._note, message_of=lambda test: "")  # nobody reads why a change failed
+        warm()
+        trial.TEST_SECONDS = math.inf
+        self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
+        for item in self.tests:
+            drawn = getattr(item.obj, "_hypothesis_internal_use_settings", None)
+            if drawn:  # nobody asks for the smallest example
+                item.obj._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+        gc.collect()
+        gc.freeze()  # what is here already is not looked through in every process forked from this one
+        while (piece := self.pieces.recv()) is not None:
+            try:
+                answer = "the graded suites cannot be collected; run pytest to see why" if session.testsfailed else self.answer(piece)
+            except ReferenceFails as problem:
+                answer = str(problem)
+            self.pieces.send(answer)
+        del run.finished, run.message_of
+        return True
+
+    def _note(self, exercise: Exercise, test: str, outcome: str, *_: Any) -> None:
+        self.last = outcome
+
+    def times(self, exercise: Exercise, text: str) -> dict[pytest.Function, float]:
+        """Its tests, with how long the reference keeps a processor busy. It is asked in this very process, which has then done everything once."""
+        if exercise.name not in self.known:
+            items = [item for item in self.tests if (mark := item.get_closest_marker("exercise")) and mark.args[0] == exercise.name]
+            self.run.trial = trial_of(exercise, text)
+            seconds = {}
+            for item in items:
+                began = time.process_time()
+                self.run_test(item, None)
+                seconds[item] = time.process_time() - began + 1e-3
+                if self.last != "passed":
+                    raise ReferenceFails(f"the reference itself does not pass {item.name}, so changes of {exercise.name} would show nothing")
+            self.run.trial.close()
+            self.known[exercise.name] = seconds
+        return self.known[exercise.name]
+
+    def run_test(self, item: pytest.Function, after: pytest.Function | None) -> str:
+        """The outcome of this test in the run's trial."""
+        self.last = "error"  # where nothing is noted
+        item._initrequest()
+        hooks.give_seed(item, self.run)
+        runtestprotocol(item, log=False, nextitem=after)
+        return self.last
+
+    run: GradedRun
+
+
+def serve(runner: type[SuiteRunner], pieces: Connection) -> None:
+    """In a process of its own: answers each piece with a list, or with a sentence why it cannot, until None comes."""
+    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
+        pytest.main(["-q", *ARGUMENTS, str(TESTS)], plugins=[runner(pieces)])
+
+
+def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
+    return Trial(Target("changed", None, {exercise.module: text}), seed=seed, call_seconds=CLOCK_SECONDS)
+
+
+def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
+    """Each line that `work` says, in a process that may loop, eat memory or die; last "timeout" or "died" where it did not end well."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            os.setsid()
+            be_silent()
+            limit_this_process()
+
+            def say(line: str) -> None:
+                os.write(theirs, f"{line}\n".encode())
+                used = resource.getrusage(resource.RUSAGE_SELF)
+                limit_processor(math.ceil(used.ru_utime + used.ru_stime) + processor_seconds)
+
+            limit_processor(processor_seconds)
+            work(say)
+            os.write(theirs, b"end\n")
+        os._exit(0)
+    os.close(theirs)
+    text = b""
+    deadline = time.monotonic() + CLOCK_SECONDS
+    ended = False
+    while select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0] and (more := os.read(ours, 4096)):
+        *lines, text = (text + more).split(b"\n")
+        deadline = time.monotonic() + CLOCK_SECONDS
+        for line in lines:
+            ended = line == b"end"
+            if not ended:
+                yield line.decode()
+    os.close(ours)
+    late = time.monotonic() >= deadline
+    if late:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # what it has left behind
+    if not ended:
+        yield "timeout" if late or -status == signal.SIGXCPU else "died"
+
+
+def limit_processor(seconds: int) -> None:
+    """The processor's time for all this process has done and will do."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))

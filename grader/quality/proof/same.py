@@ -1,0 +1,193 @@
+"""same: a small class with everything in it, graded in every way there is. Marks, outcomes and diagnoses are the same each time.
+
+`headway grade` one at a time and two at once, on this machine and on a Dask cluster, as root and as somebody who is not: all that it writes must
+be the same, byte for byte. Then each submission through pytest, by the worker door and in process, with the seed that the grader gave it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from grader.classroom.judging.seeds import own_seed
+from grader.quality.benchmarks.figures import machine
+from grader.quality.benchmarks.workplace import copied_kit, environment
+from grader.quality.proof.made_class import ASKED, reference, tarred, with_mistake, with_stub, write, zipped
+from grader.quality.proof.soak import exports
+
+SEED = 7
+AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+CLUSTER = """
+import sys
+from distributed import LocalCluster
+with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=sys.argv[1]) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    sys.stdin.read()
+"""
+NOT_IN_PROCESS = ("crash", "exit")  # they would take pytest along; the docs say so
+
+Found = dict[str, dict]  # of one submission: exercise -> what was found
+
+
+def make_class(folder: Path) -> None:
+    """Fourteen people; one hands in the same as another, and two what nobody can grade."""
+    right = reference()
+    attention = right["ch03_attention"]
+    people = {
+        "right": right,
+        "mistake one": with_mistake(right, "softmax", 0),
+        "mistake two": with_mistake(right, "softmax", 3),
+        "mistake three": with_mistake(right, "count_pairs", 1),
+        "two mistakes": with_mistake(with_mistake(right, "softmax", 1), "count_pairs", 0),
+        "stub": with_stub(with_stub(right, "softmax"), "count_pairs"),
+        "half": {"ch01_tokenizer": right["ch01_tokenizer"]},
+        "crash": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    import ctypes\n    ctypes.string_at(0)\n"},
+        "exit": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    import os\n    os._exit(3)\n"},
+        "loop": right | {"ch01_tokenizer": right["ch01_tokenizer"] + "\n\ndef count_pairs(ids):\n    while True:\n        pass\n"},
+        "shortcut": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"},
+        "broken": right | {"ch03_attention": f"{attention}\nimport nothing_like_it\n"},
+        "no python": right | {"ch01_tokenizer": "def count_pairs(:\n"},
+    }
+    for name, texts in people.items():
+        write(folder / name, texts)
+    (folder / "twin.zip").write_bytes(zipped(right))
+    (folder / "cut short.tar.gz").write_bytes(tarred(right)[:900])
+    (folder / "nothing").mkdir()
+
+
+def graded(kit: Path, place: Path, out: str, more: list[str], prefix: list[str], at_home: Path) -> Path:
+    """Where a run of `headway grade` has put what it made."""
+    command = [*prefix, sys.executable, "-P", "-m", "grader.cli", "grade", str(place / "class"), "--out", str(place / "out" / out), "--seed", str(SEED)]
+    told = subprocess.run(
+        [*command, "--exercises", ",".join(ASKED), *more], cwd=kit, env=environment(kit) | {"HOME": str(at_home), "TMPDIR": str(at_home)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    if told.returncode != 1:  # the archive that is cut short, and nothing
+        raise RuntimeError(f"headway grade, {out}, ended with status {told.returncode}:\n{told.stdout}{told.stderr}")
+    return place / "out" / out
+
+
+@contextlib.contextmanager
+def cluster(kit: Path, place: Path) -> Iterator[str]:
+    """The address of a cluster with two workers, each a process."""
+    command = [sys.executable, "-c", CLUSTER, str(place / "dask")]
+    with subprocess.Popen(command, cwd=kit, env=environment(kit), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdin and process.stdout
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+def nobody_can(place: Path) -> str:
+    """Why nothing can be run as nobody; empty where it can."""
+    if os.geteuid():
+        return "we are not root; run it again as root"
+    if not shutil.which(AS_NOBODY[0]):
+        return "there is no setpriv"
+    start = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'import torch']))"  # the first start may still be root's
+    tried = subprocess.run([*AS_NOBODY, sys.executable, "-c", start], cwd=place, capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else f"nobody cannot run this Python ({tried.stderr.strip().splitlines()[-1:]})"
+
+
+def in_the_gradebook(out: Path) -> dict[str, Found]:
+    """What the gradebook and the table of marks say of everybody."""
+    with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
+        rows = database.execute("SELECT name, exercise, tests, diagnosis, forbidden FROM people JOIN results USING (digest)").fetchall()
+    with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        marks = {row["name"]: row for row in csv.DictReader(file)}
+    found: dict[str, Found] = {}
+    for name, exercise, tests, diagnosis, forbidden in rows:
+        found.setdefault(name, {})[exercise] = plain(float(marks[name][exercise]), json.loads(tests), json.loads(diagnosis), json.loads(forbidden))
+    return found
+
+
+def by_pytest(kit: Path, place: Path, name: str, door: str, digest: str) -> Found:
+    results = place / "results" / f"{name} {door}.json"
+    chosen = [word for exercise in ASKED for word in ("--exercise", exercise)]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--door", door, "--seed", str(own_seed(SEED, digest))]
+    subprocess.run([*command, *chosen, f"--results={results}"], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    told = json.loads(results.read_text(encoding="utf-8"))["exercises"]
+    return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in told}
+
+
+def plain(earned: float, tests: list[dict], diagnosis: dict | None, forbidden: list[str]) -> dict:
+    outcomes = {test["name"]: test["outcome"] for test in tests}
+    return {"earned": earned, "outcomes": outcomes, "diagnosis": diagnosis["id"] if diagnosis else None, "forbidden": sorted(forbidden)}
+
+
+def prove(kit: Path, place: Path) -> list[str]:
+    """What differs, in sentences."""
+    make_class(place / "class")
+    (place / "results").mkdir()
+    homes = {who: place / f"home of {who}" for who in ("root", "nobody")}
+    for home in homes.values():
+        home.mkdir(mode=0o777)
+    (place / "out").mkdir()
+    for folder in (place, kit.parent, place / "out", homes["nobody"]):
+        folder.chmod(0o777)
+    here = (("here -j 1", "1"), ("here -j 2", "2"), ("here -j 2 again", "2"), ("here -j 4", "4"))
+    runs: list[tuple[str, list[str], list[str]]] = [(name, ["-j", jobs], []) for name, jobs in here]
+    left_out = nobody_can(place)
+    if left_out:
+        print(f"as nobody: left out, {left_out}")
+    else:
+        runs += [("nobody -j 1", ["-j", "1"], AS_NOBODY), ("nobody -j 2", ["-j", "2"], AS_NOBODY)]
+    done = {}
+    for name, more, prefix in runs:
+        done[name] = graded(kit, place, name, more, prefix, homes["nobody" if prefix else "root"])
+        print(f"graded: {name}", flush=True)
+    with cluster(kit, place) as address:
+        for name, jobs in (("Dask -j 1", "1"), ("Dask -j 2", "2"), ("Dask -j 2 again", "2"), ("Dask -j 4", "4")):
+            done[name] = graded(kit, place, name, ["-j", jobs, "--dask", address], [], homes["root"])
+            print(f"graded: {name}", flush=True)
+    wrong, (first, *others) = [], done.items()
+    files, found = exports(first[1]), in_the_gradebook(first[1])
+    for name, out in others:
+        theirs = exports(out)
+        unlike = sorted(path for path in files.keys() | theirs.keys() if files.get(path) != theirs.get(path))
+        wrong += [f"{name} writes another {path} than {first[0]}" for path in unlike]
+        if in_the_gradebook(out) != found:
+            wrong.append(f"{name} finds something else out than {first[0]}")
+    print(f"{len(done)} times graded: {len(files)} files each, {len(found)} people with results, {_mistakes(found)} diagnoses", flush=True)
+    return wrong + through_pytest(kit, place, first[1], found)
+
+
+def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -> list[str]:
+    with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
+        digests = dict(database.execute("SELECT name, digest FROM people").fetchall())
+    asked = [(name, door) for name in found if (place / "class" / name).is_dir() for door in ("worker", "local") if door == "worker" or name not in NOT_IN_PROCESS]
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), asked))
+    wrong = [
+        f"{name}, {exercise}: pytest by the {door} door finds {theirs.get(exercise)}, headway grade {ours}"
+        for (name, door), theirs in zip(asked, told)
+        for exercise, ours in found[name].items()
+        if theirs.get(exercise) != ours
+    ]
+    print(f"{len(asked)} runs of pytest compared, both doors; in process without {' and '.join(NOT_IN_PROCESS)}, which would end pytest itself", flush=True)
+    return wrong
+
+
+def _mistakes(found: dict[str, Found]) -> int:
+    return sum(bool(entry["diagnosis"]) for person in found.values() for entry in person.values())
+
+
+def run(arguments: list[str]) -> int:
+    argparse.ArgumentParser(prog="python -m grader.quality.proof same", description=__doc__.partition("\n")[0]).parse_args(arguments)
+    print(f"same: {machine()}", flush=True)
+    with copied_kit() as kit, tempfile.TemporaryDirectory(prefix="headway-same-", ignore_cleanup_errors=True) as place:
+        wrong = prove(kit, Path(place))
+    for sentence in wrong:
+        print(f"WRONG: {sentence}")
+    print(f"same: {'everything is' if not wrong else f'{len(wrong)} things are not'}")
+    return min(len(wrong), 1)

@@ -1,0 +1,1 @@
+"""The README's pictures, recorded from real runs: `make readme`."""

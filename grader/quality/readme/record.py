@@ -1,0 +1,145 @@
+"""The README's two pictures, made anew by `make readme`: a recorded session of `headway watch`, and attention by a learner's code.
+
+Both come from real runs in a copy of the kit: one exercise fails and is mended; a translator is trained by a course that is solved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.course.source import definition, read_source, replace_definition
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
+from grader.files import write_whole
+from grader.quality.readme.terminal import window
+from rich.text import Text
+
+FOLDER = ROOT / ".github" / "pictures"
+COLUMNS, ROWS, PATIENCE = 80, 44, 300.0
+MISTAKEN = "total = exps.sum()"
+MENDED = "total = exps.sum(dim, keepdim=True)"
+TRANSLATE = """
+import sys
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks import guide, translation
+from grader.teaching.walks.exercise_status import standing
+from grader.teaching.walks.progress_line import aloud
+made = guide.measure(translation, standing(translation.NEEDS, aloud), 0, aloud)
+assert not made.ours, made.notes
+one = made.numbers.attended[0]
+words = translation._glossed(one.written)
+sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.source, "Where the translator looks while it writes",
+                                row_name="writes", column_name="looks at").encode())
+"""
+
+
+def session() -> str:
+    """`headway watch softmax`: a failing verdict, one line mended and saved, and the verdict after that."""
+    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
+        kit = copy_of_the_kit(Path(folder) / "headway")
+        file = kit / "exercises" / "ch03_attention.py"
+        file.write_text(begun(read_source(file)), encoding="utf-8")
+        failing, passing = _watched(kit, file)
+    saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {MENDED}", "green")]
+    panes = [("$ headway watch softmax", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
+    return window(panes, "headway watch: an exercise fails, one line is mended and saved, and it passes", COLUMNS)
+
+
+def begun(stub: str) -> str:
+    """The chapter as a learner left it who has all of softmax but one thing."""
+    lines = definition(read_source(SOLUTIONS / "ch03_attention.py"), "softmax").text.splitlines(keepends=True)
+    right = "".join(line for line in lines if "SOLUTION" not in line)
+    assert MENDED in right
+    return replace_definition(stub, "softmax", right.replace(MENDED, MISTAKEN))
+
+
+def attention() -> str:
+    """The cross-attention of a translator that a solved course has trained: one sentence."""
+    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
+        kit = copy_of_the_kit(Path(folder) / "headway")
+        for path in sorted(SOLUTIONS.glob("ch*.py")):
+            lines = read_source(path).splitlines(keepends=True)
+            (kit / "exercises" / path.name).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
+        return subprocess.run([sys.executable, "-c", TRANSLATE], cwd=kit, env=_environment(kit), stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
+
+
+def copy_of_the_kit(folder: Path) -> Path:
+    """As a fresh clone has it, with every stub a stub."""
+    leave = shutil.ignore_patterns("__pycache__", ".*", "progress.txt")
+    for part in (SOLUTIONS, TESTS, ROOT / "grader"):
+        shutil.copytree(part, folder / part.name, ignore=leave)
+    shutil.copytree(EXERCISES, folder / "exercises", ignore=shutil.ignore_patterns("__pycache__", ".*", "progress.txt", "*.py"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    subprocess.run([sys.executable, "-c", "from grader.course.stubs import write_stubs; write_stubs()"], cwd=folder, env=_environment(folder), check=True)
+    return folder
+
+
+def _environment(kit: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR")}
+    return kept | {"PYTHONPATH": str(kit), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+
+
+def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
+    """The screen after the first verdict, and after the one that follows the save."""
+    import pexpect
+
+    child = pexpect.spawn(
+        sys.executable, ["-m", "grader.cli", "watch", "softmax"], cwd=str(kit), env=_environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8"
+    )  # fmt: skip
+    try:
+        first = _screen_with(child, "FAILED")  # which took as long as everything takes to be loaded
+        child.send("r")
+        failing = _screen_with(child, "FAILED", unlike=first)
+        text = read_source(file)
+        file.write_text(text.replace(MISTAKEN, MENDED), encoding="utf-8")
+        return failing, _screen_with(child, "softmax works")
+    finally:
+        child.send("q")
+        child.expect(pexpect.EOF, timeout=PATIENCE)
+        child.close()
+
+
+def _screen_with(child, wanted: str, unlike: Sequence[Text] = ()) -> list[Text]:
+    """The lines of the screen, in their colours, once a new verdict is on it that says `wanted`. Every frame is drawn whole."""
+    import pexpect
+
+    seen, end = "", time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            seen += child.read_nonblocking(1 << 16, 0.2)
+        except pexpect.TIMEOUT:
+            frame = seen.rpartition("\x1b[H")[2].replace("\r", "")
+            lines = _lines(frame)
+            if wanted in frame and "verdict after" in frame and lines != unlike:
+                return lines
+    raise TimeoutError(f"the watch never showed {wanted!r}; at last:\n{seen[-3000:]}")
+
+
+def _lines(frame: str) -> list[Text]:
+    """Colours are read; other things that a terminal is told (clear this line) are passed over."""
+    lines = [Text.from_ansi(re.sub(r"\x1b\[[0-9;?]*[A-Za-ln-z]", "", line)) for line in frame.split("\n")]
+    for line in lines:
+        line.rstrip()
+    folded = [line for at, line in enumerate(lines) if line.plain or (at and lines[at - 1].plain)]
+    while folded and not folded[-1].plain:
+        folded.pop()
+    return folded
+
+
+def main(names: list[str]) -> int:
+    for name, make in (("session", session), ("attention", attention)):
+        if not names or name in names:
+            print(f"making {name}.svg ...", flush=True)
+            write_whole(FOLDER / f"{name}.svg", make())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

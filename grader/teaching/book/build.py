@@ -1,0 +1,50 @@
+"""Builds the book for somebody who waits for it, or says in a sentence why it cannot be built."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from importlib.util import find_spec
+
+from grader.console.page import complain, page, say
+from grader.course.status import shown
+from grader.files import problem
+
+NEEDED = ("jinja2", "markdown_it", "pygments")
+INSTALL = "pip install -c constraints.txt -e '.[book]'"
+
+
+def make() -> int:
+    """Build the book anew, and say where it is. 1 where that cannot be done."""
+    if cannot():
+        return 1
+    from grader.teaching.book.site import FOLDER
+
+    if not build():
+        return 1
+    say(page(), f"The book is in {shown(FOLDER)}: open {shown(FOLDER / 'index.html')}, or read it with `headway book`.")
+    return 0
+
+
+def cannot() -> bool:
+    """Whether something that the book needs is not installed; says what."""
+    if all(find_spec(name) for name in NEEDED):
+        return False
+    complain(f"the book needs the extra `book`, which is not installed: {INSTALL}")
+    return True
+
+
+def build() -> bool:
+    """Build it, with a word to whoever waits; False where that failed, and why is said."""
+    from grader.teaching.book.site import FOLDER
+    from grader.teaching.book.site import build as build_site
+
+    console = page(stderr=True)
+    if not console.is_terminal:
+        console.print("Building the book ...")
+    try:
+        with console.status("Building the book ...") if console.is_terminal else nullcontext():
+            build_site()
+    except OSError as error:
+        complain("the book is not built: " + problem(error, f"write {shown(FOLDER)}"))
+        return False
+    return True

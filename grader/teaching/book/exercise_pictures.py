@@ -1,0 +1,81 @@
+"""What each exercise computes, drawn for its place in the book: the panels of `headway show`, the reference's side alone, as SVG."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on every machine
+
+from grader.course.syllabus import SOLUTIONS, Exercise  # noqa: E402
+from grader.execution.target import Target  # noqa: E402
+from grader.execution.worker import Nursery  # noqa: E402
+from grader.teaching.drawing.charts import COLOURS, curves  # noqa: E402
+from grader.teaching.drawing.diagrams import heatmap  # noqa: E402
+from grader.teaching.drawing.svg import FAINT, card, write  # noqa: E402
+from grader.teaching.show.catalog import has_picture, subject  # noqa: E402
+from grader.teaching.show.panels import Bars, Chart, Grid, Panel  # noqa: E402
+from grader.verdict.trial import Trial  # noqa: E402
+
+BAR_WIDE, BAR_TALL = 240, 22
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One exercise's pictures: SVG by file name, and what is said of them."""
+
+    files: dict[str, str]
+    titles: list[str]  # of each file, in order
+    about: str
+    look: str
+
+
+def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
+    """By the exercise's name; those of which there is nothing to draw are left out."""
+    trial, found = Trial(Target("solutions", SOLUTIONS), "local", nursery=Nursery()), {}
+    try:
+        for exercise in filter(lambda one: has_picture(one.name), exercises):
+            what = subject(exercise.name)
+            trial.begin_test(exercise, "the picture")
+            trial.begin_example()
+            panels = what.draw(trial.reference(exercise.chapter))
+            far = max([value for panel in panels if isinstance(panel, Bars) for value in panel.values if math.isfinite(value)], default=0.0)
+            files = {f"{exercise.name}-{number}.svg": svg_of(panel, far) for number, panel in enumerate(panels, start=1)}
+            found[exercise.name] = Drawn(files, [panel.title for panel in panels], what.about, what.look)
+    finally:
+        trial.close()
+        trial.nursery.close()
+    return found
+
+
+def svg_of(panel: Panel, far: float = 0.0) -> str:
+    """The panel as a picture of its own; bars reach as far as `far`, so that those of several panels can be compared."""
+    match panel:
+        case Grid():
+            title = panel.title + (f" (0: {panel.words[0]}, 1: {panel.words[1]})" if panel.words else "")
+            return heatmap(panel.values, panel.rows, panel.columns, title, row_name=panel.row_name, column_name=panel.column_name)
+        case Chart():
+            lines = {name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in panel.lines.items()}
+            return curves(lines, panel.title, x_name=panel.x_name, y_name=panel.y_name)
+        case Bars():
+            return bars(panel, far)
+
+
+def bars(panel: Bars, far: float = 0.0) -> str:
+    """A bar for each label, from zero to the right, with its number behind it."""
+    values = [round(value, 4) for value in panel.values]
+    left = 28 + round(7.4 * max(len(label) for label in panel.labels))
+    far = max([far, *(value for value in values if math.isfinite(value))]) or 1.0
+    top, marks = 50, []
+    for row, (label, value) in enumerate(zip(panel.labels, values)):
+        y = top + row * (BAR_TALL + 6)
+        marks.append(write(left - 8, y + 15, label, anchor="end"))
+        wide = round(BAR_WIDE * max(value, 0.0) / far, 1) if math.isfinite(value) else 0.0
+        marks.append(f'<rect x="{left:g}" y="{y:g}" width="{wide:g}" height="{BAR_TALL}" rx="2" fill="{COLOURS[0]}"/>')
+        marks.append(write(left + wide + 8, y + 15, f"{value:.3g}" if math.isfinite(value) else "none", colour=FAINT))
+    bottom = top + len(values) * (BAR_TALL + 6)
+    if panel.name:
+        marks.append(write(left, bottom + 14, panel.name, colour=FAINT))
+    return card(marks, max(left + BAR_WIDE + 80, 44 + round(9 * len(panel.title))), bottom + 28, panel.title)

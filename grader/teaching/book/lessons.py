@@ -1,0 +1,239 @@
+"""A lesson in Markdown becomes a page in HTML: headings with anchors, formulas, words that lead to where they are explained.
+
+`page_of` gives the page's parts. After the paragraph about an exercise stands its card, made by whoever calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+from grader.teaching.book.code import coloured, is_python
+from grader.teaching.book.formulas import mathml
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+_CHAPTER = re.compile(r"\b([Cc]hapters?) (\d+)\b")
+
+
+@dataclass
+class Links:
+    """Where names lead: `code` for `inline code`, `words` for terms in prose (the first time on a page), `chapters` by number."""
+
+    code: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    chapters: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What stands around the paragraph about an exercise."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A heading and the text below it, as the search sees them."""
+
+    title: str
+    anchor: str
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    body: str  # HTML, without the title
+    parts: list[Part]  # the first is what stands above the first heading
+
+    @property
+    def sections(self) -> list[Part]:
+        return [part for part in self.parts if part.level == 2]
+
+
+def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None, taken: Collection[str] = ()) -> Page:
+    """The page; `card(name)` gives what stands around the paragraph that begins with **`name`**, None where that is no exercise here.
+
+    No heading has an anchor that is `taken`.
+    """
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(markdown)
+    title = ""
+    if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
+        title, tokens = tokens[1].content, tokens[3:]
+    _give_anchors(tokens, set(taken))
+    renderer = reader.renderer
+    assert isinstance(renderer, RendererHTML)
+    writer = _Writer(links)
+    for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open"):
+        renderer.rules[name] = getattr(writer, name)
+    out, start, parts = [], 0, _parts(tokens, title)
+    for at, token in enumerate(tokens):
+        if token.type == "paragraph_open" and (exercise := _about(tokens[at + 1])) and (made := card(exercise)) is not None:
+            _without_name(tokens[at + 1])
+            paragraph = renderer.render(tokens[at : at + 3], reader.options, {})
+            out += [renderer.render(tokens[start:at], reader.options, {}), made.before, paragraph, made.after]
+            start = at + 3
+    out.append(renderer.render(tokens[start:], reader.options, {}))
+    return Page(_plain(title), "".join(out), parts)
+
+
+def slug(title: str) -> str:
+    """A heading as the name of a place."""
+    return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "part"
+
+
+def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            name = anchor = slug(_plain(tokens[at + 1].content))
+            number = 1
+            while anchor in taken:
+                number += 1
+                anchor = f"{name}-{number}"
+            taken.add(anchor)
+            token.meta["anchor"] = anchor
+
+
+def _about(inline: Token) -> str | None:
+    """The exercise that a paragraph begins with, as **`name`**."""
+    children = inline.children or []
+    while children and children[0].type == "text" and not children[0].content:
+        children.pop(0)
+    kinds = [child.type for child in children[:3]]
+    return children[1].content if kinds == ["strong_open", "code_inline", "strong_close"] else None
+
+
+def _without_name(inline: Token) -> None:
+    """The name stands in the heading above by now."""
+    children = inline.children or []
+    while children and children[0].type != "strong_close":
+        children.pop(0)
+    del children[:1]
+    if children and children[0].type == "text":
+        children[0].content = children[0].content.lstrip()
+
+
+def _parts(tokens: list[Token], title: str) -> list[Part]:
+    parts, level, anchor = [], 1, ""
+    text: list[str] = []
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            parts.append(Part(_plain(title), anchor, level, " ".join(text)))
+            title, level, text = tokens[at + 1].content, int(token.tag[1]), []
+            anchor = token.meta["anchor"]
+        elif token.type in ("inline", "code_block", "fence") and not (at and tokens[at - 1].type == "heading_open"):
+            text.append(_plain(token.content))
+    return [*parts, Part(_plain(title), anchor, level, " ".join(text))]
+
+
+def _plain(markdown: str) -> str:
+    """Without marks, for titles and for the search."""
+    return re.sub(r"\s+", " ", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "").replace("*", "")).strip()
+
+
+class _Writer:
+    """How tokens become HTML, where it is not as usual. Each method is a rule of the renderer: (tokens, index, options, env) -> HTML."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._inside = 0  # headings, links: no link within them
+        self._told: set[str] = set()  # terms already linked
+        words = sorted(links.words, key=len, reverse=True)
+        self._words = re.compile(r"\b(" + "|".join(map(re.escape, words)) + r")\b", re.IGNORECASE) if words else None
+
+    def heading_open(self, tokens: list[Token], at: int, *_) -> str:
+        anchor = tokens[at].meta["anchor"]
+        children = tokens[at + 1].children
+        assert children is not None, "what stands in a heading follows it"
+        children.append(_raw(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
+        for child in children:
+            child.meta["quiet"] = True
+        return f'<{tokens[at].tag} id="{anchor}">'
+
+    def text(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        if token.meta.get("html"):
+            return token.content
+        said = escape(token.content, quote=False)
+        if token.meta.get("quiet") or _in_link(tokens, at):
+            return said
+        linked = _CHAPTER.sub(self._chapter, said)
+        pieces = re.split(r"(<a .*?</a>)", linked)
+        return "".join(piece if piece.startswith("<a ") else self._terms(piece) for piece in pieces)
+
+    def code_inline(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        said = f"<code>{escape(token.content, quote=False)}</code>"
+        name = token.content.split("(")[0].split(".")[0]
+        where = None if token.meta.get("quiet") or _in_link(tokens, at) else self._links.code.get(name)
+        return f'<a class="code" href="{where}">{said}</a>' if where else said
+
+    def code_block(self, tokens: list[Token], at: int, *_) -> str:
+        text = tokens[at].content
+        formula = mathml(text)
+        if formula:
+            return f'<div class="formula scroll">{formula}</div>\n'
+        return (coloured(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+
+    def fence(self, tokens: list[Token], at: int, *_) -> str:
+        text = tokens[at].content
+        return (coloured(text) if tokens[at].info == "python" else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+
+    def table_open(self, *_) -> str:
+        return '<div class="scroll"><table>\n'
+
+    def table_close(self, *_) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: list[Token], at: int, *_) -> str:
+        """A corner without words is no heading for a screen reader to announce."""
+        return f'<th scope="col"{_side(tokens[at])}>' if tokens[at + 1].content else f"<td{_side(tokens[at])}>"
+
+    def td_open(self, tokens: list[Token], at: int, *_) -> str:
+        return f"<td{_side(tokens[at])}>"
+
+    def image(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        return f'<span class="picture scroll"><img src="{escape(str(token.attrs["src"]))}" alt="{escape(token.content)}"></span>'
+
+    def link_open(self, tokens: list[Token], at: int, *_) -> str:
+        return f'<a href="{escape(page_address(str(tokens[at].attrs["href"])))}">'
+
+    def _chapter(self, match: re.Match) -> str:
+        where = self._links.chapters.get(int(match[2]))
+        return f'<a href="{where}">{match[0]}</a>' if where else match[0]
+
+    def _terms(self, said: str) -> str:
+        return self._words.sub(self._term, said) if self._words else said
+
+    def _term(self, match: re.Match) -> str:
+        where = self._links.words[match[0].lower()]
+        if where in self._told:
+            return match[0]
+        self._told.add(where)
+        return f'<a class="term" href="{where}">{match[0]}</a>'
+
+
+def page_address(address: str) -> str:
+    """Where a lesson's own link leads in the book: another lesson's page in place of its file."""
+    return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
+
+
+def _side(cell: Token) -> str:
+    """A column of numbers, aligned to the right: by a class, for the page allows itself no style of its own."""
+    return ' class="right"' if "right" in str(cell.attrs.get("style", "")) else ""
+
+
+def _in_link(tokens: list[Token], at: int) -> bool:
+    return sum((token.type == "link_open") - (token.type == "link_close") for token in tokens[:at]) > 0
+
+
+def _raw(markup: str) -> Token:
+    return Token("text", "", 0, content=markup, meta={"html": True})

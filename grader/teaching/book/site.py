@@ -1,0 +1,205 @@
+"""Makes the book: every page, picture and script into one folder, which takes the place of the one before when it is whole."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from grader.course.progress import number
+from grader.course.source import Definition, parse, read_source
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
+from grader.teaching.book import glossary, search_index, shapes
+from grader.teaching.book.code import coloured, stub_of
+from grader.teaching.book.lessons import Card, Links, Page, page_of, slug
+from grader.teaching.book.search_index import Entry
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+FOLDER = ROOT / "build" / "book"
+MARK = ".made-from"  # in the folder: the fingerprint of what it was made from
+HERE = Path(__file__).parent
+LEVELS = ("a question", "the idea", "nearly the line")
+GUIDES = ("learning", "notebook", "pytest", "walls", "grading", "figures")  # of pages/; the last two are for whoever has the whole kit
+DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
+
+
+def build(folder: Path = FOLDER) -> int:
+    """Make the whole book in `folder`; how many pages it has. OSError where the folder cannot be written."""
+    made_from, folder = fingerprint(), folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
+        new = Path(beside) / "new"
+        shutil.copytree(HERE / "static", new)
+        (new / "pictures").mkdir()
+        book = _Book()
+        pages = book.pages()
+        for name, text in (pages | _pictures() | book.pictures()).items():
+            (new / name).write_text(text, encoding="utf-8", newline="\n")
+        (new / MARK).write_text(made_from, encoding="utf-8")
+        if folder.exists():
+            os.replace(folder, Path(beside) / "old")
+        os.replace(new, folder)
+    return sum(name.endswith(".html") for name in pages)
+
+
+def is_current() -> bool:
+    """Is the book there, and made from what stands in the kit now?"""
+    try:
+        return (FOLDER / MARK).read_text(encoding="utf-8") == fingerprint()
+    except OSError:
+        return False
+
+
+def fingerprint() -> str:
+    """sha256 of all that the book is made from; a learner's own code is no part of it."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterable[Path]:
+    kit = ROOT / "grader"
+    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
+    for folder in ("pictures", "show", "walks", "drawing"):
+        yield from sorted((kit / "teaching" / folder).rglob("*.py"))
+    yield from (kit / name for name in DRAWN_WITH)
+    yield from sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+def _pictures() -> dict[str, str]:
+    """The lessons' pictures, drawn anew from the reference; a handout has no reference to draw from, and has them drawn."""
+    if is_handout():
+        return {f"pictures/{path.name}": read_source(path) for path in sorted((EXERCISES / "pictures").glob("*.svg"))}
+    from grader.teaching.pictures import lesson_pictures
+
+    return {f"pictures/{name}": svg for name, svg in lesson_pictures().items()}
+
+
+class _Book:
+    """All pages, with what they know of one another."""
+
+    def __init__(self) -> None:
+        self._chapters = [chapter for chapter in load_syllabus().chapters if (EXERCISES / f"{chapter.name}.md").is_file()]
+        self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
+        self._code = {name: place_of(exercise) for name, exercise in self._exercises.items()}
+        self._entries: list[Entry] = []
+        from grader.teaching.book.exercise_pictures import drawn  # these two take torch, which a book that is there already can do without
+        from grader.teaching.book.walks import walks
+
+        self._drawn = drawn(self._exercises.values())
+        self._walks = walks(self._exercises)
+        self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        self._html.globals |= {"number": number}
+        guides = GUIDES[:-2] if is_handout() else GUIDES
+        self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
+        self._others = {"AFTERWARDS": self._written(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
+        self._guides = {name: self._written(HERE / "pages" / f"{name}.md") for name in guides}
+
+    def pages(self) -> dict[str, str]:
+        """Each file with its text, the search's script among them."""
+        made = {f"{chapter.name}.html": self._framed(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
+        for name, page in (self._others | self._guides).items():
+            made[f"{name}.html"] = self._framed(f"{name}.html", page)
+        if self._walks:
+            made["walks.html"] = self._framed("walks.html", self._walks_page())
+        made["shapes.html"] = self._framed("shapes.html", self._shapes())
+        made["glossary.html"] = self._framed("glossary.html", self._glossary())
+        front = self._html.get_template("front.html").render(chapters=self._chapters, afterwards="AFTERWARDS" in self._others)
+        made["index.html"] = self._framed("index.html", Page("Headway", front, []))
+        made[search_index.NAME] = search_index.script(self._entries)
+        return made
+
+    def pictures(self) -> dict[str, str]:
+        """What the exercises compute, drawn from the reference."""
+        return {f"pictures/{name}": svg for one in self._drawn.values() for name, svg in one.files.items()}
+
+    def _framed(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
+        order = ["index.html", *(f"{chapter.name}.html" for chapter in self._chapters), *(f"{name}.html" for name in self._others)]
+        titles = {"index.html": "Headway"} | {f"{c.name}.html": f"{c.number} {c.title}" for c in self._chapters}
+        titles |= {f"{name}.html": other.title for name, other in self._others.items()}
+        at = order.index(address) if address in order else None
+        around = {"before": order[at - 1] if at else None, "after": order[at + 1] if at is not None and at + 1 < len(order) else None}
+        return self._html.get_template("page.html").render(
+            address=address, page=page, body=Markup(page.body), chapter=chapter, chapters=self._chapters, titles=titles,
+            others=self._others, guides=self._guides, has_walks=bool(self._walks),
+            walks=[walk for walk in self._walks if chapter and walk.chapter == chapter.id], **around,
+        )  # fmt: skip
+
+    def _lesson(self, chapter: Chapter) -> Page:
+        places: set[str] = set()
+
+        def card(name: str) -> Card | None:
+            exercise = self._exercises.get(name)
+            if exercise is None or exercise.chapter != chapter.id or name in places:
+                return None
+            places.add(name)
+            return self._card(exercise)
+
+        address = f"{chapter.name}.html"
+        page = page_of(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
+        left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
+        self._enter(page, f"{chapter.number} {chapter.title}", address)
+        where = f"{chapter.number} {chapter.title}, exercise"
+        self._entries += [Entry(e.name, where, place_of(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
+        return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts)
+
+    def _written(self, path: Path) -> Page:
+        address = f"{path.stem}.html"
+        page = page_of(read_source(path), self._links(address))
+        self._enter(page, page.title, address)
+        return page
+
+    def _links(self, address: str) -> Links:
+        """Where names lead from the page at `address`: nowhere to itself as a chapter."""
+        chapters = {chapter.number: f"{chapter.name}.html" for chapter in self._chapters if f"{chapter.name}.html" != address}
+        return Links(self._code, glossary.addresses(), chapters)
+
+    def _enter(self, page: Page, where: str, address: str) -> None:
+        for part in page.parts:
+            self._entries.append(Entry(part.title, where, f"{address}#{part.anchor}" if part.anchor else address, part.text))
+
+    def _card(self, exercise: Exercise) -> Card:
+        card = self._html.get_template("card.html")
+        made = card.render(exercise=exercise, code=Markup(coloured(stub_of(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
+        before, _, after = made.partition("<!-- what the lesson says -->")
+        return Card(before, after)
+
+    def _walks_page(self) -> Page:
+        body = self._html.get_template("walks.html").render(walks=self._walks, places=self._code)
+        self._entries += [Entry(f"headway walk {walk.name}", "Walks", f"walks.html#{walk.name}", walk.title) for walk in self._walks]
+        return Page("Walks", body, [])
+
+    def _shapes(self) -> Page:
+        rows = {chapter: [row for e in chapter.exercises for row in shapes.rows_of(e, stub_of(e))] for chapter in self._chapters if chapter.exercises}
+        by_shape: dict[str, list[shapes.Row]] = {}
+        for row in (row for several in rows.values() for row in several):
+            for shape in dict.fromkeys(row.shapes):
+                by_shape.setdefault(shape, []).append(row)
+        several = {shape: found for shape, found in sorted(by_shape.items()) if len(found) > 1}
+        body = self._html.get_template("shapes.html").render(rows=rows, by_shape=several, places=self._code, sizes=glossary.sizes())
+        self._entries.append(Entry("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
+        return Page("Index of shapes", body, [])
+
+    def _glossary(self) -> Page:
+        chapters = {chapter.id: chapter for chapter in self._chapters}
+        body = self._html.get_template("glossary.html").render(words=glossary.words(), chapters=chapters, slug=slug)
+        self._entries += [Entry(word.name, "Glossary", word.address, " ".join((*word.also, word.says))) for word in glossary.words()]
+        return Page("Glossary", body, [])
+
+
+def _docstring(exercise: Exercise) -> str:
+    """All on one line, for the search."""
+    node = parse(stub_of(exercise)).body[-1]
+    assert isinstance(node, Definition)
+    return " ".join((ast.get_docstring(node) or "").split())
+
+
+def place_of(exercise: Exercise) -> str:
+    """Where in the book an exercise stands."""
+    return f"{exercise.module}.html#{exercise.name}"

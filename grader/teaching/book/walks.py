@@ -1,0 +1,34 @@
+"""The walks that `headway walk` offers, for the book: what there is to see, and the exercises whose code runs in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grader.course.syllabus import Exercise
+from grader.teaching.walks import known, load
+
+
+@dataclass(frozen=True)
+class Walk:
+    name: str
+    title: str
+    needs: tuple[Exercise, ...]  # in the order of the course
+
+    @property
+    def chapter(self) -> str:
+        """The last one it needs: then all of it is the reader's own."""
+        return self.needs[-1].chapter
+
+
+def walks(exercises: Mapping[str, Exercise]) -> list[Walk]:
+    """Those whose exercises are all here: a handout may leave some out."""
+    found = []
+    for name, title in known().items():
+        try:
+            needed = set(load(name).NEEDS)
+        except ModuleNotFoundError:  # of a chapter that is not in this handout
+            continue
+        if needed <= exercises.keys():
+            found.append(Walk(name, title, tuple(exercise for exercise in exercises.values() if exercise.name in needed)))
+    return found

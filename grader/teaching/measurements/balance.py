@@ -1,0 +1,169 @@
+"""Lesson 11: do experts that begin with all tokens on one of them spread out, with and without the balance loss?
+
+The task has parts for experts to share: each token comes from one of eight places, and each place has a linear map of its own to be
+learned, too many for one narrow expert. Every token's first feature is 1, and the router begins with a score of START for its first
+top_k experts, out of that feature, and small random scores otherwise: all tokens choose the same. Every run gets the same tokens
+and the same first weights, and trains all parameters with Adam on the error plus `factor` times the balance loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+from grader.course.syllabus import load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.errors import ChapterBroken
+from grader.execution.target import NoTarget, graft_for, resolve
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from torch import Tensor
+
+EXPERTS, D_MODEL, D_FF, PLACES = 4, 16, 8, 8
+START = 4.0
+TOP_KS = (1, 2)
+FACTORS = (0.0, 0.01, 0.1)
+STEPS = 1000
+BATCH, POSITIONS = 8, 16
+SEED = 2  # in the middle of 0 to 3, which differ in how soon two experts without the loss let in a third
+
+
+@dataclass(frozen=True)
+class Seen:
+    """After some steps, over tokens that were not trained on."""
+
+    shares: list[float]  # of all choices, by expert
+    loss: float  # the balance loss
+    error: float  # mean squared, as a share of the targets' own mean square
+
+    @property
+    def as_even_as(self) -> float:
+        """The number of equally used experts that would have the same entropy."""
+        return math.exp(-sum(share * math.log(share) for share in self.shares if share > 0))
+
+
+@dataclass(frozen=True)
+class Run:
+    top_k: int
+    factor: float
+    seen: dict[int, Seen]  # by step
+
+
+def shown(steps: int) -> list[int]:
+    """The steps at which one looks."""
+    return sorted({0, steps // 10, steps * 3 // 10, steps})
+
+
+def measure(
+    chapter: ModuleType,
+    seed: int = SEED,
+    steps: int = STEPS,
+    top_ks: tuple[int, ...] = TOP_KS,
+    factors: tuple[float, ...] = FACTORS,
+    each_step: Callable[[], None] = lambda: None,
+) -> list[Run]:
+    """Train a layer for each top_k and factor, all on the same tokens and from the same beginning."""
+    with torch.enable_grad():
+        return [Run(k, factor, _trained(chapter, k, factor, seed, steps, each_step)) for k in top_ks for factor in factors]
+
+
+def collapsed(chapter: ModuleType, top_k: int, seed: int) -> torch.nn.Module:
+    """A layer whose router sends every token to its first top_k experts."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        layer = chapter.MoELayer(D_MODEL, D_FF, EXPERTS, top_k)
+        layer.router.weight[:, 0] = 0.0
+        layer.router.weight[:top_k, 0] = START
+    return layer
+
+
+def _trained(chapter: ModuleType, top_k: int, factor: float, seed: int, steps: int, each_step: Callable[[], None]) -> dict[int, Seen]:
+    chance = torch.Generator().manual_seed(seed)
+    places = torch.randn(PLACES, D_MODEL, generator=chance)
+    maps = torch.randn(PLACES, D_MODEL, D_MODEL, generator=chance) / D_MODEL**0.5
+
+    def draw(batch: int) -> tuple[Tensor, Tensor]:
+        """Tokens and their targets, (B, T, D) each."""
+        place = torch.randint(PLACES, (batch, POSITIONS), generator=chance)
+        x = places[place] + 0.5 * torch.randn(batch, POSITIONS, D_MODEL, generator=chance)
+        x[..., 0] = 1.0
+        return x, (maps[place] @ x[..., None])[..., 0]
+
+    exam, layer = draw(128), collapsed(chapter, top_k, seed)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=3e-3)
+    seen = {}
+    for step in range(steps + 1):
+        if step in shown(steps):
+            seen[step] = _look(chapter, layer, top_k, *exam)
+        x, y = draw(BATCH)
+        found, aux_loss = layer(x)
+        optimizer.zero_grad()
+        ((found - y).square().mean() + factor * aux_loss).backward()
+        optimizer.step()
+        each_step()
+    return seen
+
+
+@torch.no_grad()
+def _look(chapter: ModuleType, layer: torch.nn.Module, top_k: int, x: Tensor, y: Tensor) -> Seen:
+    _, experts = chapter.route(layer.router(x), top_k)
+    found, aux_loss = layer(x)
+    shares = experts.flatten().bincount(minlength=EXPERTS) / experts.numel()
+    return Seen(shares.tolist(), float(aux_loss), float((found - y).square().mean() / y.square().mean()))
+
+
+def rows(runs: list[Run]) -> list[list[str]]:
+    """A line for each run: the shares of its experts in percent at each of the steps shown, and how it stands at the last."""
+    found = []
+    for run in runs:
+        *_, last = run.seen.values()
+        shares = [" ".join(f"{100 * share:.0f}" for share in seen.shares) for seen in run.seen.values()]
+        found.append([str(run.top_k), f"{run.factor:g}", *shares, f"{last.as_even_as:.1f}", f"{last.loss:.2f}", f"{last.error:.2f}"])
+    return found
+
+
+def table(runs: list[Run]) -> Table:
+    drawn = Table(title=f"Shares of {EXPERTS} experts in percent, and how it ends", box=SIMPLE_HEAD, padding=0, pad_edge=False)  # fits into 80 columns
+    for name in ("k", "factor", *(f"step {step}" for step in runs[0].seen), "even", "loss", "error"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for row in rows(runs):
+        drawn.add_row(*row)
+    return drawn
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.balance", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"of training ({STEPS})")
+    parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapter 11: a folder of yours, or `solutions` (the reference)")
+    asked = parser.parse_args(arguments)
+    if asked.steps < 10:
+        parser.error(f"--steps {asked.steps}: at least 10")
+    torch.set_num_threads(1)  # these layers are too small for more, and the sums come in one order
+    console = Console()
+    try:
+        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch11"), whole=False), "measured")
+        chapter = graft.module("ch11_moe")
+        with Progress(console=console, transient=True) as progress:
+            count = len(TOP_KS) * len(FACTORS)
+            task = progress.add_task(f"training {count} layers", total=count * (asked.steps + 1))
+            runs = measure(chapter, asked.seed, asked.steps, each_step=lambda: progress.advance(task))
+    except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
+        parser.error(str(problem))
+    except NotImplementedError:
+        parser.error(f"{asked.target}: a part of the MoELayer is not written yet")
+    console.print(table(runs))
+    console.print("k: experts a token. factor: of the balance loss in what is trained.")
+    console.print("even: as even as that many equally used experts. loss: the balance loss, 1 when")
+    console.print("even. error: of the task, 1 for answering zeros.")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

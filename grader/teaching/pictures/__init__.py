@@ -1,0 +1,49 @@
+"""The pictures of the lessons, drawn from what the reference computes: exercises/pictures/chNN_name.svg.
+
+Each chapter has a module here, named like it, whose `draw(chapter)` gives the picture.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import torch
+from grader.course.chapter_source import ChapterSource
+from grader.course.source import read_source
+from grader.course.syllabus import EXERCISES, SOLUTIONS
+from grader.execution.chapter_package import Graft
+from grader.files import write_whole
+
+PICTURES = EXERCISES / "pictures"
+
+
+def lesson_pictures() -> dict[str, str]:
+    """Every lesson's picture, by file name; a chapter whose solution is not there yet has none."""
+    written = sorted(path for path in SOLUTIONS.glob("ch*.py") if (Path(__file__).parent / f"{path.stem}.py").exists())
+    graft = Graft([ChapterSource(path.stem, read_source(path), str(path)) for path in sorted(SOLUTIONS.glob("ch*.py"))], "pictures")
+    try:
+        with torch.no_grad():
+            return {f"{path.stem}.svg": import_module(f".{path.stem}", __name__).draw(graft.module(path.stem)) for path in written}
+    finally:
+        graft.close()
+
+
+def write_lesson_pictures(folder: Path = PICTURES) -> list[str]:
+    """Write those that are missing or differ; returns their names."""
+    stale = {name: svg for name, svg in lesson_pictures().items() if _kept(folder / name) != svg}
+    for name, svg in stale.items():
+        write_whole(folder / name, svg)
+    return list(stale)
+
+
+def stale_lesson_pictures(folder: Path = PICTURES) -> list[str]:
+    """The names of pictures that are missing in `folder`, or are not what the reference draws today."""
+    return [name for name, svg in lesson_pictures().items() if _kept(folder / name) != svg]
+
+
+def _kept(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,16 @@
+"""The picture of lesson 5."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+from grader.teaching.drawing.charts import curves
+
+
+def draw(chapter: ModuleType) -> str:
+    """The bends of the chapter: gelu, and relu and silu beside it."""
+    x = torch.linspace(-4, 2, 121, dtype=torch.float64)
+    bends = {"gelu": chapter.gelu(x), "relu": torch.relu(x), "silu": x * torch.sigmoid(x)}
+    lines = {name: list(zip(x.tolist(), y.tolist())) for name, y in bends.items()}
+    return curves(lines, "What three activations make of a number", x_name="the number", y_name="what becomes of it")

@@ -1,0 +1,103 @@
+"""Asks both sides of the door for the same picture: the reference, and the learner's code as it stands now, right or wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+
+from grader.course.source import SourceProblem, find_definition
+from grader.course.syllabus import Exercise
+from grader.execution.errors import ChapterBroken, FarSideDied, Heard, LearnerError, OutOfTime, Todo
+from grader.execution.proxy import Implementation
+from grader.execution.target import Target, resolve
+from grader.execution.worker import Nursery
+from grader.teaching.show.catalog import subject
+from grader.teaching.show.difference import beside, differing
+from grader.teaching.show.panels import Pair, Panel, Picture
+from grader.verdict import comparing
+from grader.verdict.explaining import failure
+from grader.verdict.numbers import show
+from grader.verdict.trial import CALL_SECONDS, Trial
+
+Draw = Callable[[Implementation], list[Panel]]
+
+
+def picture_of(exercise: Exercise, target: Target | None = None, door: str = "local", nursery: Nursery | None = None, heard: Heard = lambda _: None) -> Picture:
+    """What the exercise computes, on both sides; the learner's trouble is a sentence in it. UnknownName where the exercise has no picture."""
+    found = subject(exercise.name)
+    trial = Trial(target or resolve(None), door, nursery=nursery or Nursery(), heard=heard)
+    try:
+        return _of_both(found.about, found.look, found.draw, exercise, trial)
+    finally:
+        trial.close()
+        trial.nursery.close()
+
+
+def _of_both(about: str, look: str, draw: Draw, exercise: Exercise, trial: Trial) -> Picture:
+    trial.begin_test(exercise, "the picture")
+    problem: BaseException | None = None
+    try:
+        with _unheard():
+            trial.begin_example()
+            trial.door(exercise.chapter).begin(trial.example_seed)  # whatever it calls, and however it is cut off: it is drawn
+    except (Todo, ChapterBroken, OutOfTime, FarSideDied) as trouble:
+        problem = trouble
+    trial.heard(CALL_SECONDS)
+    reference = draw(trial.reference(exercise.chapter))
+    yours: list[Panel] = []
+    if problem is None:
+        try:
+            with _unheard():
+                yours = draw(trial.learner(exercise.chapter))
+        except (Todo, ChapterBroken, OutOfTime, FarSideDied, Exception) as trouble:
+            problem = trouble
+    if problem is not None:
+        return Picture(exercise.name, about, look, _trouble(exercise, problem, trial), [Pair(panel) for panel in reference])
+    pairs = [beside(ours, theirs) for ours, theirs in zip(reference, yours)]
+    return Picture(exercise.name, about, look, _agreement(pairs), pairs, agrees=all(pair.differs is None and not pair.note for pair in pairs))
+
+
+@contextlib.contextmanager
+def _unheard():
+    """What the learner's code prints does not go into the picture."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def _agreement(pairs: list[Pair]) -> str:
+    apart = [differing(pair) for pair in pairs]
+    different, every = sum(some for some, _ in apart), sum(count for _, count in apart)
+    if any(pair.note for pair in pairs):
+        return "Yours has not the size of the reference's."
+    if not different:
+        return "In this picture, yours and the reference's agree."
+    return f"Yours differs from the reference's in {different} of {every} numbers."
+
+
+def _is_written(exercise: Exercise, target: Target) -> bool:
+    try:
+        own = find_definition(target.source(exercise.module).text, exercise.name)
+    except (SourceProblem, ChapterBroken):
+        return False
+    return own is not None and "raise NotImplementedError" not in own.text
+
+
+def _trouble(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
+    """Why there is no picture of the learner's, in a sentence or two."""
+    if isinstance(problem, Todo):
+        missing = str(problem)
+        if missing and not missing.startswith(f"{exercise.name} in ") and _is_written(exercise, trial.target):
+            return f"Yours cannot be drawn yet, because {missing}: this is the reference's."
+        return "Yours is not written yet: this is the reference's."
+    call = None if isinstance(problem, ChapterBroken) else trial.last_call()
+    if isinstance(problem, ChapterBroken | OutOfTime | FarSideDied | LearnerError | comparing.Mismatch):
+        words = failure(problem, "", call, comparing.current)
+        sentence, where = words.message, words.where
+    else:
+        returned = re.sub(r"\s+", " ", show(call.result))[:120] if call else ""
+        sentence, where = (f"{call.what} returned {returned}, which cannot be drawn." if call else "What it returned cannot be drawn."), ""
+    if isinstance(problem, ChapterBroken):
+        sentence = f"{exercise.module}.py does not import. {sentence}"
+    return f"Yours cannot be drawn: this is the reference's. {sentence}" + (f" ({where})" if where else "")

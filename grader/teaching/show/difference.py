@@ -1,0 +1,80 @@
+"""Lays the learner's panel over the reference's: a third panel, of what differs, or a sentence where that cannot be done."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel
+
+
+def beside(reference: Panel, yours: Panel) -> Pair:
+    """The two as a pair; `differs` is None where they agree."""
+    if reference.given:
+        return Pair(reference)
+    if _size(reference) != _size(yours):
+        return Pair(reference, yours, note=f"Yours is {_size(yours)}, and the reference's is {_size(reference)}: they cannot be laid over each other.")
+    differs = _difference(reference, yours)
+    return Pair(reference, yours, differs)
+
+
+def differing(pair: Pair) -> tuple[int, int]:
+    """How many of the numbers differ, and how many are compared."""
+    count = 0 if pair.reference.given else len(_numbers(pair.reference))
+    return (sum(value != 0 for value in _numbers(pair.differs)) if pair.differs else 0), count
+
+
+def _difference(reference: Panel, yours: Panel) -> Panel | None:
+    ours, theirs = _numbers(reference), _numbers(yours)
+    greatest = max((abs(value) for value in ours if math.isfinite(value)), default=0.0)
+    limit = reference.near * (greatest or 1.0)
+    found = [_apart(a, b, limit) for a, b in zip(theirs, ours)]
+    if not any(value != 0 for value in found):
+        return None
+    return _filled(reference, found)
+
+
+def _apart(yours: float, ours: float, limit: float) -> float:
+    """0 where they are as good as equal; NaN where one of them is no number and the other is not the same."""
+    if yours == ours or (math.isnan(yours) and math.isnan(ours)):
+        return 0.0
+    if not (math.isfinite(yours) and math.isfinite(ours)):
+        return math.nan
+    return yours - ours if abs(yours - ours) > limit else 0.0
+
+
+def _size(panel: Panel) -> str:
+    match panel:
+        case Grid():
+            return f"{len(panel.values)} x {len(panel.values[0]) if panel.values else 0}"
+        case Chart():
+            return ", ".join(f"{len(points)} points" for points in panel.lines.values())
+        case Bars():
+            return f"{len(panel.values)} numbers"
+
+
+def _numbers(panel: Panel) -> list[float]:
+    """All that is compared. Where lines wander over both axes, x counts as y does."""
+    match panel:
+        case Grid():
+            return [value for row in panel.values for value in row]
+        case Chart():
+            return [value for points in panel.lines.values() for x, y in points for value in ((x, y) if panel.square else (y,))]
+        case Bars():
+            return list(panel.values)
+
+
+def _filled(panel: Panel, numbers: list[float]) -> Panel:
+    """The same panel with these numbers in it."""
+    left = iter(numbers)
+    match panel:
+        case Grid():
+            return replace(panel, values=[[next(left) for _ in row] for row in panel.values], words=None)
+        case Chart(square=True):
+            apart = {name: [math.hypot(next(left), next(left)) for _ in points] for name, points in panel.lines.items()}
+            lines = {name: [(float(step), y) for step, y in enumerate(steps)] for name, steps in apart.items()}
+            return Chart(panel.title, lines, "point", "how far apart", near=panel.near)
+        case Chart():
+            return replace(panel, lines={name: [(x, next(left)) for x, _ in points] for name, points in panel.lines.items()})
+        case Bars():
+            return replace(panel, values=list(left))

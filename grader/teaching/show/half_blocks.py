@@ -1,0 +1,126 @@
+"""Colour in a terminal: a character cell holds two pixels, the upper and the lower half of ▀, each in a colour of its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+from grader.teaching.drawing.charts import COLOURS
+from grader.teaching.drawing.diagrams import colour
+from grader.teaching.show.panels import Chart, Grid
+from grader.teaching.show.scales import Span
+from rich.text import Span as Styled
+from rich.text import Text
+
+NO_NUMBER = "#cc79a7"  # pink, which no scale has: NaN and infinity
+PAPER, RULE = "#ffffff", "#d1d9e0"
+UP, DOWN = "#3a4f9f", "#b35806"  # of bars: indigo above zero, orange below
+
+Pixels = list[list[str]]  # rows of colours
+STEPS = (0, 95, 135, 175, 215, 255)  # of red, green and blue among the 256 colours
+GOOD_256 = (16, 17, 18, 25, 36, 61, 68, 74, 75, 104, 130, 146, 153, 166, 172, 175, 178, 189, 215, 223, 231, 253)
+
+
+def colours() -> Literal["truecolor", "256"] | None:
+    """How many the terminal has, as rich calls them; None where it can or should show none."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
+        return None
+    try:
+        "▀█▌".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return None
+    return "truecolor" if os.environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") else "256"
+
+
+def in_256(line: Text) -> Text:
+    """The same line in the 256 colours that nearly every terminal has."""
+    spans = [Styled(span.start, span.end, " ".join(near_256(word) if word.startswith("#") else word for word in str(span.style).split())) for span in line.spans]
+    return Text(line.plain, line.style, spans=spans, no_wrap=True)
+
+
+@cache
+def near_256(code: str) -> str:
+    """The nearest of those that go well with our scales; among all 256 a dark blue would turn green."""
+    wanted = [int(code[i : i + 2], 16) for i in (1, 3, 5)]
+    return f"color({min(GOOD_256, key=lambda number: sum((a - b) ** 2 for a, b in zip(wanted, _of_256(number))))})"
+
+
+def _of_256(number: int) -> tuple[int, int, int]:
+    if number >= 232:
+        return (8 + 10 * (number - 232),) * 3
+    place = number - 16
+    return STEPS[place // 36], STEPS[place // 6 % 6], STEPS[place % 6]
+
+
+def text_of(pixels: Pixels) -> list[Text]:
+    """Two rows of pixels a line; neighbours of the same two colours in one stroke."""
+    if len(pixels) % 2:
+        pixels = [*pixels, [""] * len(pixels[-1])]
+    lines = []
+    for upper, lower in zip(pixels[::2], pixels[1::2]):
+        line, run, style = Text(no_wrap=True), 0, ""
+        for above, below in [*zip(upper, lower), ("end", "end")]:
+            wanted = f"{above} on {below}" if below else above
+            if wanted != style and run:
+                line.append("▀" * run, style)
+                run = 0
+            run, style = run + 1, wanted
+        lines.append(line)
+    return lines
+
+
+def cells(grid: Grid, span: Span, wide: int, tall: int) -> Pixels:
+    """Each number as a box of `wide` x `tall` pixels."""
+    shades = [[shade(value, span) for value in row] for row in grid.values]
+    return [[one for one in row for _ in range(wide)] for row in shades for _ in range(tall)]
+
+
+def shade(value: float, span: Span) -> str:
+    return colour(value, span.low, span.high) if math.isfinite(value) else NO_NUMBER
+
+
+def scale(span: Span, wide: int = 16) -> list[tuple[str, str]]:
+    """The colours from one end of a scale to the other: (character, style) each."""
+    low, high = span.ends
+    return [("▀", f"{(c := colour(low + (high - low) * i / (wide - 1), span.low, span.high))} on {c}") for i in range(wide)]
+
+
+def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
+    """The lines on paper, with a rule where y is 0; the first line on top."""
+    pixels = [[PAPER] * wide for _ in range(tall)]
+    if y.low < 0 < y.high:
+        zero = _place(0.0, y.high, y.low, tall)
+        pixels[zero] = [RULE] * wide
+    for number, points in reversed(list(enumerate(chart.lines.values()))):
+        for column, row in rasterised(points, x, y, wide, tall):
+            pixels[row][column] = COLOURS[number % len(COLOURS)]
+    return pixels
+
+
+def rasterised(points: Sequence[tuple[float, float]], x: Span, y: Span, wide: int, tall: int) -> set[tuple[int, int]]:
+    """The pixels that a line through these points touches; it is broken where a number is none."""
+    touched: set[tuple[int, int]] = set()
+    before = None
+    for point in points:
+        if not all(map(math.isfinite, point)):
+            before = None
+            continue
+        here = _place(point[0], x.low, x.high, wide), _place(point[1], y.high, y.low, tall)
+        touched.update(_between(before or here, here))
+        before = here
+    return touched
+
+
+def _place(value: float, first: float, last: float, count: int) -> int:
+    share = (value - first) / (last - first) if last != first else 0.5
+    return min(max(round(share * (count - 1)), 0), count - 1)
+
+
+def _between(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]:
+    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+    return [(round(start[0] + (end[0] - start[0]) * i / steps), round(start[1] + (end[1] - start[1]) * i / steps)) for i in range(steps + 1)]
+

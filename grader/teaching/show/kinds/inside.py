@@ -1,0 +1,60 @@
+"""Looking inside a model: what its heads look at, what each layer would say, which state carries the answer.
+
+The model is a GPT whose weights are written by hand (circuits.py): what its two layers do is known.
+"""
+
+from __future__ import annotations
+
+import torch
+from grader.execution.proxy import Handle, Implementation, load
+from grader.teaching.circuits import induction_circuit
+from grader.teaching.show.drawing import LETTERS, grid
+from grader.teaching.show.panels import Panel
+from grader.verdict.comparing import shaped
+
+V = len(LETTERS)
+TEXT = "dafcdafc"  # a word of four letters, twice
+
+
+def attention_patterns(side: Implementation) -> list[Panel]:
+    patterns = shaped(side.attention_patterns(_model(side), _ids(TEXT)), (2, 1, 2, 8, 8), "the result")
+    letters, axes = list(TEXT), dict(row_name="query", column_name="key")
+    return [grid(f"layer {layer}, head {head}", patterns[layer, 0, head], letters, letters, **axes) for layer, head in ((0, 0), (1, 1))]
+
+
+def logit_lens(side: Implementation) -> list[Panel]:
+    """The probability of the letter that does come next, layer by layer."""
+    logits = shaped(side.logit_lens(_model(side), _ids(TEXT)), (3, 1, 8, V), "the result")
+    chances = torch.softmax(logits.detach(), dim=-1)[:, 0, :-1].gather(-1, _ids(TEXT)[0, 1:].expand(3, 7)[..., None])[..., 0]
+    columns = [f"{a}>{b}" for a, b in zip(TEXT, TEXT[1:])]
+    return [grid("the probability of the next letter", chances, ["embedded", "block 0", "block 1"], columns)]
+
+
+def find_induction_heads(side: Implementation) -> list[Panel]:
+    scores = side.find_induction_heads(_model(side), 5, 4)
+    return [grid("the induction score of each head", scores, ["layer 0", "layer 1"], range(2), column_name="head", near=0.1)]
+
+
+def patch_residual(side: Implementation) -> list[Panel]:
+    """`abcdabc` goes on with d. One state of its run is put into a run on `abceabc`: how much of d does it bring back?"""
+    model, clean, corrupted = _model(side), _ids("abcdabc"), _ids("abceabc")
+    target = LETTERS.index("d")
+    good, bad = (_last(model(ids)[0], target) for ids in (clean, corrupted))
+    rows = [[(_last(side.patch_residual(model, clean, corrupted, layer, p), target) - bad) / (good - bad) for p in range(7)] for layer in range(2)]
+    return [grid("how much of the answer one state brings back", torch.tensor(rows), ["block 0", "block 1"], list("abceabc"), column_name="patched at")]
+
+
+def _model(side: Implementation) -> Handle:
+    config, weights = induction_circuit(V, 12)
+    model = side.GPT(side.GPTConfig(**config))
+    load(model, weights)
+    model.eval()
+    return model
+
+
+def _ids(text: str) -> torch.Tensor:
+    return torch.tensor([[LETTERS.index(letter) for letter in text]])
+
+
+def _last(logits: object, target: int) -> float:
+    return float(shaped(logits, (1, 7, V), "the result")[0, -1, target])

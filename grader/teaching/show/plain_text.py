@@ -1,0 +1,62 @@
+"""The same without colour: a digit for each number of a table, a letter for each line of a chart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from grader.teaching.show.half_blocks import rasterised
+from grader.teaching.show.panels import Chart, Grid, Panel
+from grader.teaching.show.scales import Span
+from rich.text import Text
+
+MARKS = "abcdefgh"
+
+
+def cells(grid: Grid, span: Span, across: int) -> list[Text]:
+    """Small whole numbers as they are; of others 9 is the greatest size, with a minus before what is below zero. A point is zero."""
+    return [Text("".join(f"{_digit(value, span, grid):>{across}}" for value in row), no_wrap=True) for row in grid.values]
+
+
+def key(panel: Panel, span: Span) -> str:
+    if isinstance(panel, Grid) and panel.words:
+        return f"# {panel.words[1]}   . {panel.words[0]}" + ("   ? no number" if span.holes else "")
+    if isinstance(panel, Grid) and whole(panel):
+        return ". is 0" + (", ? is no number" if span.holes else "")
+    greatest = max(map(abs, span.ends))
+    return f"9 is {greatest:.3g}, . is 0" + (", ? is no number" if span.holes else "")
+
+
+def whole(grid: Grid) -> bool:
+    """Are all of its numbers whole, and short enough to be written out?"""
+    return all(value == round(value) and abs(value) < 100 for row in grid.values for value in row if math.isfinite(value))
+
+
+def width(grids: Iterable[Grid]) -> int:
+    """Columns that a cell takes."""
+    longest = 1
+    for grid in grids:
+        numbers = [value for row in grid.values for value in row if math.isfinite(value)]
+        longest = max(longest, *(len(f"{value:.0f}") if whole(grid) else 1 + (value < 0) for value in numbers), 1)
+    return longest + 1
+
+
+def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> list[Text]:
+    rows = [[" "] * wide for _ in range(tall)]
+    for number, points in reversed(list(enumerate(chart.lines.values()))):
+        for column, row in rasterised(points, x, y, wide, tall):
+            rows[row][column] = MARKS[number % len(MARKS)]
+    return [Text("|" + "".join(row), no_wrap=True) for row in rows]
+
+
+def _digit(value: float, span: Span, grid: Grid) -> str:
+    if not math.isfinite(value):
+        return "?"
+    if grid.words and value in (0, 1):
+        return "#" if value else "."
+    greatest = max(map(abs, span.ends))
+    if value == 0 or greatest == 0:
+        return "."
+    if whole(grid):
+        return f"{value:.0f}"
+    return f"{'-' if value < 0 else ''}{round(9 * abs(value) / greatest)}"

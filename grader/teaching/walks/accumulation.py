@@ -1,0 +1,201 @@
+"""The noise of small batches, and how accumulating them makes the big batch's step.
+
+Everything is measured on a small GPT that has begun to learn the twenty sentences of grader/teaching/corpora.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from grader.teaching.corpora import SENTENCES
+from grader.teaching.drawing.charts import curves
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, Batch, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.tour import Tour
+from torch import Tensor, nn
+
+NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
+THEN = "Next: `accumulated_step` is what lets a small machine train as a big one does, only more slowly. `headway walk training` has such a run from its beginning."
+
+WARM = 30  # steps before anything is measured: the first gradients all point the same way
+SIZES = (1, 2, 5, 10)
+DRAWS = 40  # small batches of each size
+PIECES = 4
+SMALL = 2  # sentences in a small batch of the three runs
+STEPS, LR = 60, 3e-3
+SHOWN = (1, 10, 20, 40, 60)
+RUNS = ("2 sentences a step", "10 x 2, accumulated", "all 20 at once")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    targets: int
+    length: float  # of the whole batch's gradient
+    noise: dict[int, tuple[float, float]]  # by size: mean cosine with the whole gradient; mean length of the difference / length of the whole
+    counts: list[int]  # targets in each piece
+    positions: tuple[int, int]  # in memory at once: the largest piece, the whole
+    step_length: float  # how far one step of the whole batch moves the weights
+    accumulated_off: float  # the largest difference of a weight to that step
+    averaged_off: float  # the same, when the pieces' losses are averaged without minding their sizes
+    losses: dict[str, list[float]]  # by run: on all sentences, after each step
+    worse: dict[str, int]  # by run: how many steps made that loss greater
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Gradients of many small batches; one step made three ways; three runs."""
+    tokenizer, whole = tokenizer_and_batch(parts)
+    model = small_gpt(parts, tokenizer.vocab_size, seed)
+    train(parts, model, whole, WARM, working, what="beginning to learn")
+    generator = torch.Generator().manual_seed(seed)
+    full = _gradient(parts, model, whole)
+    noise = {}
+    with working("drawing small batches", len(SIZES) * DRAWS) as step:
+        for size in SIZES:
+            found = []
+            for _ in range(DRAWS):
+                found.append(_gradient(parts, model, _rows(whole, torch.randperm(len(SENTENCES), generator=generator)[:size])))
+                step()
+            cosines = [torch.cosine_similarity(one, full, dim=0).item() for one in found]
+            noise[size] = (sum(cosines) / DRAWS, sum(((one - full).norm() / full.norm()).item() for one in found) / DRAWS)
+
+    by_length = sorted(range(len(SENTENCES)), key=lambda i: len(SENTENCES[i].split()))
+    size = len(SENTENCES) // PIECES
+    pieces = [_rows(whole, torch.tensor(by_length[i : i + size])) for i in range(0, len(SENTENCES), size)]
+    big, accumulated, averaged = (_stepped(parts, model, way, whole, pieces) for way in ("big", "accumulated", "averaged"))
+    start = _weights(model)
+
+    losses: dict[str, list[float]] = {}
+    with working("three runs", 3 * STEPS) as step:
+        for name in RUNS:
+            losses[name] = []
+            runner, order = copy.deepcopy(model), torch.Generator().manual_seed(seed)
+            optimizer = parts.AdamW(runner.parameters(), lr=LR)
+            for _ in range(STEPS):
+                small = [_rows(whole, rows) for rows in torch.randperm(len(SENTENCES), generator=order).split(SMALL)]
+                if name == RUNS[0]:
+                    parts.train_step(runner, optimizer, *small[0])
+                elif name == RUNS[1]:
+                    parts.accumulated_step(runner, optimizer, small)
+                else:
+                    parts.train_step(runner, optimizer, *whole)
+                with torch.no_grad():
+                    losses[name].append(float(parts.cross_entropy(runner(whole[0])[0], whole[1])))
+                step()
+    return Numbers(
+        targets=_count(whole),
+        length=full.norm().item(),
+        noise=noise,
+        counts=[_count(piece) for piece in pieces],
+        positions=(max(piece[0].numel() for piece in pieces), whole[0].numel()),
+        step_length=(big - start).norm().item(),
+        accumulated_off=(accumulated - big).abs().max().item(),
+        averaged_off=(averaged - big).abs().max().item(),
+        losses=losses,
+        worse={name: sum(after > before for before, after in zip(run, run[1:])) for name, run in losses.items()},
+    )
+
+
+def _rows(batch: Batch, rows: Tensor) -> Batch:
+    """Some sentences of a batch, as wide as the longest of them."""
+    inputs, targets = batch[0][rows], batch[1][rows]
+    wide = int((targets != -100).sum(dim=1).max())
+    return inputs[:, :wide], targets[:, :wide]
+
+
+def _count(batch: Batch) -> int:
+    return int((batch[1] != -100).sum())
+
+
+def _gradient(parts: Parts, model: nn.Module, batch: Batch) -> Tensor:
+    """Of the mean loss, all weights' in one long row."""
+    loss = parts.cross_entropy(model(batch[0])[0], batch[1])
+    return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, list(model.parameters()))])
+
+
+def _weights(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Sequence[Batch]) -> Tensor:
+    """The weights after one plain step downhill from the same place."""
+    copied = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(copied.parameters(), lr=1.0)
+    if way == "big":
+        parts.train_step(copied, optimizer, *whole)
+    elif way == "accumulated":
+        parts.accumulated_step(copied, optimizer, pieces)
+    else:
+        optimizer.zero_grad()
+        for inputs, targets in pieces:
+            (parts.cross_entropy(copied(inputs)[0], targets) / len(pieces)).backward()
+        optimizer.step()
+    return _weights(copied)
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    """The noise, the equality, the three runs."""
+    tour.say(f"A GPT that has read twenty sentences {WARM} times. Its next step could use all of them, or only a few.")
+
+    tour.step("The whole batch's gradient")
+    tour.say(
+        f"The loss is a mean over {n.targets} words. Its gradient is one direction among all weights, {n.length:.3f} long. It is what "
+        "smaller batches only guess at."
+    )
+
+    tour.step("Smaller batches guess")
+    tour.say(f"{DRAWS} batches of each size, drawn by chance, their gradients held against the whole one:")
+    rows = [[size, f"{cosine:.2f}", f"{off:.2f}", f"{n.noise[1][1] * size**-0.5:.2f}"] for size, (cosine, off) in n.noise.items()]
+    tour.table(rows, ["sentences", "cosine", "noise", "noise of one / root of size"], left=0)
+    tour.say(
+        "The cosine is 1 when the directions agree. The noise is the length of the difference, in lengths of the whole gradient: above 1 "
+        "there is more noise than signal. It falls with the root of the size, as the mean of independent draws does, and faster near "
+        f"the end: ten sentences of {len(SENTENCES)} are half of all there are."
+    )
+
+    tour.step("Accumulating: many small, one step")
+    tour.say(
+        f"The batch cut into {PIECES} pieces, short sentences first. Each goes forward and backward by itself, gradients add up, and "
+        f"only then comes the step. At most {n.positions[0]} positions are in memory at once, not {n.positions[1]}."
+    )
+    tour.table([["words to predict", *n.counts]], ["piece", *(str(i) for i in range(PIECES))])
+
+    tour.step("Is it the same step?")
+    tour.say(f"One plain step from the same weights, {n.step_length:.2f} long. The largest difference of any weight from the big batch's step:")
+    rows = [["each piece weighed by its words (accumulated_step)", f"{n.accumulated_off:.0e}"], ["the mean of the pieces' mean losses", f"{n.averaged_off:.0e}"]]
+    tour.table(rows)
+    tour.say("The first is rounding. The second gives a word in a short piece more weight than one in a long piece: nearly right, and another step.")
+
+    tour.step(f"Three runs of {STEPS} steps")
+    tour.say("The loss on all twenty sentences, after each step:")
+    wide, every = max(map(len, RUNS)), [loss for losses in n.losses.values() for loss in losses]
+    span = min(every), max(every)
+    for name, losses in n.losses.items():
+        tour.curve(name.ljust(wide), losses, width=36, span=span)
+    tour.blank()
+    rows = [[name, *(f"{losses[step - 1]:.3f}" for step in SHOWN), n.worse[name]] for name, losses in n.losses.items()]
+    tour.table(rows, ["after step", *map(str, SHOWN), "worse"])
+    apart = max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]]))
+    tour.say(
+        "The last column counts the steps that made it worse. "
+        f"Accumulated and all at once are one run: never further apart than {apart:.0e}. Two sentences a step go back and forth, for each "
+        "batch pulls toward its own sentences; but they read a tenth as much, and with a smaller learning rate that is often the better bargain."
+    )
+
+
+def draw(n: Numbers) -> str:
+    """The three runs, and the noise by size."""
+    runs = {name: list(enumerate(losses, start=1)) for name, losses in n.losses.items()}
+    noise = {
+        "measured": [(size, off) for size, (_, off) in n.noise.items()],
+        "of one / root of size": [(size, n.noise[1][1] * size**-0.5) for size in n.noise],
+    }
+    pictures = [
+        curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),
+        curves(noise, "Noise, in lengths of the whole gradient", x_name="sentences in a batch", y_name="noise", dots=True),
+    ]
+    return stacked(pictures, "Small batches and big ones")

@@ -1,0 +1,176 @@
+"""Which exercises pass their graded tests now: tested by the engine where a watch has one running, else in a process of their own.
+
+What was found out is kept by a hash of the learner's chapter and of the kit, so that the second walk begins at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.course.source import SourceProblem, find_definition, read_source
+from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
+from grader.files import write_whole
+from grader.processes.client import BrokeOff, NoEngine, answers
+from grader.processes.job import Job
+from grader.teaching.walks.progress_line import Working
+from grader.verdict.summary import Verdict
+from grader.version import __version__
+
+KEPT = EXERCISES / ".headway" / "walks.json"
+CERTAIN = ("passed", "failed", "todo")  # outcomes that the same code has again; the others may be the machine's doing
+
+
+@dataclass
+class Standing:
+    """Where the learner stands with the exercises of a walk."""
+
+    passed: set[str] = field(default_factory=set)
+    failing: list[str] = field(default_factory=list)  # written, and not passing
+    broken: dict[str, str] = field(default_factory=dict)  # chapters that cannot be read or imported, and why
+    untested: list[str] = field(default_factory=list)  # written, and the tests said nothing of them
+
+
+def standing(needs: Sequence[str], working: Working) -> Standing:
+    """Test those of these exercises that are written, all of which are in the syllabus."""
+    found = Standing()
+    exercises = [load_syllabus().exercise(name) for name in needs]
+    written = [exercise for exercise in exercises if _written(exercise, found.broken)]
+    kept, keys = _read_kept(), _keys({exercise.module for exercise in written})
+    outcomes = {e.name: outcome for e in written if (outcome := kept.get(f"{e.name} {keys[e.module]}"))}
+    open_ones = [exercise for exercise in written if exercise.name not in outcomes]
+    if open_ones:
+        results, broken = _tested(open_ones, working)
+        outcomes |= results
+        found.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
+        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in open_ones if results.get(e.name) in CERTAIN}
+        _keep({line: outcome for line, outcome in kept.items() if not _stale(line, written, keys)} | certain)
+    for exercise in written:
+        outcome = outcomes.get(exercise.name)
+        if exercise.module in found.broken:
+            continue
+        if outcome == "passed":
+            found.passed.add(exercise.name)
+        elif outcome is None:
+            found.untested.append(exercise.name)
+        elif outcome != "todo":
+            found.failing.append(exercise.name)
+    return found
+
+
+def _written(exercise: Exercise, broken: dict[str, str]) -> bool:
+    """Whether there is anything to test; why not, where the file cannot be read, goes into `broken`."""
+    path = EXERCISES / f"{exercise.module}.py"
+    if exercise.module in broken or not path.is_file():
+        return False
+    try:
+        own = find_definition(read_source(path), exercise.name, path.name)
+    except SourceProblem as problem:
+        broken[exercise.module] = str(problem)
+        return False
+    return own is not None and "raise NotImplementedError" not in own.text
+
+
+# ---- testing
+
+
+def _tested(exercises: list[Exercise], working: Working) -> tuple[dict[str, str], dict[str, str]]:
+    """Each one's outcome, and the chapters that do not import."""
+    outcomes: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    count = len(exercises)
+    with working(f"testing {count} exercise{'s' * (count != 1)} of yours", count) as step:
+        door = "local"
+        try:
+            for exercise in exercises:
+                verdict = _by_the_engine(exercise)
+                outcomes |= verdict.outcomes
+                broken |= {module: failure.message for module, failure in verdict.broken.items()}
+                step()
+            return outcomes, broken
+        except BrokeOff:
+            door = "worker"
+        except NoEngine:
+            pass
+        rest = [exercise for exercise in exercises if exercise.name not in outcomes]
+        results = _alone(rest, door) or _alone(rest, "worker")  # code that ends the process it runs in cannot end a worker's judge
+        for data in results:
+            outcomes[data["name"]] = data["outcome"]
+            messages = [test["message"] for test in data["tests"] if test["outcome"] == "error"]
+            if messages and len(messages) == len(data["tests"]):
+                broken.setdefault(load_syllabus().exercise(data["name"]).module, messages[0])
+    return outcomes, broken
+
+
+def _by_the_engine(exercise: Exercise) -> Verdict:
+    if os.environ.get("PYTEST_ADDOPTS"):
+        raise NoEngine("")  # somebody wants something of their own of pytest
+    verdict = None
+    for message in answers(Job(exercise.name, os.getcwd())):
+        match message:
+            case {"verdict": data}:
+                verdict = Verdict.from_data(data)
+            case {"trouble": sentence}:
+                raise BrokeOff(sentence)
+            case {"done": _}:
+                break
+    if verdict is None:
+        raise BrokeOff("the engine gave no verdict")
+    return verdict
+
+
+def _alone(exercises: list[Exercise], door: str) -> list[dict]:
+    """What a run of pytest in a process of its own writes of these exercises; nothing where it did not come to its end."""
+    chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
+    suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
+    with tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        results = Path(folder) / "results.json"
+        options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-q", "--door", door, "--results", str(results)]
+        command = [sys.executable, "-P", "-m", "pytest", *options, *chosen, *suites]
+        subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return json.loads(results.read_text(encoding="utf-8"))["exercises"]
+        except (OSError, ValueError):
+            return []
+
+
+# ---- what is kept
+
+
+def _keys(modules: set[str]) -> dict[str, str]:
+    """For each of the learner's chapters a hash of all that its results depend on."""
+    kit = hashlib.sha256(f"{__version__} {sys.version}".encode())
+    for folder in (TESTS, SOLUTIONS, REFERENCE):
+        for path in sorted(folder.glob("*.*")):
+            kit.update(path.name.encode() + path.read_bytes())
+    kit.update((EXERCISES / "syllabus.toml").read_bytes())
+    return {module: hashlib.sha256(kit.digest() + (EXERCISES / f"{module}.py").read_bytes()).hexdigest()[:20] for module in modules}
+
+
+def _stale(line: str, written: list[Exercise], keys: dict[str, str]) -> bool:
+    """Whether an entry is of an earlier state of a file that was hashed just now."""
+    name, _, key = line.partition(" ")
+    return any(exercise.name == name and keys[exercise.module] != key for exercise in written)
+
+
+def _read_kept() -> dict[str, str]:
+    try:
+        data = json.loads(KEPT.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {line: outcome for line, outcome in data.items() if outcome in CERTAIN} if isinstance(data, dict) else {}
+
+
+def _keep(outcomes: dict[str, str]) -> None:
+    with contextlib.suppress(OSError):  # then the next walk tests again
+        write_whole(KEPT, json.dumps(outcomes, indent=0, sort_keys=True) + "\n")

@@ -1,0 +1,192 @@
+"""Ten steps from a text to its next word, with the shape at each.
+
+The model is a small GPT that has just learned the twenty sentences of grader/teaching/corpora.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.tour import Tour, shape
+from torch import Tensor, nn
+
+NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
+THEN = "Next: `headway walk qkv` stays with the attention of one layer and shows every number of it."
+
+TEXT = "our bird sat on the"  # none of the sentences
+STEPS = 120
+SHOWN = 6  # numbers of a vector, from its beginning
+BEST = 5  # candidates
+
+
+@dataclass(frozen=True)
+class Numbers:
+    words: list[str]
+    vocab_size: int
+    loss_before: float
+    loss_after: float
+    ids: list[int]
+    shapes: dict[str, tuple[int, ...]]
+    token_rows: list[list[float]]  # of each word, the first numbers of its vector
+    placed_rows: list[list[float]]  # the same with the positions added
+    mean_before: float  # of the last position's vector, before the first norm and after it
+    std_before: float
+    mean_after: float
+    std_after: float
+    weights: list[list[list[float]]]  # of the first layer: head, query, key
+    added_by_attention: float  # lengths of what is added to the last position's vector
+    added_by_thought: float
+    lengths: list[float]  # of the last position's vector: after the embedding, after each block
+    logits: list[tuple[str, float]]  # the best
+    probabilities: list[tuple[str, float]]
+    rest: float  # of the probability, on all other words
+    otherwise: dict[str, list[float]]  # of the same words, at other temperatures and with filters
+    drawn: list[str]  # next words drawn by chance, at temperature 1
+    greedy: str
+    written: str  # the text, as generate goes on with it
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Train the model, and follow one text through it."""
+    tokenizer, batch = tokenizer_and_batch(parts)
+    model = small_gpt(parts, tokenizer.vocab_size, seed)
+    losses = train(parts, model, batch, STEPS, working, lr=5e-3, what="training a small GPT")
+    ids = torch.tensor([tokenizer.encode(TEXT)])
+    with torch.no_grad():
+        seen, logits = _followed(model, ids), model(ids)[0]
+        last = logits[0, -1]
+        probabilities = parts.softmax(last, dim=-1)
+        best = last.topk(BEST).indices
+        words = [tokenizer.decode([i]) for i in best.tolist()]
+        ways = {
+            "temperature 0.5": parts.apply_temperature(last, 0.5),
+            "temperature 2": parts.apply_temperature(last, 2.0),
+            "top k = 2": parts.top_k_filter(last, 2),
+            "top p = 0.9": parts.top_p_filter(last, 0.9),
+        }
+        otherwise = {name: parts.softmax(scores, dim=-1)[best].tolist() for name, scores in ways.items()}
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [tokenizer.decode([int(parts.sample_next_token(logits[:, -1], generator=generator))]) for _ in range(8)]
+    greedy = tokenizer.decode([int(parts.sample_next_token(logits[:, -1], temperature=0))])
+    written = parts.generate(model, ids, 1, temperature=0)
+    before, after = seen["placed"][0, -1], seen["ln1"][0, -1]
+    d_head = model.config.d_model // model.config.n_heads
+    shapes = {name: tuple(value.shape) for name, value in seen.items() if isinstance(value, Tensor)}
+    shapes |= {"ids": tuple(ids.shape), "q": (1, model.config.n_heads, ids.size(1), d_head), "logits": tuple(logits.shape)}
+    return Numbers(
+        words=TEXT.split(),
+        vocab_size=tokenizer.vocab_size,
+        loss_before=losses[0],
+        loss_after=losses[-1],
+        ids=ids[0].tolist(),
+        shapes=shapes,
+        token_rows=seen["tokens"][0, :, :SHOWN].tolist(),
+        placed_rows=seen["placed"][0, :, :SHOWN].tolist(),
+        mean_before=before.mean().item(),
+        std_before=before.std(correction=0).item(),
+        mean_after=after.mean().item(),
+        std_after=after.std(correction=0).item(),
+        weights=seen["weights"][0].tolist(),
+        added_by_attention=seen["attn"][0, -1].norm().item(),
+        added_by_thought=seen["ffn"][0, -1].norm().item(),
+        lengths=[seen["placed"][0, -1].norm().item(), *(state[0, -1].norm().item() for state in seen["blocks"])],
+        logits=list(zip(words, last[best].tolist())),
+        probabilities=list(zip(words, probabilities[best].tolist())),
+        rest=1 - probabilities[best].sum().item(),
+        otherwise=otherwise,
+        drawn=drawn,
+        greedy=greedy,
+        written=tokenizer.decode(written[0].tolist()),
+    )
+
+
+def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
+    """What comes out of each part, as the parts are called one after the other."""
+    first = model.blocks[0]
+    seen: dict[str, Any] = {"tokens": model.token_emb(ids)}
+    seen["placed"] = model.pos_emb(seen["tokens"])
+    seen["ln1"] = first.ln1(seen["placed"])
+    seen["attn"], seen["weights"] = first.attn(seen["ln1"], return_weights=True)
+    normed = first.ln2(seen["placed"] + seen["attn"])
+    seen["up"], seen["ffn"] = first.ffn.up(normed), first.ffn(normed)
+    seen["blocks"] = [model.blocks[0](seen["placed"])]
+    for block in model.blocks[1:]:
+        seen["blocks"].append(block(seen["blocks"][-1]))
+    seen["ln_f"] = model.ln_f(seen["blocks"][-1])
+    return seen
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    """The ten steps."""
+    T, D = len(n.words), n.shapes["placed"][-1]
+    H = n.shapes["q"][1]
+    numbers = [f"{i}" for i in range(SHOWN)]
+    tour.say(
+        f"A GPT of {len(n.lengths) - 1} blocks has just read twenty short sentences {STEPS} times; its loss fell from "
+        f"{n.loss_before:.2f} to {n.loss_after:.2f}. Now it goes on with a text that it has never seen."
+    )
+
+    tour.step("The text")
+    tour.line(f'"{" ".join(n.words)}"')
+    tour.say(f"{T} words. A model cannot read them; it computes with numbers.")
+
+    tour.step("Words become ids", shape(n.shapes['ids']))
+    tour.table([["word", *n.words], ["id", *n.ids]])
+    tour.say(f"Each is its word's place in a vocabulary of {n.vocab_size}. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
+
+    tour.step("Ids become vectors", shape(n.shapes['tokens']))
+    tour.say(f"Each id picks its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
+    tour.grid(n.token_rows, n.words, numbers)
+    tour.say("The same word has the same row wherever it stands: nothing here knows about order yet.")
+
+    tour.step("Positions are added", shape(n.shapes['placed']))
+    tour.grid(n.placed_rows, n.words, numbers)
+    tour.say("To each vector its place's row of pos_emb.weight is added, so that the same word is another vector in another place.")
+
+    tour.step("The first norm", shape(n.shapes['ln1']))
+    tour.say("A block reads a normalised copy of the stream. The vector of the last position:")
+    tour.table(
+        [["before", f"{abs(n.mean_before) if round(n.mean_before, 2) == 0 else n.mean_before:.2f}", f"{n.std_before:.2f}"],
+         ["after", f"{abs(n.mean_after) if round(n.mean_after, 2) == 0 else n.mean_after:.2f}", f"{n.std_after:.2f}"]],
+        ["", "mean", "spread"],
+    )  # fmt: skip
+
+    tour.step("Attention: who listens to whom", shape(n.shapes['weights']))
+    tour.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. A query held against every key gives weights; of head 0:")
+    tour.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
+    tour.say("Each row is one position that listens, and sums to 1. The dots are the future, which nobody may see.")
+
+    tour.step("Each position thinks by itself", shape(n.shapes['up']))
+    tour.say(
+        f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, bends them, and narrows them to {D} again. "
+        "How long the vectors are that the first block adds to the last position's:"
+    )
+    tour.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_thought)])
+
+    tour.step("Through every block, and the last norm", shape(n.shapes['ln_f']))
+    tour.say("Each block writes something into the stream. The length of the last position's vector:")
+    tour.bars([("after the embedding", n.lengths[0]), *((f"after block {i}", length) for i, length in enumerate(n.lengths[1:]))])
+
+    tour.step("Vectors become scores", shape(n.shapes['logits']))
+    tour.say(f"One logit for each of the {n.vocab_size} words, at each position. Only the last position's matter now; the best {BEST}:")
+    tour.table([[word, f"{logit:.2f}"] for word, logit in n.logits])
+
+    tour.step("Scores become a word", shape((1,)))
+    tour.say("The softmax makes probabilities of them:")
+    tour.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
+    tour.say("The same five at other temperatures, and with filters that let only the best through:")
+    tour.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
+    tour.say(f"Drawn eight times at temperature 1: {', '.join(n.drawn)}. The likeliest is {n.greedy!r}, and generate writes:")
+    tour.line(f'"{n.written}"', style="bold")
+
+
+def draw(n: Numbers) -> str:
+    """Head 0 of the first layer: who listens to whom."""
+    rows = [[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])]
+    return heatmap(rows, n.words, n.words, "Who listens to whom in head 0 of the first layer", row_name="this position", column_name="listens to")

@@ -1,0 +1,256 @@
+"""What the KV cache holds after each token, and what it saves: operations counted, memory at real sizes, speed measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.teaching.drawing.charts import curves
+from grader.teaching.measurements.cache import Row, lengths, short
+from grader.teaching.measurements.cache import measure as time_both
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.tour import Tour, shape
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
+CACHING = ("KVCache", "CachedSelfAttention", "CachedGPT", "generate_cached", "kv_cache_bytes")
+NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
+THEN = "Next: `headway measure cache` times longer texts after a longer prompt; it takes about five minutes."
+
+PROMPT, NEW = "every night", 6
+STEPS = 120
+SHOWN = 6  # numbers of a key, from its beginning
+COUNTED = (8, 16, 32, 64, 128, 256, 512, 1024)  # lengths of text at which one more token is counted
+WRITTEN = (16, 32, 64, 128, 256)  # new tokens that are timed
+BEFORE, WIDTH, LAYERS, RUNS = 64, 256, 2, 2  # the prompt and the model that are timed
+MODELS = (  # name, layers, query heads, heads of keys and values, numbers a head
+    ("GPT-2, the smallest", 12, 12, 12, 64),
+    ("Llama 2, 7B", 32, 32, 32, 128),
+    ("Llama 3, 8B", 32, 32, 8, 128),
+    ("Llama 3, 70B", 80, 64, 8, 128),
+)
+TEXTS = (1024, 8192, 131072)  # tokens
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One call of the model with the caches."""
+
+    reads: list[str]
+    chooses: str
+    held: int  # positions in each cache afterwards
+    keys: tuple[int, ...]  # the shape of one layer's keys afterwards
+    numbers: int  # in all keys and values of all layers
+    work: int  # multiplications
+    work_without: int  # in a pass over the whole text so far
+
+
+@dataclass(frozen=True)
+class Numbers:
+    loss_after: float
+    layers: int
+    passes: list[Pass]
+    words: list[str]  # what the caches know at the end
+    first_keys: list[list[float]]  # the beginning of each key of head 0 of the first layer, after the first pass
+    last_keys: list[list[float]]  # and at the end
+    moved: float  # by how much a key that was there changed, at most
+    written: str
+    written_cached: str
+    by_length: list[tuple[int, int, int]]  # for one more token after a text of so many: multiplications without a cache and with one
+    memory: list[tuple[str, int, int, list[int]]]  # a model, its query heads, its key heads, the bytes of each text
+    timed: list[Row]
+    same: bool  # both ways wrote the same text while they were timed
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Train a small GPT, watch its caches while it writes, count, and time."""
+    tokenizer, batch = tokenizer_and_batch(parts)
+    plain = small_gpt(parts, tokenizer.vocab_size, seed)
+    losses = train(parts, plain, batch, STEPS, working, lr=5e-3, what="training a small GPT")
+    model = parts.CachedGPT(plain.config).eval()
+    model.load_state_dict(plain.state_dict())
+    ids = torch.tensor([tokenizer.encode(PROMPT)])
+    passes, first, last, moved = _watched(model, tokenizer, ids)
+    by_length = _counted(parts, working)
+    config = parts.GPTConfig(256, BEFORE + max(WRITTEN), d_model=WIDTH, n_heads=4, n_layers=LAYERS)
+    with working("writing with a cache and without", sum(length + sum(WRITTEN) for length in lengths(WRITTEN, RUNS))) as step:
+        timed, same = time_both(parts.chapter("ch10"), parts.generate, config, BEFORE, WRITTEN, RUNS, lambda count: [step() for _ in range(count)])
+    return Numbers(
+        loss_after=losses[-1],
+        layers=len(model.blocks),
+        passes=passes,
+        words=[word for one in passes for word in one.reads],
+        first_keys=first,
+        last_keys=last,
+        moved=moved,
+        written=tokenizer.decode(parts.generate(model, ids, NEW, temperature=0)[0].tolist()),
+        written_cached=tokenizer.decode(parts.generate_cached(model, ids, NEW, temperature=0)[0].tolist()),
+        by_length=by_length,
+        memory=[(name, heads, kept, [parts.kv_cache_bytes(layers, kept, d_head, tokens) for tokens in TEXTS]) for name, layers, heads, kept, d_head in MODELS],
+        timed=timed,
+        same=same,
+    )
+
+
+@torch.no_grad()
+def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[list[float]], list[list[float]], float]:
+    """Write greedily, and note after each pass what every layer's cache gave back; the first layer's keys, early and late."""
+    caches = model.new_caches()
+    seen: dict[int, tuple[Tensor, Tensor]] = {}
+    for layer, cache in enumerate(caches):
+        cache.append = _noting(cache.append, layer, seen)
+    unseen, text, passes, kept = ids, ids, [], []
+    for _ in range(NEW):
+        _, work_without = multiplications(model, text)
+        logits, work = multiplications(model, unseen, caches)
+        chosen = logits[:, -1:].argmax(-1)
+        kept.append(seen[0][0])
+        numbers = sum(k.numel() + v.numel() for k, v in seen.values())
+        words = [tokenizer.decode([i]) for i in unseen[0].tolist()]
+        passes.append(Pass(words, tokenizer.decode(chosen[0].tolist()), caches[0].length, tuple(seen[0][0].shape), numbers, work, work_without))
+        unseen, text = chosen, torch.cat([text, chosen], dim=1)
+    moved = max((late[:, :, : early.size(2)] - early).abs().max().item() for early, late in zip(kept, kept[1:]))
+    return passes, kept[0][0, 0, :, :SHOWN].tolist(), kept[-1][0, 0, :, :SHOWN].tolist(), moved
+
+
+def _noting(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]) -> Callable:
+    """The cache's own append, which also leaves copies of all keys and values in `seen`."""
+
+    def noting(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        both = append(k, v)
+        seen[layer] = both[0].clone(), both[1].clone()
+        return both
+
+    return noting
+
+
+def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
+    """What the model gives, and how many multiplications really happen in its matrix products meanwhile."""
+    with FlopCounterMode(display=False) as counter:
+        result = model(*arguments)
+    return result, counter.get_total_flops() // 2  # each is counted with its addition
+
+
+@torch.no_grad()
+def _counted(parts: Parts, working: Working) -> list[tuple[int, int, int]]:
+    """One more token after a text of each length: by a pass over all of it, and by a pass over the newest word alone."""
+    torch.manual_seed(0)
+    model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
+    found = []
+    with working("counting operations", len(COUNTED)) as step:
+        for length in COUNTED:
+            ids, caches = torch.randint(256, (1, length)), model.new_caches()
+            model(ids[:, :-1], caches)
+            found.append((length, multiplications(model, ids)[1], multiplications(model, ids[:, -1:], caches)[1]))
+            step()
+    return found
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    last = n.passes[-1]
+    tour.step("What the cache holds after each token", shape(last.keys))
+    tour.say(
+        f"A GPT of {n.layers} layers has learned twenty short sentences (its loss is {n.loss_after:.2f} now). It goes on from {PROMPT!r}. "
+        "The first pass reads the whole prompt; each later one reads only the word that was chosen last. After each pass:"
+    )
+    tour.table(
+        [[", ".join(one.reads), one.chooses, one.held, shape(one.keys), one.numbers] for one in n.passes],
+        ["reads", "chooses", "positions", "keys of a layer", "numbers in all"],
+        left=2,
+    )
+    H, _, d_head = last.keys[1:]
+    per = 2 * n.layers * H * d_head
+    tour.say(f"Each position costs the same: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, 2 · {n.layers} · {H} · {d_head} = {per}.")
+
+    tour.step("The past stays as it is")
+    tour.say(f"The first {SHOWN} numbers of each key in head 0 of the first layer, after the first pass:")
+    tour.grid(n.first_keys, n.words[: len(n.first_keys)])
+    tour.say("And after the last:")
+    tour.grid(n.last_keys, n.words)
+    if n.moved == 0:
+        tour.say("Not one number that was there has changed. No word hears what comes after it, so its key and its value are final when it is read.")
+    else:
+        tour.say(f"What was there has moved by {n.moved:.1g} at most: no more than rounding should do, since no word hears what comes after it.")
+    tour.say("No query is kept: a word asks once, when it is read.")
+
+    tour.step("The same text")
+    tour.table([["generate", n.written], ["generate_cached", n.written_cached]], left=2)
+    same = n.written == n.written_cached
+    tour.say(
+        "Word for word the same: a cache changes what is computed again, and not what comes out."
+        if same
+        else "They differ, and they should not: what is fast here is not what generate writes."
+    )
+
+    tour.step("Operations, counted")
+    tour.say("The multiplications of all matrix products in each of those passes, counted while they ran:")
+    rows = [[", ".join(one.reads), f"{one.work_without:,}", f"{one.work:,}"] for one in n.passes]
+    without, with_cache = sum(one.work_without for one in n.passes), sum(one.work for one in n.passes)
+    tour.table([*rows, ["all", f"{without:,}", f"{with_cache:,}"]], ["with the cache, reads", "without", "with"])
+    tour.say("That is a short text. The newest token of a longer one, in a GPT of two layers of width 64:")
+    tour.table([[length, f"{a:,}", f"{b:,}", f"{a / b:.0f}x"] for length, a, b in n.by_length], ["tokens", "without", "with", "fewer"], left=0)
+    (short_text, a, b), (long_text, c, d) = n.by_length[0], n.by_length[-1]
+    tour.say(
+        f"At {long_text} tokens the newest one costs {c / a:.0f} times as much as at {short_text} without a cache, and {d / b:.1f} times as much with one. "
+        "Even so it grows: the newest token still meets every key before it."
+    )
+
+    tour.step("Memory, at real sizes")
+    tour.say("What is saved in time is paid in memory. The cache of one text at two bytes a number, by kv_cache_bytes:")
+    tour.table(
+        [[name, f"{kept} of {heads}", *map(size, found)] for name, heads, kept, found in n.memory],
+        ["model", "key heads", *(f"{tokens:,}" for tokens in TEXTS)],
+    )
+    (two, _, all_heads, full), (three, _, few_heads, fewer) = n.memory[1], n.memory[2]
+    tour.say(
+        f"The numbers above the columns are tokens. {two} and {three} have as many layers and as many queries; "
+        f"with {few_heads} key heads in place of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. That is what grouped queries are for."
+    )
+
+    tour.step("Speed, measured on this machine")
+    tour.say(f"{LAYERS} layers of width {WIDTH} go on from {BEFORE} tokens, on one core. Seconds are different each time, the counts are not:")
+    tour.table(
+        [
+            [row.tokens, short(row.tokens / row.seconds), short(row.tokens / row.seconds_cached), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
+            for row in n.timed
+        ],
+        ["new tokens", "a second, without", "with", "faster", "fewer multiplications"],
+        left=0,
+    )
+    longest = n.timed[-1]
+    tour.say(
+        f"For {longest.tokens} tokens the count promises {longest.work / longest.work_cached:.0f} times, and the clock says {longest.faster:.1f}. "
+        "A pass over one token still fetches every weight from memory, to use it only once, and still takes all the small steps of a pass."
+    )
+    if not n.same:
+        tour.say("While they were timed the two ways wrote different texts, and they should not.")
+
+
+def size(count: int) -> str:
+    """Bytes as people say them: 36 MiB."""
+    return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB".replace(".0 ", " ")
+
+
+def draw(n: Numbers) -> str:
+    """What one more token costs, counted; and how much faster it was."""
+    costs = {
+        "without a cache": [(length, a) for length, a, _ in n.by_length],
+        "with a cache": [(length, b) for length, _, b in n.by_length],
+    }
+    gains = {
+        "fewer multiplications": [(row.tokens, row.work / row.work_cached) for row in n.timed],
+        "faster, measured": [(row.tokens, row.faster) for row in n.timed],
+    }
+    return stacked(
+        [
+            curves(costs, "Multiplications for the newest token", x_name="tokens in the text, with the newest", y_name="multiplications", log=True, dots=True),
+            curves(gains, "A whole text: how many times less", x_name="new tokens", y_name="times", log=True, dots=True),
+        ],
+        "What a KV cache saves",
+    )

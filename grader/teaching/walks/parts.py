@@ -1,0 +1,125 @@
+"""Whose code runs in a walk, name by name: the learner's where its tests pass now, the reference's where not.
+
+Chapter after chapter, the learner's module and ours are both executed, in a package whose earlier chapters are mixed already. Then each
+exercise's name means the same in both: what passes is the learner's in our module too, and what does not is ours in the learner's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import traceback
+import warnings
+from collections.abc import Collection, Sequence
+from types import ModuleType
+from typing import Any
+
+from grader.course.chapter_source import ChapterSource
+from grader.course.source import bound_names, parse
+from grader.course.syllabus import EXERCISES, Chapter, load_syllabus
+from grader.execution.chapter_package import Graft
+from grader.execution.target import Target, reference_of, uses
+
+LEARNER = Target("exercises", EXERCISES)
+
+
+class NotHere(ValueError):
+    """The walk needs what this handout leaves out; the message is a sentence."""
+
+
+class Parts:
+    """The mixed chapters. Any name of theirs is an attribute: `parts.GPT`, `parts.GPTConfig`."""
+
+    def __init__(self, needs: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:
+        course = load_syllabus()
+        last = max(course.exercise(name).module for name in needs)
+        chapters = [chapter for chapter in course.chapters if chapter.name <= last]
+        self.needs = tuple(needs)
+        self._learner = learner
+        self.yours = {name for name in needs if name in passed}
+        self.broken: dict[str, str] = {}  # chapters of the learner's that do not import after all
+        self._mixed: dict[str, ModuleType] = {}
+        theirs = {chapter.name for chapter in chapters if any(exercise.name in self.yours for exercise in chapter.exercises)}
+        sources = [_named(ours, "ours") for chapter in chapters if (ours := reference_of(chapter.name))]
+        sources += [_named(learner.source(module), "yours") for module in theirs]
+        self._graft = Graft(sources, "walk")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for chapter in chapters:
+                self._add(chapter, chapter.name in theirs)
+
+    def __getattr__(self, name: str) -> Any:
+        for module in vars(self).get("_mixed", {}).values():
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"no chapter that this walk needs defines {name}")
+
+    def chapter(self, name: str) -> ModuleType:
+        """The mixed chapter called "ch07", "7" or "ch07_models"."""
+        return self._mixed[load_syllabus().chapter(name).name]
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        return tuple(name for name in self.needs if name not in self.yours)
+
+    def blamed(self, problem: BaseException) -> str | None:
+        """The learner's exercise in whose code this was raised, None where there is none."""
+        for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+            for source in self._graft.sources.values():
+                if source.name.endswith("_yours") and frame.filename == source.filename:
+                    for name, first, last in _spans(source.text):
+                        if name in self.yours and first <= (frame.lineno or 0) <= last:
+                            return name
+        return None
+
+    def close(self) -> None:
+        self._graft.close()
+        for name in self._mixed:
+            sys.modules.pop(f"{self._graft.package}.{name}", None)
+
+    # ---- mixing
+
+    def _add(self, chapter: Chapter, has_theirs: bool) -> None:
+        if reference_of(chapter.name) is None:
+            return
+        ours = self._graft.module(f"{chapter.name}_ours")
+        yours = self._executed(chapter) if has_theirs else None
+        mixed = ModuleType(f"{self._graft.package}.{chapter.name}", f"{chapter.title}, whoever wrote it")
+        vars(mixed).update({name: value for name, value in vars(ours).items() if not name.startswith("__")})
+        for exercise in chapter.exercises:
+            author = yours if yours and exercise.name in self.yours else ours
+            if not hasattr(author, exercise.name):
+                continue
+            if author is yours:
+                vars(mixed).update({name: vars(yours)[name] for name in self._helpers(chapter, exercise.name) if name in vars(yours)})
+            for module in filter(None, (ours, yours, mixed)):
+                setattr(module, exercise.name, getattr(author, exercise.name))
+        self._mixed[chapter.name] = sys.modules[mixed.__name__] = mixed
+
+    def _executed(self, chapter: Chapter) -> ModuleType | None:
+        """The learner's chapter; None, and all of it ours, where it does not import here."""
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                return self._graft.module(f"{chapter.name}_yours")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:
+            self.broken[chapter.name] = f"{chapter.name}.py does not import: {type(problem).__name__}: {problem}"
+            self.yours -= {exercise.name for exercise in chapter.exercises}
+            return None
+
+
+    def _helpers(self, chapter: Chapter, exercise: str) -> set[str]:
+        """What stands in an exercise of the learner's, of the same chapter, and is no exercise itself: a config, a function of their own."""
+        exercises = {other.name for other in chapter.exercises}
+        return {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name and name not in exercises}
+
+
+def _named(source: ChapterSource, author: str) -> ChapterSource:
+    return ChapterSource(f"{source.name}_{author}", source.text, source.filename, source.sealed)
+
+
+def _spans(text: str) -> list[tuple[str, int, int]]:
+    """Every definition at the top level of a chapter, with its first and last line."""
+    return [(name, node.lineno, node.end_lineno or node.lineno) for node in parse(text).body for name in bound_names(node)]

@@ -1,0 +1,178 @@
+"""Which layer carries the fact: one state of a run that knows it, put into a run that does not, at every layer and place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.teaching.corpora import ASKED, FACTS
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
+from grader.teaching.walks.tour import Tour, shape
+from torch import Tensor
+
+NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
+THEN = "Next: `headway walk logit-lens` reads the layers of one run; what a layer knows and what the model makes of it need not be the same."
+
+SENTENCES = tuple(f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(ASKED, answers))
+PLACES = ("of", "country", "the", "asked", "is")
+COUNTRY, LAST = 1, 4
+STEPS, LAYERS, WIDTH, HEADS = 250, 4, 32, 2
+
+Table = list[list[float]]  # by block, then by place
+
+
+@dataclass(frozen=True)
+class Numbers:
+    loss_after: float
+    right: int  # of all facts
+    size: tuple[int, ...]  # of the stream that is patched
+    clean: str
+    corrupted: str
+    answers: tuple[str, str]  # what the model says to either
+    logits: tuple[float, float]  # of the clean answer in either run
+    one: Table  # recovery in this pair
+    says: list[list[str]]  # what the patched run says
+    everywhere: list[float]  # recovery by block, all places patched at once
+    other_country: Table  # mean recovery over all pairs that differ in the country
+    other_question: Table  # and over those that differ in what is asked
+    needed: Table  # the mean share of the answer that is lost when the state of the other country's run is put into the clean one
+    pairs: int
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Teach a small GPT the facts, and patch it."""
+    tokenizer, (inputs, targets) = tokenizer_and_batch(parts, SENTENCES)
+    targets = targets.clone()
+    targets[:, :-1] = -100  # which country is asked about is chance; only the answer can be learned
+    model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
+    losses = train(parts, model, (inputs, targets), STEPS, working, what=f"learning {len(SENTENCES)} facts")
+    with torch.no_grad():
+        right = int((model(inputs)[0][:, -1].argmax(-1) == targets[:, -1]).sum())
+
+    # rows of `facts`: country, then what is asked; continents are left out, since several countries share one
+    facts = inputs.view(len(FACTS), len(ASKED), -1)[:, :2]
+    answers = targets[:, -1].view(len(FACTS), len(ASKED))[:, :2].flatten()
+    clean = facts.flatten(0, 1)
+    country, question = facts.roll(-1, 0).flatten(0, 1), facts.flip(1).flatten(0, 1)
+    by_country, by_question = (patched(parts, model, clean, other, answers) for other in (country, question))
+    needed = patched(parts, model, country, clean, answers)
+    first = patched(parts, model, clean[:1], country[:1], answers[:1])
+    ends = [model(ids[:1])[0][0, -1].detach() for ids in (clean, country)]
+    said = [[_word(tokenizer, parts.patch_residual(model, clean[:1], country[:1], layer, place)[0, -1]) for place in range(len(PLACES))] for layer in range(LAYERS)]
+    whole = [parts.recovery(*ends, parts.patch_residual(model, clean[:1], country[:1], layer)[0, -1], int(answers[0])) for layer in range(LAYERS)]
+    return Numbers(
+        loss_after=losses[-1],
+        right=right,
+        size=(LAYERS, *clean[:1].shape, WIDTH),
+        clean=tokenizer.decode(clean[0].tolist()),
+        corrupted=tokenizer.decode(country[0].tolist()),
+        answers=(_word(tokenizer, ends[0]), _word(tokenizer, ends[1])),
+        logits=(ends[0][answers[0]].item(), ends[1][answers[0]].item()),
+        one=first,
+        says=said,
+        everywhere=whole,
+        other_country=by_country,
+        other_question=by_question,
+        needed=needed,
+        pairs=len(clean),
+    )
+
+
+def _word(tokenizer: Any, logits: Tensor) -> str:
+    return tokenizer.decode([int(logits.argmax())])
+
+
+def patched(parts: Parts, model: Any, clean: Tensor, corrupted: Tensor, answers: Tensor) -> Table:
+    """The mean recovery of the answers, (N,), over N pairs of runs, by block and place."""
+    with torch.no_grad():
+        ends = [model(ids)[0][:, -1] for ids in (clean, corrupted)]
+    table = []
+    for layer in range(LAYERS):
+        row = []
+        for place in range(clean.size(1)):
+            logits = parts.patch_residual(model, clean, corrupted, layer, place)[:, -1]  # (N, V)
+            found = [parts.recovery(*runs, int(answer)) for *runs, answer in zip(*ends, logits, answers)]
+            row.append(sum(found) / len(found))
+        table.append(row)
+    return table
+
+
+def strongest(table: Table) -> list[int]:
+    """The place that brings back most, by block."""
+    return [max(range(len(row)), key=lambda place: row[place]) for row in table]
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    blocks = [f"after block {i}" for i in range(len(n.one))]
+    words = n.corrupted.split()
+    tour.step("A model that knows some facts")
+    tour.say(
+        f"A GPT of {len(blocks)} blocks has read {len(SENTENCES)} sentences {STEPS} times: capital, language and continent of {len(FACTS)} countries. "
+        f"The loss of the answers is {n.loss_after:.3f} now, and {n.right} of {len(SENTENCES)} are right."
+    )
+
+    tour.step("Two runs")
+    tour.table([["clean", n.clean, n.answers[0], f"{n.logits[0]:.2f}"], ["corrupted", n.corrupted, n.answers[1], f"{n.logits[1]:.2f}"]],
+               ["run", "reads", "says", f"logit of {n.answers[0]}"], left=3)  # fmt: skip
+    tour.say(
+        "They differ in one word. Somewhere on its way through the model the clean run has what the corrupted one has not. To find it, take the "
+        "stream of the clean run at one place after one block, put it into the corrupted run there, and let that run go on."
+    )
+
+    tour.step("One state at a time", shape(n.size))
+    tour.say(f"How much of the logit of {n.answers[0]!r} comes back, by block and by the place that was patched: 0 nothing, 1 all of it.")
+    tour.grid(n.one, blocks, words, width=8)
+    tour.say("And what the patched run says:")
+    tour.table([[name, *row] for name, row in zip(blocks, n.says)], ["", *words], left=len(words) + 1)
+    tour.say(
+        f"All places patched at once: {', '.join(f'{value:.2f}' for value in n.everywhere)}. That is no discovery: from there on it is the clean run. "
+        "The words before the country bring back nothing, since they have never heard of it, and after the last block only the last place counts: "
+        "the answer is read off there."
+    )
+
+    tour.step("The way of the country through the model")
+    tour.say(f"One pair may be special. The mean over {n.pairs} pairs that ask for the capital or the language and differ in the country:")
+    tour.grid(n.other_country, blocks, PLACES, width=8)
+    for line in _way(n.other_country):
+        tour.say(line)
+
+    tour.step("The way of the question")
+    tour.say("The same with pairs that differ in what is asked, capital or language, about the same country:")
+    tour.grid(n.other_question, blocks, PLACES, width=8)
+    for line in _way(n.other_question):
+        tour.say(line)
+
+    tour.step("Enough, or needed?")
+    tour.say(
+        "A recovery of 1 shows that a state is enough. Is it needed too? Now the other country's state goes into the clean run; the share of the answer that is lost:"
+    )
+    tour.grid(n.needed, blocks, PLACES, width=8)
+    gap = max(abs(a - b) for row, other in zip(n.needed, n.other_country) for a, b in zip(row, other))
+    tour.say(
+        f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was brought back, the model has the answer from "
+        "somewhere else as well. Where more is lost, a state of the wrong country does harm of its own."
+    )
+
+
+def _way(table: Table) -> list[str]:
+    """Where most of it is after each block, in sentences."""
+    places = strongest(table)
+    lines, start = [], 0
+    for block in range(1, len(places) + 1):
+        if block == len(places) or places[block] != places[start]:
+            when = f"After block {start}" if block == start + 1 else f"After blocks {start} to {block - 1}"
+            lines.append(f"{when} it is mostly at {PLACES[places[start]]!r} ({', '.join(f'{table[i][places[start]]:.2f}' for i in range(start, block))}).")
+            start = block
+    return lines
+
+
+def draw(n: Numbers) -> str:
+    """Mean recovery by block and place, for both kinds of pairs."""
+    kinds = {"another country": n.other_country, "another question": n.other_question}
+    rows = [f"{kind}, after block {i}" for kind, table in kinds.items() for i in range(len(table))]
+    values = [row for table in kinds.values() for row in table]
+    return heatmap(values, rows, PLACES, "How much of the answer one state brings back", column_name="patched place", row_name="the other run had")

@@ -1,0 +1,32 @@
+"""Long work shows how far it is: a line on standard error that goes away in a terminal, one plain line elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from grader.console.page import page
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+Step = Callable[[], None]
+Working = Callable[[str, int], AbstractContextManager[Step]]  # what is done, and in how many steps
+
+
+@contextmanager
+def aloud(what: str, total: int) -> Iterator[Step]:
+    """For a person who waits."""
+    console = page(stderr=True)
+    if not console.is_terminal:
+        console.print(f"{what} ...", soft_wrap=True)
+        yield lambda: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(30), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextmanager
+def quietly(what: str, total: int) -> Iterator[Step]:
+    """For tests, and for whoever has nobody to show it to."""
+    yield lambda: None

@@ -1,0 +1,152 @@
+"""The weights of attention before and after one optimizer step, with the gradients by layer.
+
+The model is a GPT so narrow that its matrices can be shown whole; the step is the first of its training.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
+from grader.teaching.walks.tour import Tour
+from torch import nn
+
+NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING)
+THEN = (
+    "Next: `headway walk training` takes such steps until the model has learned something; `headway walk accumulation` asks how far "
+    "one batch's gradient can be trusted."
+)
+
+D, HEADS, LAYERS, LR = 4, 2, 4, 0.01
+LATER = 100  # further steps
+MAPS = ("W_q", "W_k", "W_v")
+PARTS = {**{name: f"attn.{name}" for name in (*MAPS, "W_out")}, "up": "ffn.up", "down": "ffn.down"}
+Matrix = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    vocab_size: int
+    targets: int  # words to predict
+    loss_before: float
+    loss_after: float
+    before: dict[str, Matrix]  # W_q, W_k, W_v of the first layer
+    gradient: dict[str, Matrix]
+    after: dict[str, Matrix]
+    norms: list[list[float]]  # of the gradients: by layer, by part
+    moved: tuple[float, float]  # the least and the greatest change of a weight of the three, without its sign
+    against: float  # the share of them that moved against the sign of their gradient
+    losses: list[float]  # of the steps that follow
+    later_norms: list[list[float]]  # of the gradients of the last of them
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """One step on the whole batch, the weights copied before it and after; then some more, for the gradients of a later one."""
+    tokenizer, batch = tokenizer_and_batch(parts)
+    model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
+    optimizer = parts.AdamW(model.parameters(), lr=LR)
+    before = _weights(model)
+    loss_before = float(parts.train_step(model, optimizer, *batch))
+    after, gradients = _weights(model), _gradients(model)
+    losses = []
+    with working("training on", LATER) as step:
+        for _ in range(LATER):
+            losses.append(float(parts.train_step(model, optimizer, *batch)))
+            step()
+    first = {name: f"blocks.0.attn.{name}.weight" for name in MAPS}
+    change = torch.cat([(after[name] - before[name]).flatten() for name in first.values()])
+    downhill = torch.cat([-gradients[name].flatten() for name in first.values()])
+    return Numbers(
+        vocab_size=tokenizer.vocab_size,
+        targets=int((batch[1] != -100).sum()),
+        loss_before=loss_before,
+        loss_after=losses[0],
+        before={name: before[full].tolist() for name, full in first.items()},
+        gradient={name: gradients[full].tolist() for name, full in first.items()},
+        after={name: after[full].tolist() for name, full in first.items()},
+        norms=_norms(gradients),
+        moved=(change.abs().min().item(), change.abs().max().item()),
+        against=(change.sign() == downhill.sign()).float().mean().item(),
+        losses=losses,
+        later_norms=_norms(_gradients(model)),
+    )
+
+
+def _weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def _gradients(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Of the last step, which leaves them where it used them."""
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for name, p in model.named_parameters()}
+
+
+def _norms(gradients: dict[str, torch.Tensor]) -> list[list[float]]:
+    return [[gradients[f"blocks.{layer}.{part}.weight"].norm().item() for part in PARTS.values()] for layer in range(LAYERS)]
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    """The matrices, the gradients, the step."""
+    layers = [f"layer {i}" for i in range(LAYERS)]
+    tour.say(
+        f"A GPT of {LAYERS} layers, only {D} numbers wide, so that its matrices can be shown whole. It has learned nothing yet, and "
+        f"takes its first step: all twenty sentences at once, AdamW with a learning rate of {LR}."
+    )
+
+    tour.step("Forward: how wrong is it?")
+    tour.table([[n.targets, n.vocab_size, f"{n.loss_before:.3f}", f"{math.log(n.vocab_size):.3f}"]], ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], left=0)
+    tour.say("The loss is that of somebody who holds every word to be equally likely.")
+
+    tour.step("Backward: a gradient for every weight")
+    tour.say("The three maps of the first layer, the gradient that the loss gives them, and what the step makes of them:")
+    for name in MAPS:
+        factor, unit = _unit(n.gradient[name])
+        tour.blank()
+        before, gradient, after = _times(n.before[name], 1e3), _times(n.gradient[name], factor), _times(n.after[name], 1e3)
+        tour.line(name, style="bold")
+        tour.grids([("before, thousandths", before), (f"gradient, {unit}", gradient), ("after, thousandths", after)], ["  "] * D, decimals=1)
+
+    tour.step("The step")
+    tour.say(
+        f"Every weight moved by nearly the same: from {n.moved[0]:.4f} to {n.moved[1]:.4f}, however large its gradient is, and "
+        f"{n.against:.0%} of them against the sign of it. AdamW divides each gradient by the size that it usually has; in the first "
+        f"step that is its own size, so that only the sign is left, times the learning rate of {LR}."
+    )
+    tour.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])
+
+    tour.step("The gradients by layer")
+    tour.say("The length of each matrix's gradient, in thousandths:")
+    tour.grid(_times(n.norms, 1e3), layers, list(PARTS))
+    tour.say(
+        "W_q and W_k get next to nothing. All scores are still about 0 and all words attended to alike, so it hardly matters "
+        "who asks what; what is said (W_v, W_out) matters at once."
+    )
+
+    tour.step(f"The same, {LATER} steps later")
+    tour.curve("loss", n.losses)
+    tour.grid(_times(n.later_norms, 1e3), layers, list(PARTS), decimals=0)
+    share = [sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)]
+    tour.say(f"The share of W_q and W_k in all of that has gone from {share[0]:.1%} to {share[1]:.1%}: the model has begun to choose where it looks.")
+
+
+def _unit(matrix: Matrix) -> tuple[float, str]:
+    """A factor that makes the numbers of a matrix readable, and what they are then."""
+    largest = max(abs(value) for row in matrix for value in row)
+    return (1e3, "thousandths") if largest >= 1e-3 else (1e6, "millionths") if largest >= 1e-6 else (1e9, "billionths")
+
+
+def _times(matrix: Matrix, factor: float) -> Matrix:
+    return [[factor * value for value in row] for row in matrix]
+
+
+def draw(n: Numbers) -> str:
+    """The gradients by layer, in the first step and later."""
+    rows = [f"layer {i}" for i in range(LAYERS)]
+    first = heatmap(_times(n.norms, 1e3), rows, list(PARTS), "In the first step, in thousandths")
+    return stacked([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The length of each matrix's gradient")

@@ -1,0 +1,47 @@
+"""Small models that learn the twenty sentences by heart, in a few seconds; what several walks begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from grader.teaching.corpora import SENTENCES
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from torch import Tensor, nn
+
+PAD = "<pad>"
+
+TOKENIZING = ("build_vocab", "WordTokenizer")
+ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
+GPT_PARTS = (
+    "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock", "GPT",
+)  # fmt: skip
+TRAINING = ("next_token_pairs", "collate", "cross_entropy", "train_step", "AdamW")
+
+Batch = tuple[Tensor, Tensor]
+
+
+def tokenizer_and_batch(parts: Parts, sentences: tuple[str, ...] = SENTENCES) -> tuple[Any, Batch]:
+    """A tokenizer of all their words, padding first, and all sentences as one batch. Takes TOKENIZING, next_token_pairs and collate."""
+    tokenizer = parts.WordTokenizer([PAD, *parts.build_vocab(sentences)])
+    windows = [window for sentence in sentences for window in parts.next_token_pairs(tokenizer.encode(sentence), 32)]
+    return tokenizer, parts.collate(windows)
+
+
+def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Module:
+    """An untrained GPT; the same seed gives the same weights. Takes GPT_PARTS."""
+    torch.manual_seed(seed)
+    return parts.GPT(parts.GPTConfig(**{"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2} | sizes))
+
+
+def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, working: Working, lr: float = 3e-3, what: str = "training") -> list[float]:
+    """Steps on the one batch; the loss at each, from before the step. Takes TRAINING."""
+    optimizer = parts.AdamW(model.parameters(), lr=lr)
+    losses = []
+    with working(what, steps) as step:
+        for _ in range(steps):
+            losses.append(float(parts.train_step(model, optimizer, *batch)))
+            step()
+    model.eval()
+    return losses

@@ -1,0 +1,196 @@
+"""Predictions before training and after, the loss on the way, and which words have become alike.
+
+The GPT of the curriculum learns the twenty sentences of grader/teaching/corpora.py by heart; four it never reads show what it makes of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from grader.teaching.corpora import SENTENCES
+from grader.teaching.drawing.charts import curves
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
+from grader.teaching.walks.tour import Tour
+from torch import Tensor, nn
+
+NEEDS = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
+THEN = (
+    "Next: `headway walk inference` follows one text through such a model, `headway walk heads` asks what its heads look at. "
+    "In your own code, `fit` on a text of yours is all it takes to go on."
+)
+
+UNSEEN = ("our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book")  # of words it knows
+PROMPTS = ("the cat sat on the", "my sister", "every night the")
+COMPARED = ("cat", "dog", "king", "queen", "boy", "mat", "rug", "sofa", "roof")
+ASKED = ("cat", "king", "mat", "over")
+EPOCHS, LR = 150, 3e-3
+SHOWN = (1, 5, 10, 20, 50, 100, 150)  # epochs in the table
+Guesses = list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    vocab_size: int
+    parameters: int
+    targets: int  # words to predict
+    least: float  # the loss of somebody who knows all sentences by heart
+    guesses_before: dict[str, Guesses]  # by prompt, the likeliest
+    guesses_after: dict[str, Guesses]
+    written_before: str
+    written_after: dict[str, str]
+    losses: list[float]
+    unseen: list[float]
+    judgement: str
+    alike_before: list[list[float]]  # of the words in COMPARED
+    alike_after: list[list[float]]
+    nearest_before: dict[str, Guesses]
+    nearest_after: dict[str, Guesses]
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Ask, train, ask again."""
+    tokenizer, batch = tokenizer_and_batch(parts)
+    unseen = parts.collate([parts.next_token_pairs(tokenizer.encode(sentence), 32)[0] for sentence in UNSEEN])
+    model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=64, n_heads=4, n_layers=4)
+    guesses_before, written_before = _guesses(parts, model, tokenizer), _written(parts, model, tokenizer, PROMPTS[0])
+    alike_before, nearest_before = _alike(model, tokenizer)
+    optimizer = parts.AdamW(model.parameters(), lr=LR)
+    with working("training", EPOCHS) as step:
+
+        def an_epoch() -> list[tuple[Tensor, Tensor]]:
+            step()
+            return [batch]
+
+        records = parts.fit(model, optimizer, an_epoch, EPOCHS, validate=lambda trained: math.log(parts.perplexity(trained, [unseen])))
+    losses, unseen_losses = [float(record["train_loss"]) for record in records], [float(record["val_loss"]) for record in records]
+    alike_after, nearest_after = _alike(model, tokenizer)
+    return Numbers(
+        vocab_size=tokenizer.vocab_size,
+        parameters=int(parts.count_parameters(model)),
+        targets=int((batch[1] != -100).sum()),
+        least=least_loss(),
+        guesses_before=guesses_before,
+        guesses_after=_guesses(parts, model, tokenizer),
+        written_before=written_before,
+        written_after={prompt: _written(parts, model, tokenizer, prompt) for prompt in PROMPTS},
+        losses=losses,
+        unseen=unseen_losses,
+        judgement=str(parts.judge_fit(losses, unseen_losses)),
+        alike_before=alike_before,
+        alike_after=alike_after,
+        nearest_before=nearest_before,
+        nearest_after=nearest_after,
+    )
+
+
+def least_loss() -> float:
+    """What no model can fall below that sees a sentence's beginning only: where several words go on, each surprises a little."""
+    split = [sentence.split() for sentence in SENTENCES]
+    beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
+    surprise = [math.log(beginnings[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
+    return sum(surprise) / len(surprise)
+
+
+@torch.no_grad()
+def _guesses(parts: Parts, model: nn.Module, tokenizer) -> dict[str, Guesses]:
+    model.eval()
+    found = {}
+    for prompt in PROMPTS:
+        logits = model(torch.tensor([tokenizer.encode(prompt)]))[0][0, -1]
+        chances = parts.softmax(logits, dim=-1)
+        best = chances.topk(3)
+        found[prompt] = [(tokenizer.decode([i]), p) for i, p in zip(best.indices.tolist(), best.values.tolist())]
+    return found
+
+
+def _written(parts: Parts, model: nn.Module, tokenizer, prompt: str) -> str:
+    """As many words as the sentence of this beginning has, the likeliest each time."""
+    ids = tokenizer.encode(prompt)
+    more = max(len(sentence.split()) for sentence in SENTENCES if sentence.startswith(prompt)) - len(ids)
+    return tokenizer.decode(parts.generate(model, torch.tensor([ids]), more, temperature=0)[0].tolist())
+
+
+@torch.no_grad()
+def _alike(model: nn.Module, tokenizer) -> tuple[list[list[float]], dict[str, Guesses]]:
+    """The cosines between the words' vectors, once their common mean is taken away; and the nearest of some words."""
+    vectors = model.token_emb.weight.detach()
+    vectors = vectors - vectors.mean(dim=0)
+    vectors = vectors / vectors.norm(dim=1, keepdim=True)
+    cosines = vectors @ vectors.T
+    picked = [tokenizer.encode(word)[0] for word in COMPARED]
+    nearest = {}
+    for word in ASKED:
+        best = cosines[tokenizer.encode(word)[0]].topk(4)
+        nearest[word] = [(tokenizer.decode([i]), value) for i, value in zip(best.indices.tolist()[1:], best.values.tolist()[1:])]
+    return cosines[picked][:, picked].tolist(), nearest
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    """Before, on the way, after."""
+    tour.step("What there is to learn")
+    tour.say(f"{len(SENTENCES)} sentences, {n.targets} words to predict in them, {n.vocab_size} words in the vocabulary. Three of them:")
+    for sentence in SENTENCES[:3]:
+        tour.line(sentence)
+    tour.say(f"The model has 4 layers and {n.parameters:,} weights. It reads all sentences at once, {EPOCHS} times, with AdamW at {LR:g}.")
+
+    tour.step("Predictions before training")
+    _tell_guesses(tour, n.guesses_before)
+    tour.say("All words are equally likely, more or less. Written on word by word:")
+    tour.line(n.written_before)
+
+    tour.step("Training")
+    every = n.losses + n.unseen
+    for name, losses in (("the loss, epoch by epoch", n.losses), ("of four unseen sentences", n.unseen)):
+        tour.curve(name, losses, width=36, span=(min(every), max(every)))
+    tour.blank()
+    rows = [[epoch, f"{n.losses[epoch - 1]:.3f}", f"{math.exp(n.losses[epoch - 1]):.1f}", f"{n.unseen[epoch - 1]:.3f}"] for epoch in SHOWN]
+    tour.table(rows, ["epoch", "loss", "hesitates among", "unseen sentences"], left=0)
+    tour.say(
+        f"It began near ln({n.vocab_size}) = {math.log(n.vocab_size):.2f}, where one knows nothing. It cannot fall below {n.least:.2f}: after "
+        f"'the' several words are right, and nobody can know which. The four sentences that it never reads, made of words it knows, "
+        f"were at their best in epoch {1 + n.unseen.index(min(n.unseen))}. judge_fit reads the two curves and says: {n.judgement}."
+    )
+
+    tour.step("Predictions after training")
+    _tell_guesses(tour, n.guesses_after)
+    tour.say("Written on word by word:")
+    for text in n.written_after.values():
+        tour.line(text)
+
+    tour.step("Which words have become alike")
+    tour.say("The vectors of two words compared: 1 points the same way, 0 has nothing in common. The nearest before and after:")
+    rows = [[word, _some(n.nearest_before[word]), _some(n.nearest_after[word])] for word in ASKED]
+    tour.table(rows, ["word", "before", "after"], left=3)
+    tour.grid(n.alike_after, COMPARED, COMPARED)
+    tour.say(
+        "Nobody told it that a cat and a dog are animals, and that one sits on a mat. Words that stand in the same places, between the "
+        "same words, have come to point the same way."
+    )
+
+
+def _tell_guesses(tour: Tour, guesses: dict[str, Guesses]) -> None:
+    rows = [[prompt + " ...", *(f"{word} {p:.0%}" for word, p in best)] for prompt, best in guesses.items()]
+    tour.table(rows, ["after", "likeliest", "second", "third"], left=4)
+
+
+def _some(words: Guesses) -> str:
+    return ", ".join(f"{word} {value:.2f}" for word, value in words)
+
+
+def draw(n: Numbers) -> str:
+    """The loss, and the words before and after."""
+    epochs = range(1, len(n.losses) + 1)
+    lines = {"what it reads": list(zip(epochs, n.losses)), "unseen sentences": list(zip(epochs, n.unseen))}
+    pictures = [
+        curves(lines, "The loss", x_name="epoch", y_name="loss"),
+        heatmap(n.alike_before, COMPARED, COMPARED, "How alike words are before training"),
+        heatmap(n.alike_after, COMPARED, COMPARED, "How alike words are after training"),
+    ]
+    return stacked(pictures, "A small GPT learns twenty sentences")

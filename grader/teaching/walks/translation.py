@@ -1,0 +1,218 @@
+"""A translator from English to Hindi: trained, used, and its cross-attention drawn.
+
+It learns the pairs of grader/teaching/corpora.py by heart; sentences that are not among them, of words that are, show how far that carries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.teaching.corpora import ENGLISH_HINDI
+from grader.teaching.drawing.diagrams import heatmap
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING
+from grader.teaching.walks.tour import Tour, shape
+from torch import Tensor, nn
+
+NEEDS = (
+    *TOKENIZING, "TokenEmbedding", "sinusoidal_positions", "SinusoidalPositions", *ATTENDING, "padding_mask", "MultiHeadAttention",
+    "dropout", "LayerNorm", "FeedForward", "EncoderBlock", "DecoderBlock", "Seq2Seq", "count_parameters", "collate", "cross_entropy",
+    "train_step", "AdamW", "warmup_cosine", "translate",
+)  # fmt: skip
+THEN = (
+    "Next: the Seq2Seq of chapter 7 is all there is to it. Put a few pairs of another language in place of ours, and see how many it "
+    "needs before a sentence it has never seen comes out right."
+)
+
+BEGIN, END = "<sos>", "<eos>"
+STEPS, WARMUP, PEAK = 120, 10, 3e-3
+LONGEST = 12  # words of a translation
+LOOKED_AT = ("the boy drinks milk", "she drinks tea", "i am a boy")  # step by step, with the attention
+NEW = ("the girl drinks water", "we eat bread", "he drinks tea", "the house is cold", "this is my school")
+MEANT = ("लड़की पानी पीती है", "हम रोटी खाते हैं", "वह चाय पीता है", "घर ठंडा है", "यह मेरा स्कूल है")
+MEANS = {  # word for word: -m said of a man, -f of a woman, -pl of several or of you
+    "आम": "mango", "एक": "a", "कहाँ": "where", "किताब": "book", "क्या": "what", "खाता": "eat-m", "खाती": "eat-f", "खाते": "eat-pl", "गर्म": "hot", "घर": "house",
+    "चाय": "tea", "जा": "go", "जाता": "go-m", "जाती": "go-f", "जाते": "go-pl", "ठंडा": "cold", "तुम": "you", "तुम्हारा": "your", "दूध": "milk", "नहीं": "not",
+    "नाम": "name", "पढ़ता": "read-m", "पढ़ती": "read-f", "पानी": "water", "पीता": "drink-m", "पीती": "drink-f", "पीते": "drink-pl", "पेड़": "tree", "बड़ा": "big",
+    "मेरा": "my", "मेरी": "my-f", "मैं": "i", "यह": "this", "रहे": "-ing", "राम": "ram", "रोटी": "bread", "लड़का": "boy", "लड़की": "girl", "वह": "he/she",
+    "स्कूल": "school", "हम": "we", "हूँ": "am", "है": "is", "हैं": "are", "हो": "are-pl",
+}  # fmt: skip
+CHECKED = (1, 10, 15, 20, 30, 60, 120)  # steps in the table
+
+
+@dataclass(frozen=True)
+class Attended:
+    """One sentence read and written, and where each word that was written looked."""
+
+    source: list[str]
+    written: list[str]  # with the end
+    weights: list[list[list[float]]]  # by head of the last block's cross-attention: a row for each word written
+
+
+@dataclass(frozen=True)
+class Numbers:
+    english: int  # words
+    hindi: int
+    parameters: int
+    batch: tuple[int, int, int]  # pairs, positions of the source, of the target
+    first: tuple[str, str]
+    ids: tuple[list[int], list[int], list[int]]  # of the first pair: what is read, what the decoder reads, what it should write
+    before: str  # the first sentence, translated without training
+    losses: list[float]
+    right: dict[int, int]  # after so many steps: how many of the pairs come out right
+    translated: list[tuple[str, str, bool]]  # after training: English, Hindi, right?
+    attended: list[Attended]
+    new: list[tuple[str, str, str]]  # English, written, meant
+
+
+class SideBySide(nn.Module):
+    """Source and target in one tensor, so that train_step can train it as any model."""
+
+    def __init__(self, model: nn.Module, width: int) -> None:
+        super().__init__()
+        self.model, self.width = model, width
+
+    def forward(self, both: Tensor) -> Tensor:
+        return self.model(both[:, : self.width], both[:, self.width :])
+
+
+def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+    """Train a Seq2Seq on all pairs, and let it translate."""
+    english = parts.WordTokenizer([PAD, *parts.build_vocab(source for source, _ in ENGLISH_HINDI)])
+    hindi = parts.WordTokenizer([PAD, BEGIN, END, *parts.build_vocab(target for _, target in ENGLISH_HINDI)])
+    begin, end = hindi.encode(f"{BEGIN} {END}")
+    sources = [english.encode(source) for source, _ in ENGLISH_HINDI]
+    targets = [[begin, *hindi.encode(target), end] for _, target in ENGLISH_HINDI]
+    source, _ = parts.collate([(ids, ids) for ids in sources])
+    reads, writes = parts.collate([(ids[:-1], ids[1:]) for ids in targets])
+    torch.manual_seed(seed)
+    model = parts.Seq2Seq(parts.Seq2SeqConfig(english.vocab_size, hindi.vocab_size, max_len=16))
+
+    def translated(sentence: str) -> str:
+        ids = parts.translate(model, torch.tensor([english.encode(sentence)]), begin, end, LONGEST)[0].tolist()
+        return hindi.decode([i for i in ids if i not in (0, begin, end)])
+
+    def right() -> int:
+        written = parts.translate(model, source, begin, end, LONGEST).tolist()
+        return sum([i for i in row if i][: len(ids)] == ids for row, ids in zip(written, targets))
+
+    before = translated(ENGLISH_HINDI[0][0])
+    losses, counts = [], {}
+    both, optimizer = SideBySide(model, source.size(1)), parts.AdamW(model.parameters(), lr=PEAK)
+    with working("training a translator", STEPS) as step:
+        for number in range(1, STEPS + 1):
+            optimizer.param_groups[0]["lr"] = parts.warmup_cosine(number, WARMUP, STEPS, PEAK)
+            losses.append(float(parts.train_step(both, optimizer, torch.cat([source, reads], dim=1), writes)))
+            if number in CHECKED:
+                counts[number] = right()
+            step()
+    return Numbers(
+        english=english.vocab_size,
+        hindi=hindi.vocab_size,
+        parameters=int(parts.count_parameters(model)),
+        batch=(*source.shape, reads.size(1)),
+        first=ENGLISH_HINDI[0],
+        ids=(sources[0], targets[0][:-1], targets[0][1:]),
+        before=before,
+        losses=losses,
+        right=counts,
+        translated=[(source, written := translated(source), written == target) for source, target in ENGLISH_HINDI],
+        attended=[_attended(parts, model, english, hindi, sentence, (begin, end)) for sentence in LOOKED_AT],
+        new=[(sentence, translated(sentence), meant) for sentence, meant in zip(NEW, MEANT)],
+    )
+
+
+@torch.no_grad()
+def _attended(parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence: str, ends: tuple[int, int]) -> Attended:
+    """Translate, then read the whole once more and ask the last block's cross-attention for its weights."""
+    src = torch.tensor([english.encode(sentence)])
+    written = parts.translate(model, src, *ends, LONGEST)
+    model.eval()
+    memory, x = model.encode(src), model.positions(model.tgt_emb(written[:, :-1]))
+    past = parts.causal_mask(x.size(1))
+    for block in model.decoder_blocks[:-1]:
+        x = block(x, memory, past)  # one sentence has no padding
+    last = model.decoder_blocks[-1]
+    x = last.ln1(x + last.self_attn(x, mask=past))
+    _, weights = last.cross_attn(x, context=memory, return_weights=True)  # (1, H, T, S)
+    return Attended(sentence.split(), [hindi.decode([i]) for i in written[0, 1:].tolist()], weights[0].tolist())
+
+
+def tell(tour: Tour, n: Numbers) -> None:
+    """The pairs, the model, the training, the use, and where it looks."""
+    pairs, S, T = n.batch
+    english, hindi = n.first
+    read, fed, wanted = n.ids
+    tour.step("Pairs of sentences")
+    tour.say(f"{pairs} English sentences with their Hindi, {n.english} and {n.hindi} words (padding, begin and end included). The first pair:")
+    tour.line(f"{english}  =  {hindi}")
+    tour.table(
+        [["the encoder reads", _ids(read)], ["the decoder reads", _ids(fed)], ["and should write", _ids(wanted)]],
+        left=2,
+    )  # fmt: skip
+    tour.say("1 begins a sentence, 2 ends it. What the decoder should write is what it reads, one place later.")
+
+    tour.step("The model", f"{shape((pairs, S))} and {shape((pairs, T))}")
+    tour.say(
+        f"Two encoder blocks read the English, both ways at once. Two decoder blocks write the Hindi: they see what is written already, and "
+        f"through cross-attention all of the English. {n.parameters:,} weights. Before training it makes of {english!r}:"
+    )
+    tour.line(n.before or "(nothing)")
+
+    tour.step("Training")
+    tour.curve("loss", n.losses)
+    tour.blank()
+    tour.table([[step, f"{n.losses[step - 1]:.3f}", f"{count} of {pairs}"] for step, count in n.right.items()], ["step", "loss", "translated right"], left=0)
+
+    tour.step("Translating")
+    tour.say("One word at a time, the likeliest, until it writes the end. Every third of what it has learned:")
+    tour.table([[english, "" if right else "wrong:", hindi] for english, hindi, right in n.translated[::3]], left=3)
+
+    tour.step("Where it looks while it writes", "cross-attention")
+    tour.say("The last decoder block, the mean of its heads. A column is an English word, a row what was written when the decoder looked there:")
+    for attended in n.attended:
+        tour.blank()
+        tour.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=_glossed(attended.written))
+    if _crosses(n.attended[0]):
+        tour.say("English puts the verb before what is drunk, Hindi behind it, and the rows cross. Nobody gave it a dictionary or the order of words.")
+    else:
+        tour.say("Not every row looks where a person would: a word's vector has heard of its neighbours already when the decoder looks at it.")
+
+    tour.step("Sentences it has never seen")
+    tour.say("Made of words it knows. What it wrote, and what that is word for word (-m said of a man, -f of a woman, -pl of several or of you):")
+    rows = [[english, "right" if written == meant else "wrong", " ".join(MEANS.get(w, w) for w in written.split()), written] for english, written, meant in n.new]
+    tour.table(rows, left=4)
+    count = sum(written == meant for _, written, meant in n.new)
+    tour.say(
+        f"{count} of {len(n.new)}. {pairs} pairs are enough to learn by heart, and far too few to learn a language: what it writes "
+        "resembles a sentence that it knows. Real translators read millions of pairs."
+    )
+
+
+def _crosses(attended: Attended) -> bool:
+    """Whether the second word written looks further to the right than the third."""
+    places = [row.index(max(row)) for row in _mean(attended.weights)]
+    return len(places) > 2 and places[1] > places[2]
+
+
+def _glossed(words: list[str]) -> list[str]:
+    """With what a word means, for those who do not read Hindi."""
+    return [f"{word} ({MEANS[word]})" if word in MEANS else word for word in words]
+
+
+def _ids(ids: list[int]) -> str:
+    return " ".join(f"{i:2}" for i in ids)
+
+
+def draw(n: Numbers) -> str:
+    pictures = [heatmap(_mean(a.weights), _glossed(a.written), a.source, " ".join(a.source), row_name="writes", column_name="looks at") for a in n.attended]
+    return stacked(pictures, "Where the translator looks while it writes")
+
+
+def _mean(heads: list[list[list[float]]]) -> list[list[float]]:
+    """Of all heads."""
+    return torch.tensor(heads).mean(dim=0).tolist()

@@ -1,0 +1,233 @@
+"""Assertions that keep what they compared, so that a failure can be explained to the one who wrote the code.
+
+A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); words are found only when it is shown.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers as abstract
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from grader.execution.errors import LearnerError
+from grader.execution.proxy import Handle
+from grader.verdict.expected_errors import Naming, listed, raise_line, unnamed
+from torch import Tensor
+
+_equal = torch.equal  # as it was before any learner's code ran
+
+
+@dataclass
+class Example:
+    """What the running example has said about itself: sizes by name, and the mismatches met (pytest-check may collect several)."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+
+current = Example()
+
+
+def new_test() -> None:
+    """Forget all of the last test."""
+    current.sizes.clear()
+    current.mismatches.clear()
+
+
+def new_example() -> None:
+    """Forget the last example's mismatches; its sizes were drawn before it began, and are overwritten by the next."""
+    current.mismatches.clear()
+
+
+def sizes(**named: int | None) -> None:
+    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None takes a name back that this example does not use."""
+    for name, size in named.items():
+        current.sizes.pop(name, None)  # the latest stand last, in the order given
+        if size is not None:
+            current.sizes[name] = size
+
+
+class Mismatch(AssertionError):
+    """A law does not hold. `sentence` says so; `got` and `expected` are kept where there are two values to look at."""
+
+    def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False) -> None:
+        super().__init__(sentence)
+        self.sentence, self.got, self.expected, self.tol, self.compared = sentence, got, expected, tol, compared
+        current.mismatches.append(self)
+
+
+def close(got: Any, expected: Any, what: str = "the result", tol: float | None = None) -> None:
+    """`got` is the tensor (or number, or container of those) `expected`, up to rounding: tolerance is relative to its size."""
+    __tracebackhide__ = True
+    if isinstance(expected, Tensor):
+        _close_tensor(got, expected, what, tol)
+    elif isinstance(expected, bool) or not isinstance(expected, float | list | tuple | dict):
+        same(got, expected, what)
+    elif isinstance(expected, float):
+        _close_number(got, expected, what, tol)
+    else:
+        _same_form(got, expected, what)
+        keys = expected if isinstance(expected, dict) else range(len(expected))
+        for key in keys:
+            close(got[key], expected[key], f"{what}[{key!r}]", tol)
+
+
+def same(got: Any, expected: Any, what: str = "the result") -> None:
+    """Exactly equal: ids, strings, lists, dicts with their order, tensors of whole numbers or booleans."""
+    if isinstance(expected, Tensor):
+        _close_tensor(got, expected, what, 0.0)
+        return
+    got = _whole_number(got) if isinstance(expected, int) else got
+    if isinstance(got, Tensor):
+        equal = False
+    elif isinstance(expected, dict) and isinstance(got, dict):
+        equal = list(got.items()) == list(expected.items())
+    else:
+        equal = got == expected
+    if not equal or isinstance(got, bool) != isinstance(expected, bool) or (isinstance(expected, list) and not isinstance(got, list)):
+        raise Mismatch(f"{_start(what)} came out wrong", got, expected, compared=True)
+
+
+def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
+    """`got` is a tensor of this shape (and dtype); returned, to compute with."""
+    if not isinstance(got, Tensor):
+        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {noun(got)}", got)
+    if tuple(got.shape) != tuple(shape):
+        raise Mismatch(f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
+    if dtype is not None and got.dtype != dtype:
+        raise Mismatch(f"{_start(what)} has dtype {_name(got.dtype)}; it should be {_name(dtype)}", got)
+    return got
+
+
+def holds(condition: Any, sentence: str) -> None:
+    """Any other law; the sentence tells the learner what is wrong."""
+    if not condition:
+        raise Mismatch(sentence)
+
+
+def refuses(
+    call: Callable[[], Any],
+    naming: Naming = (),
+    errors: tuple[type[Exception], ...] = (ValueError, AssertionError),
+    because: str = "these arguments cannot work",
+    example: str | None = None,
+) -> None:
+    """`call()` raises one of `errors`, and its message names each value of `naming`.
+
+    `naming` maps the learner's name of a value to the value, {"d_head": 7}; the failure then shows a line to copy. `example` is the text
+    of that line, where the usual one does not fit: "the input is longer than max_len = {max_len}".
+    """
+    kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
+    wanted = f"{because}, so the call should raise {kind}" + (f" with {listed(naming)} in its message" if naming else "")
+    line = f"For example: `{raise_line(kind, naming, because, example)}`"
+    try:
+        result = call()
+    except LearnerError as problem:
+        said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
+        if not isinstance(problem, errors):
+            raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
+        missing = unnamed(problem.message, naming)
+        if missing:
+            raise Mismatch(f"{wanted}. It raised {said}, which does not name {' and '.join(missing)}. {line}") from None
+        return
+    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
+
+
+def _short(value: Any) -> str:
+    """A value itself where it is plain and short, else as a noun."""
+    plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
+    return repr(value) if plain else noun(value)
+
+
+def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
+    if not isinstance(got, Tensor):
+        missing = ""
+        if got is None:
+            missing = ": nothing flows back there" if "gradient" in what.lower() else " (is a `return` missing?)"
+        raise Mismatch(f"{_start(what)} should be a tensor; it is {noun(got)}{missing}", got, expected, compared=True)
+    if got.shape != expected.shape:
+        sentence = f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
+        raise Mismatch(sentence, got, expected, compared=True)
+    if got.dtype != expected.dtype:
+        raise Mismatch(f"{_start(what)} has dtype {_name(got.dtype)}; it should be {_name(expected.dtype)}", got, expected, compared=True)
+    if got.device != expected.device:
+        raise Mismatch(f"{_start(what)} is on device {got.device}; it should be on {expected.device}")
+    if expected.device.type == "meta":
+        return
+    limit = tolerance(expected) if tol is None else tol
+    if not _agree(got, expected, limit):
+        raise Mismatch(f"{_start(what)} came out wrong", got, expected, limit, compared=True)
+
+
+def tolerance(expected: Tensor) -> float:
+    """What rounding may do to a tensor of this dtype, relative to its size."""
+    return {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(expected.dtype, 0.0)
+
+
+def _agree(got: Tensor, expected: Tensor, tol: float) -> bool:
+    if got.numel() == 0:
+        return True
+    if not expected.is_floating_point():
+        return bool(_equal(got, expected))
+    finite = expected.isfinite()
+    if not _equal(got.isfinite(), finite):
+        return False
+    if not finite.all():
+        if not _equal(got[~finite].nan_to_num(), expected[~finite].nan_to_num()):
+            return False
+        got, expected = got[finite], expected[finite]
+    if got.numel() == 0:
+        return True
+    got, expected = got.double(), expected.double()
+    scale = max(float(expected.abs().max()), 1e-2)
+    return bool(((got - expected).abs() <= tol * (scale + expected.abs())).all())
+
+
+def _close_number(got: Any, expected: float, what: str, tol: float | None) -> None:
+    value = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
+    limit = 1e-5 if tol is None else tol
+    if isinstance(value, bool) or not isinstance(value, abstract.Real) or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
+        raise Mismatch(f"{_start(what)} came out wrong", value, expected, compared=True)
+
+
+def _same_form(got: Any, expected: Any, what: str) -> None:
+    kind = type(expected).__name__
+    if isinstance(expected, dict):
+        if not isinstance(got, dict) or list(got) != list(expected):
+            raise Mismatch(f"{_start(what)} should be a dict with the keys {list(expected)}; it is {noun(got)}", got, expected, compared=True)
+    elif not isinstance(got, list | tuple) or len(got) != len(expected):
+        raise Mismatch(f"{_start(what)} should be a {kind} of {len(expected)}; it is {noun(got)}", got, expected, compared=True)
+
+
+def _whole_number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point() else value
+
+
+def _start(what: str) -> str:
+    """What is talked of, at the start of a sentence: a capital, unless it is a name as in code."""
+    first = what.split(" ")[0]
+    return what if any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def noun(value: Any) -> str:
+    """A value as a noun: "None", "a list of 3", "a tensor of shape (2, 3)", "an object (generator)"."""
+    if value is None:
+        return "None"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, list | tuple | dict | set):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, bool | int | float):
+        return f"the number {value!r}" if not isinstance(value, bool) else repr(value)
+    if isinstance(value, str):
+        return f"the string {value[:40]!r}"
+    if isinstance(value, Handle):
+        return f"an object ({value._handle[1]})"  # its class, or what it is called
+    return repr(value)[:80]

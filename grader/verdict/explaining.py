@@ -1,0 +1,151 @@
+"""A failed test in words: what was promised, the smallest counterexample, got beside expected, and what relates them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import textwrap
+from typing import Any
+
+import torch
+from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken
+from grader.execution.proxy import Call
+from grader.verdict.comparing import Example, Mismatch
+from grader.verdict.numbers import first_difference, show
+from grader.verdict.relations import explain
+from grader.verdict.results import Failure
+from grader.verdict.sequences import explain_plain
+from torch import Tensor
+
+ROOM = 67  # columns left beside a label
+TALL = 12  # lines of one value, beyond which it is described and not shown
+_NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
+
+
+def failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
+    """The words for whatever ended the test; pytest-check fails one without an exception."""
+    sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
+    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
+    if isinstance(problem, OutOfTime | FarSideDied):
+        return Failure(message=_sentence(str(problem)), **common)
+    if "Flaky" in type(problem).__name__:
+        problem = _broken_rule(problem) or problem
+    if isinstance(problem, ChapterBroken):
+        words = _known(*problem.message.partition(": ")[::2])
+        return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
+    if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
+        return _mismatch(mismatches, call, common)
+    if isinstance(problem, RuleBroken):
+        start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
+        return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
+    if isinstance(problem, LearnerError):
+        words = _known(problem.type_name, problem.message) or f"raised {_said(problem)}"
+        return Failure(message=_sentence(f"{_name(call)} {words}", capital=False), where=str(problem.where or ""), **common)
+    if "Flaky" in type(problem).__name__:
+        return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
+    if out_of_memory(problem):
+        words = f"{_name(call)} returned a value that the tests cannot compare in the memory that they have; return one of the size that is asked for"
+        return Failure(message=_sentence(words, capital=False), **common)
+    if isinstance(problem, AssertionError) and str(problem):
+        return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
+    returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
+    return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
+
+
+def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
+    """The rule that the first call broke and its repetition did not: a thread that is left running is there already the second time."""
+    return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
+
+
+def out_of_memory(problem: BaseException | None) -> bool:
+    """Did the tests themselves, and not the learner's code, ask for more memory than there is?"""
+    if isinstance(problem, LearnerError):
+        return False
+    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(_NO_MEMORY.search(str(problem))))
+
+
+def _said(problem: LearnerError) -> str:
+    return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
+
+
+def _known(type_name: str, message: str) -> str:
+    """What happened, as a predicate, where the error itself says it to nobody who has not met it before; or ""."""
+    if type_name == "MemoryError" or (type_name == "RuntimeError" and _NO_MEMORY.search(message)):
+        many = re.search(r"tried to allocate (\d+) bytes", message)
+        return "asked for more memory than there is for it" + (f": {int(many[1]):,} bytes at once" if many else "")
+    if type_name == "OSError" and "File too large" in message:
+        return "wrote more than one run may, in print or to a file; is that a loop without an end?"
+    if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
+        return "asks for input, and while tests run there is nobody to give it; take what it needs as an argument"
+    if type_name == "BdbQuit":
+        return "stops in the debugger, where nobody can answer; " + (f"in a terminal, `{message}` stops there too, and waits" if message else "leave that out")
+    return ""
+
+
+def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
+    first = mismatches[0]
+    message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
+    got = expected = difference = ""
+    if first.compared:
+        got, expected = _shown(first.got), _shown(first.expected)
+    explanation: list[str] = []
+    if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
+        inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
+        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):  # of a kind nobody thought of, or too large: told without it
+            explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
+        comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
+        has_values = not (first.got.is_meta or first.expected.is_meta)
+        if first.got.shape == first.expected.shape and first.got.numel() > 1 and comparable and has_values:
+            difference = first_difference(first.got, first.expected, first.tol)
+    elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
+        explanation = explain_plain(first.got, first.expected)
+    if explanation and isinstance(first.got, Tensor) and got.startswith("[") and first.got.numel() <= 24:
+        difference = ""  # it can be seen
+    if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
+        common["called"] = common["called"][:1]
+    return Failure(
+        message=_sentence(message), got=got, expected=expected, difference=difference, explanation=" ".join(explanation), **common
+    )
+
+
+def _shown(value: Any) -> str:
+    """A value beside its label: whole where that is short."""
+    text = show(value, width=ROOM)
+    return text if text.count("\n") < TALL else show(value, limit=0, width=ROOM)
+
+
+def _name(call: Call | None) -> str:
+    return call.what if call else "the chapter"
+
+
+def _called(call: Call | None) -> list[str]:
+    """`softmax(x, dim=0)` as lines: the call, then each tensor argument whole when it is small."""
+    if call is None:
+        return []
+    parts: list[str] = []
+    below: list[str] = []
+    for position, value in enumerate(call.args):
+        parts.append(_argument(f"argument {position + 1}", value, below))
+    for name, value in call.options.items():
+        parts.append(f"{name}=" + _argument(name, value, below))
+    shown = below if sum(text.count("\n") + 1 for text in below) <= TALL else []
+    return [f"{call.what}({', '.join(parts)})", *shown]
+
+
+def _argument(name: str, value: Any, below: list[str]) -> str:
+    if isinstance(value, Tensor):
+        if 0 < value.numel() <= 24:
+            text = show(value, width=ROOM - 2)
+            below.append(f"{name} =\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{name} = {text}")
+        return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
+    text = show(value)
+    return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
+
+
+def _sentence(text: str, capital: bool = True) -> str:
+    """One line with a full stop; a capital in front unless it begins with a name."""
+    text = re.sub(r"\s+", " ", text).strip()
+    first = text.split(" ")[0]
+    named = any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a")
+    start = text[:1].upper() if capital and not named else text[:1]
+    return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")

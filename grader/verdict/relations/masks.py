@@ -1,0 +1,76 @@
+"""Relations between two boolean tensors: inverted, all True, a triangle with its diagonal in the wrong place."""
+
+from __future__ import annotations
+
+import torch
+from grader.verdict.relations.pair import Pair
+from grader.verdict.relations.phrases import number
+from torch import Tensor
+
+
+def mask(pair: Pair) -> list[str]:
+    """At most two sentences about a wrong boolean tensor."""
+    got, right = pair.got.bool(), pair.expected.bool()
+    if got.numel() < 2:
+        return []
+    mixed = bool(right.any()) and not bool(right.all())
+    for value in (True, False):
+        if mixed and bool((got == value).all()):
+            should = int((right != value).sum())
+            return [f"Every value is {value}; {should} of {got.numel()} should be {not value}."]
+    if mixed and torch.equal(got, ~right):
+        return ["It is inverted: True stands where False should, and False where True should."]
+    triangle = _triangles(got, right)
+    return [triangle] if triangle else []
+
+
+def counted(pair: Pair) -> str:
+    """Only too many, or only too few, True values."""
+    got, right = pair.got.bool(), pair.expected.bool()
+    more, fewer = got & ~right, right & ~got
+    if got.numel() < 6 or not bool(right.any()) or bool(right.all()):
+        return ""
+    if bool(more.any()) and not bool(fewer.any()):
+        return f"Every True is in place, but {int(more.sum())} more {_stand(more)} where False should, the first at {more.nonzero()[0].tolist()}."
+    if bool(fewer.any()) and not bool(more.any()) and bool(got.any()):
+        return f"Every False is in place, but {int(fewer.sum())} more {_stand(fewer)} where True should, the first at {fewer.nonzero()[0].tolist()}."
+    return ""
+
+
+def _stand(places: Tensor) -> str:
+    return "stands" if int(places.sum()) == 1 else "stand"
+
+
+def _triangles(got: Tensor, right: Tensor) -> str:
+    if got.ndim < 2 or min(got.shape[-2:]) < 2 or 0 in got.shape:
+        return ""
+    wants, has = lower(right), lower(got)
+    if wants is None:
+        return ""
+    if has is not None:
+        here, there = up_to(has), up_to(wants)
+        return f"The diagonal is off by {number(abs(has - wants))}: row i is True up to column {here}, where it should be True up to column {there}."
+    upper = lower(got.flip(-1, -2))
+    if upper is None:
+        return ""
+    start = got.shape[-1] - got.shape[-2] - upper
+    return f"It is the other triangle: row i is True from column {up_to(start)} on, where it should be True up to column {up_to(wants)}."
+
+
+def up_to(diagonal: int) -> str:
+    return "i" if diagonal == 0 else f"i {'+' if diagonal > 0 else '-'} {abs(diagonal)}"
+
+
+def lower(tensor: Tensor) -> int | None:
+    """The diagonal k for which every matrix is True exactly where column <= row + k, if there is just one such k."""
+    rows, columns = tensor.shape[-2:]
+    matrix = tensor.reshape(-1, rows, columns)[0]
+    if bool(matrix.all()) or not bool(matrix.any()):
+        return None
+    lengths = matrix.sum(-1)
+    inner = [(row, int(n)) for row, n in enumerate(lengths.tolist()) if 0 < n < columns]
+    if not inner:
+        return None
+    k = inner[0][1] - 1 - inner[0][0]
+    ideal = torch.ones(rows, columns, dtype=torch.bool).tril(k)
+    return k if bool((tensor == ideal).all()) else None

@@ -1,0 +1,134 @@
+"""What a graded run found out, as plain data; and how it is written as JSON (results.schema.json describes the file)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.course.syllabus import Exercise
+from grader.files import write_whole
+from grader.version import __version__
+
+OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # what an exercise is called, by the worst of its tests
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    id: str
+    says: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Everything a learner is told about one failed test, ready to be laid out."""
+
+    promise: str
+    sizes: str = ""  # "B=2 T=3"
+    called: list[str] = field(default_factory=list)
+    message: str = ""  # one sentence
+    got: str = ""
+    expected: str = ""
+    difference: str = ""
+    explanation: str = ""
+    where: str = ""  # "ch03_attention.py, line 12:  code"
+    printed: str = ""
+
+
+@dataclass
+class TestResult:
+    __test__ = False
+
+    name: str
+    outcome: str
+    seconds: float
+    weight: float
+    promise: str = ""
+    message: str = ""
+    explanation: str = ""
+    details: Failure | None = None  # what a person is shown, and no file keeps
+
+
+@dataclass
+class ExerciseResult:
+    exercise: Exercise
+    tests: list[TestResult] = field(default_factory=list)
+    diagnosis: Diagnosis | None = None
+    forbidden: list[str] = field(default_factory=list)
+    partial: bool = False  # some of its tests were not run
+    missing_weight: float = 0.0  # of those
+
+    @property
+    def failures(self) -> list[TestResult]:
+        return [test for test in self.tests if test.outcome not in ("passed", "todo")]
+
+    @property
+    def outcome(self) -> str:
+        if self.forbidden and any(test.outcome == "passed" for test in self.tests):
+            return "failed"
+        return min((test.outcome for test in self.tests), key=OUTCOMES.index, default="todo")
+
+    @property
+    def earned(self) -> float:
+        """Points, shared over the tests by weight; none where a shortcut was taken."""
+        total = sum(test.weight for test in self.tests) + self.missing_weight
+        won = sum(test.weight for test in self.tests if test.outcome == "passed")
+        if self.forbidden or not total:
+            return 0.0
+        return float(self.exercise.points) if won == total else round(self.exercise.points * won / total, 2)
+
+
+@dataclass
+class RunResult:
+    target: str
+    seed: int
+    door: str
+    exercises: list[ExerciseResult]
+
+    @property
+    def earned(self) -> float:
+        return round(sum(exercise.earned for exercise in self.exercises), 2)
+
+    @property
+    def points(self) -> float:
+        return round(float(sum(exercise.exercise.points for exercise in self.exercises)), 2)
+
+    def as_json(self) -> dict:
+        return {
+            "version": __version__,
+            "target": self.target,
+            "seed": self.seed,
+            "door": self.door,
+            "earned": self.earned,
+            "points": self.points,
+            "exercises": [_exercise_as_json(exercise) for exercise in self.exercises],
+        }
+
+
+def _exercise_as_json(result: ExerciseResult) -> dict:
+    diagnosis = result.diagnosis
+    return {
+        "name": result.exercise.name,
+        "chapter": result.exercise.chapter,
+        "earned": result.earned,
+        "points": float(result.exercise.points),
+        "outcome": result.outcome,
+        "diagnosis": {"id": diagnosis.id, "says": diagnosis.says, "hint": diagnosis.hint} if diagnosis else None,
+        "forbidden": result.forbidden,
+        "tests": [
+            {
+                "name": test.name,
+                "outcome": test.outcome,
+                "seconds": round(test.seconds, 4),
+                "weight": test.weight,
+                "message": test.message,
+                "explanation": test.explanation,
+            }
+            for test in result.tests
+        ],
+    }
+
+
+def write_results(path: Path, result: RunResult) -> None:
+    write_whole(path, json.dumps(result.as_json(), indent=1, ensure_ascii=True) + "\n")

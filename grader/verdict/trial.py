@@ -1,0 +1,217 @@
+"""Puts an implementation behind the door and leads it through tests, example by example.
+
+Knows nothing of pytest: the plugin calls it, and so does whatever runs tests another way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import random
+import time
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from grader.course.syllabus import Chapter, Exercise, load_syllabus
+from grader.course.torch_operators import reportable
+from grader.execution.chapter_package import without_text
+from grader.execution.errors import ChapterBroken, Heard, NoWorker, OutOfTime, Todo
+from grader.execution.in_process import Local
+from grader.execution.proxy import Asked, Call, Door, Far, Implementation
+from grader.execution.target import Target, graft_for, resolve
+from grader.execution.worker import Nursery, Worker
+from grader.verdict import comparing
+
+CALL_SECONDS = 5.0
+IMPORT_SECONDS = 30.0
+TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
+TIMEOUTS_AN_EXERCISE = 2
+KEPT_BYTES = 8 * 1024 * 1024  # answers of an example that weigh more are not kept for the diagnosis: honest ones weigh half of one million
+KEPT_BYTES_IN_ALL = 128 * 1024 * 1024  # of all tests of a submission
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one test asked in its last example: enough to ask a known mistake the same."""
+
+    test: str
+    passed: bool
+    seed: int
+    log: list[Asked]
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """For each question a fingerprint of it and all before it."""
+        digest, found = hashlib.blake2b(f"{self.test} {self.seed}".encode(), digest_size=16), []
+        for asked in self.log:
+            digest.update(repr((asked.op, asked.tree)).encode())
+            for buffer in asked.buffers:
+                digest.update(buffer)
+            found.append(digest.digest())
+        return found
+
+
+@dataclass
+class Trial:
+    target: Target
+    door_kind: str = "local"
+    whole: bool = False
+    seed: int = 0
+    nursery: Nursery = field(default_factory=Nursery)
+    call_seconds: float = CALL_SECONDS
+    import_seconds: float = IMPORT_SECONDS
+    heard: Heard = lambda _: None
+    until: float = math.inf  # on the monotonic clock: no test begins after that
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._doors: dict[str, Door] = {}
+        self._references: dict[str, Door] = {}
+        self._broken: dict[str, ChapterBroken] = {}
+        self.timeouts: dict[str, int] = {}
+        self._kept: dict[str, int] = {}  # exercise → bytes of its records
+        self._running: Exercise | None = None
+        self._test = ""
+        self._spent = 0.0  # before this test began
+        self.example_seed = 0
+
+    # ---- the two sides a test sees
+
+    def learner(self, chapter: str) -> Implementation:
+        return Implementation(_Late(self, chapter))
+
+    def reference(self, chapter: str) -> Implementation:
+        return Implementation(self._reference(load_syllabus().chapter(chapter)))
+
+    def door(self, chapter: str) -> Door:
+        """The door to the target's chapter; ChapterBroken, the same each time, where it does not import."""
+        if chapter in self._broken:
+            raise self._broken[chapter]
+        if chapter not in self._doors:
+            found = load_syllabus().chapter(chapter)
+            if not self.target.has(found.name):
+                raise Todo
+            try:
+                sources = graft_for(self.target, found, self.whole)
+            except ChapterBroken as problem:
+                self._broken[chapter] = problem
+                raise
+            far: Far
+            if self.door_kind == "worker":
+                if not self.whole:  # the chapters beside the target's own are the reference's
+                    sources = [sources[0], *map(without_text, sources[1:])]
+                far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
+            else:
+                far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name), heard=self.heard)
+            self._doors[chapter] = Door(far)
+        return self._doors[chapter]
+
+    def _reference(self, chapter: Chapter) -> Door:
+        if chapter.id not in self._references:
+            sources = graft_for(resolve("solutions"), chapter, whole=True)
+            self._references[chapter.id] = Door(Local(sources, chapter.name, 0, 0, trusted=True))
+        return self._references[chapter.id]
+
+    # ---- a test, and an example of it
+
+    @property
+    def _at_work(self) -> float:
+        """Seconds in which the learner's code ran. What the test itself does is not counted, for that takes long on a busy machine."""
+        return sum(door.spent for door in self._doors.values())
+
+    @property
+    def _exercise(self) -> Exercise:
+        assert self._running is not None, "begin_test comes first"
+        return self._running
+
+    def begin_test(self, exercise: Exercise, test: str) -> None:
+        self._running, self._test, self._spent = exercise, test, self._at_work
+        comparing.new_test()
+
+    def begin_example(self) -> None:
+        """Everything as new: handles void, chance at its beginning, the log empty."""
+        self.heard(self.call_seconds)
+        exercise = self._exercise
+        if exercise.chapter in self._broken:
+            raise self._broken[exercise.chapter]
+        if time.monotonic() > self.until:
+            raise OutOfTime("not run: the time for one submission was over")
+        if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+            raise OutOfTime("not run: other tests of this exercise ran out of time before it")
+        if self._at_work - self._spent > TEST_SECONDS and not Local.debugged:
+            raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
+        comparing.new_example()
+        self.example_seed = zlib.crc32(f"{self.seed} {self._test}".encode())
+        reference = self._reference(load_syllabus().chapter(exercise.chapter))
+        reference.begin(self.example_seed)
+        door = self.door(exercise.chapter)
+        try:
+            door.begin(self.example_seed, exercise.forbids, exercise.gradient)
+        except ChapterBroken as problem:
+            self._broken[exercise.chapter] = problem
+            raise
+        torch.default_generator.manual_seed(self.example_seed)
+        random.seed(self.example_seed)
+
+    def end_test(self, outcome: str) -> list[str]:
+        """Keep what the last example asked, where it came to a verdict; the forbidden names that were reported while it ran."""
+        exercise = self._exercise
+        if outcome == "timeout":
+            self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
+        door = self._doors.get(exercise.chapter)
+        if door is None or exercise.chapter in self._broken:
+            return []
+        weight = door.far.taken
+        if outcome in ("passed", "failed") and weight <= KEPT_BYTES and weight + sum(self._kept.values()) <= KEPT_BYTES_IN_ALL:
+            self._kept[exercise.name] = self._kept.get(exercise.name, 0) + weight
+            self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(door.log)))
+        if not exercise.forbids:
+            return []
+        seen = (door.far.shortcuts | door.far.import_shortcuts) & reportable(exercise.forbids)
+        door.far.shortcuts.clear()
+        return sorted(seen)
+
+    def last_call(self) -> Call | None:
+        """The learner's last call in the running example, for the words of a failure."""
+        door = self._doors.get(self._exercise.chapter)
+        return door.last_call if door else None
+
+    def transcript(self) -> list[Asked]:
+        """The questions of the last example to both sides, with the answers."""
+        return [asked for door in [*self._doors.values(), *self._references.values()] for asked in door.log]
+
+    def go_on_here(self) -> None:
+        """This process is a copy, forked to go on with the tests; the code is in it too, behind the door in process."""
+        for door in [*self._doors.values(), *self._references.values()]:
+            assert isinstance(door.far, Local), "nothing is forked where a worker runs the code"
+            door.far.go_on_here()
+
+    def end_chapter(self, chapter: str) -> None:
+        """After the last test of a chapter: end its worker, and drop what the reference made and the records that need no diagnosis."""
+        for doors in (self._doors, self._references):
+            if door := doors.pop(chapter, None):
+                with contextlib.suppress(NoWorker):  # the next worker that is wanted says so
+                    door.far.close()
+        for exercise in load_syllabus().chapter(chapter).exercises:
+            if all(record.passed for record in self.records.get(exercise.name, ())):
+                self.records.pop(exercise.name, None)
+                self._kept.pop(exercise.name, None)
+
+    def close(self) -> None:
+        for door in [*self._doors.values(), *self._references.values()]:
+            door.far.close()
+        self._doors, self._references = {}, {}
+
+
+class _Late:
+    """A door looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
+
+    def __init__(self, trial: Trial, chapter: str) -> None:
+        self._trial, self._chapter = trial, chapter
+
+    def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
+        return self._trial.door(self._chapter).ask(op, *arguments, path=path)
