@@ -178,7 +178,7 @@ def test_the_run_comes_to_its_end(runs, target, door):
 
 @pytest.mark.parametrize("chapter", AT_IMPORT)
 def test_an_import_that_misbehaves_is_one_message_for_its_chapter(runs, chapter):
-    """In process, grader/tests/test_door_errors.py tries the same."""
+    """In process, grader/tests/execution/test_boundary_errors.py tries the same."""
     run = runs["import", "worker"]
     assert run.out.count(f"── {module(chapter)}.py does not import") == 1
     messages = {test["message"] for exercise in run.results["exercises"] if exercise["chapter"] == chapter for test in exercise["tests"]}

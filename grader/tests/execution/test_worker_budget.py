@@ -41,7 +41,7 @@ def test_a_submission_has_one_worker_at_a_time(tmp_path):
         (tmp_path / f"{module(chapter)}.py").write_text(solution(chapter), encoding="utf-8")
     (tmp_path / "counting_workers.py").write_text(COUNTING, encoding="utf-8")
     counted = tmp_path / "counted"
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    path = f"{tmp_path}:{Path(__file__).parents[3]}"
     options = ["--target", str(tmp_path), "--chapter", "ch02", "--chapter", "ch03", "--door", "worker", "-p", "counting_workers"]
     found = grade(*options, results=tmp_path / "results.json", PYTHONPATH=path, HEADWAY_COUNTED=str(counted))
     assert found.status == 0, found.out

@@ -26,7 +26,7 @@ def test_every_measurement_is_listed_with_what_it_measures(kit):
 
 
 def test_a_measurement_is_run_with_its_options_and_its_status_is_ours(kit):
-    (kit.root / "grader" / "measurements" / "toy.py").write_text(TOY)
+    (kit.root / "grader" / "teaching" / "measurements" / "toy.py").write_text(TOY)
     assert "toy Measure a toy. " in " ".join(kit.run("measure").split()) and "More about it" not in kit.run("measure")
     assert "measured ['--seed', '5']" in kit.run("measure", "toy", "--seed", "5", status=3)
 

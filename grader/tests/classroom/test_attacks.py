@@ -40,7 +40,7 @@ from grading_runs import PATIENCE, command, hand_in, marks, mistake
 walls = available()
 pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")
 
-FOLDER = Path(__file__).parent / "attacks"
+FOLDER = Path(__file__).parents[1] / "attacks"
 BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
 SEED = "20261121"  # in process: not the one that everybody knows
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]

@@ -18,7 +18,7 @@ from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
 from kit_copy import posix
 
-SCHEMA = json.loads((ROOT / "grader" / "results.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "grader" / "verdict" / "results.schema.json").read_text(encoding="utf-8"))
 WRONG_SOFTMAX = '''def softmax(x, dim=-1):
     print("\\x1b[31mlooking at", x.shape)
     return torch.exp(x - x.amax(dim, keepdim=True))

@@ -255,7 +255,7 @@ def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
         "print(os.getpid(), *children(os.getpid()), toy.whoami(), flush=True)\n"
         "toy.stall('spin')\n"
     )
-    judge = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+    judge = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)
     mine, zygote, worker = map(int, judge.stdout.readline().split())
     assert mine == judge.pid and alive(zygote) and alive(worker)
     os.kill(judge.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Bytes from strangers: frames of the door, archives, a gradebook that was damaged. None may hang, take much memory or end in anything but our own words.
 
-    HEADWAY_FUZZ=20000 python -m pytest grader/tests/test_fuzz.py grader/tests/test_fuzz_texts.py
+    HEADWAY_FUZZ=20000 python -m pytest grader/tests/quality/test_fuzz.py grader/tests/quality/test_fuzz_texts.py
 
 tries so many examples of each, other ones every time; without it a few are tried, the same ones every time.
 """
