@@ -136,7 +136,8 @@ def test_numbers_are_those_of_the_kernel(header, column, pattern):
 @forks
 def test_python_is_readable_and_the_kit_is_not():
     readable = paths.readable()
-    inside = [path for path in readable for secret in (SOLUTIONS, TESTS, EXERCISES, ROOT / "grader" / "verdict" / "trial.py", ROOT, Path.home()) if secret.is_relative_to(path)]
+    secrets = (SOLUTIONS, TESTS, EXERCISES, ROOT / "grader" / "verdict" / "trial.py", ROOT, Path.home())
+    inside = [path for path in readable for secret in secrets if secret.is_relative_to(path)]
     assert inside == []
     for needed in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")):
         assert any(Path(needed).resolve().is_relative_to(path) for path in readable)
