@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grader.console.page import command_line, complain, page, say
 from grader.course.syllabus import is_handout
-from grader.teaching.walks import known
+from grader.teaching.walks import list_walks
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -17,8 +17,8 @@ def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
     """Take the walk of that name; without one, list them all. 1: told, and no picture saved; 2: wrong use; 130: Control-C."""
     if name is None:
         return _list()
-    if name not in known():
-        near = get_close_matches(name, known(), n=1)
+    if name not in list_walks():
+        near = get_close_matches(name, list_walks(), n=1)
         complain(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` names them all"))
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
@@ -36,18 +36,18 @@ def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
 
 
 def _go(name: str, seed: int, pace: bool, out: Path | None) -> int:
-    from grader.teaching.walks.guide import CannotSave, go
-    from grader.teaching.walks.parts import NotHere
-    from grader.teaching.walks.tour import Left
+    from grader.teaching.walks.guide import PictureNotSaved, run_walk
+    from grader.teaching.walks.parts import NotInHandout
+    from grader.teaching.walks.walk_page import WalkQuit
 
     try:
-        go(name, seed, pace, out)
-    except Left:
+        run_walk(name, seed, pace, out)
+    except WalkQuit:
         return DONE
-    except NotHere as problem:
+    except NotInHandout as problem:
         complain(str(problem))
         return UNUSABLE
-    except CannotSave as problem:
+    except PictureNotSaved as problem:
         complain(str(problem))
         return FAILED
     return DONE
@@ -60,7 +60,7 @@ def _has_torch() -> bool:
 
 
 def _list() -> int:
-    console, walks = page(), _possible() if is_handout() else known()
+    console, walks = page(), _possible() if is_handout() else list_walks()
     if not walks:
         say(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
         return DONE
@@ -76,15 +76,15 @@ def _list() -> int:
 def _possible() -> dict[str, str]:
     """The walks whose exercises are all in this handout."""
     if not _has_torch():
-        return known()
-    from grader.teaching.walks.guide import fetched
-    from grader.teaching.walks.parts import NotHere
+        return list_walks()
+    from grader.teaching.walks.guide import load_available_walk
+    from grader.teaching.walks.parts import NotInHandout
 
     def is_here(name: str) -> bool:
         try:
-            fetched(name)
-        except NotHere:
+            load_available_walk(name)
+        except NotInHandout:
             return False
         return True
 
-    return {name: title for name, title in known().items() if is_here(name)}
+    return {name: title for name, title in list_walks().items() if is_here(name)}

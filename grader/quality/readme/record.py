@@ -29,10 +29,10 @@ TRANSLATE = """
 import sys
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks import guide, translation
-from grader.teaching.walks.exercise_status import standing
-from grader.teaching.walks.progress_line import aloud
-made = guide.measure(translation, standing(translation.NEEDS, aloud), 0, aloud)
-assert not made.ours, made.notes
+from grader.teaching.walks.exercise_status import find_status
+from grader.teaching.walks.progress_line import show_progress
+made = guide.measure(translation, find_status(translation.REQUIRED_EXERCISES, show_progress), 0, show_progress)
+assert not made.from_reference, made.notes
 one = made.numbers.attended[0]
 words = translation._glossed(one.written)
 sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.source, "Where the translator looks while it writes",

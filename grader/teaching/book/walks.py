@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grader.course.syllabus import Exercise
-from grader.teaching.walks import known, load
+from grader.teaching.walks import list_walks, load
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Walk:
 def walks(exercises: Mapping[str, Exercise]) -> list[Walk]:
     """Those whose exercises are all here: a handout may leave some out."""
     found = []
-    for name, title in known().items():
+    for name, title in list_walks().items():
         try:
-            needed = set(load(name).NEEDS)
+            needed = set(load(name).REQUIRED_EXERCISES)
         except ModuleNotFoundError:  # of a chapter that is not in this handout
             continue
         if needed <= exercises.keys():

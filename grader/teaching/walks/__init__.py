@@ -35,7 +35,7 @@ ORDER = (
 FOLDER = Path(__file__).parent
 
 
-def known() -> dict[str, str]:
+def list_walks() -> dict[str, str]:
     """Every walk that is here, in the order of the course, with its title."""
     files = {name: FOLDER / f"{module_name(name)}.py" for name in ORDER}
     return {name: (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0] for name, path in files.items() if path.is_file()}

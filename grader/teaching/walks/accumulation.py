@@ -13,14 +13,14 @@ import torch
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.drawing.charts import curves
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, Batch, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.tour import Tour
+from grader.teaching.walks.walk_page import WalkPage
 from torch import Tensor, nn
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
-THEN = "Next: `accumulated_step` is what lets a small machine train as a big one does, only more slowly. `headway walk training` has such a run from its beginning."
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
+NEXT_STEP = "Next: `accumulated_step` is what lets a small machine train as a big one does, only more slowly. `headway walk training` has such a run from its beginning."
 
 WARM = 30  # steps before anything is measured: the first gradients all point the same way
 SIZES = (1, 2, 5, 10)
@@ -46,15 +46,15 @@ class Numbers:
     worse: dict[str, int]  # by run: how many steps made that loss greater
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Gradients of many small batches; one step made three ways; three runs."""
     tokenizer, whole = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
-    train(parts, model, whole, WARM, working, what="beginning to learn")
+    train(parts, model, whole, WARM, report_progress, what="beginning to learn")
     generator = torch.Generator().manual_seed(seed)
     full = _gradient(parts, model, whole)
     noise = {}
-    with working("drawing small batches", len(SIZES) * DRAWS) as step:
+    with report_progress("drawing small batches", len(SIZES) * DRAWS) as step:
         for size in SIZES:
             found = []
             for _ in range(DRAWS):
@@ -70,7 +70,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     start = _weights(model)
 
     losses: dict[str, list[float]] = {}
-    with working("three runs", 3 * STEPS) as step:
+    with report_progress("three runs", 3 * STEPS) as step:
         for name in RUNS:
             losses[name] = []
             runner, order = copy.deepcopy(model), torch.Generator().manual_seed(seed)
@@ -137,50 +137,50 @@ def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Seq
     return _weights(copied)
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """The noise, the equality, the three runs."""
-    tour.say(f"A GPT that has read twenty sentences {WARM} times. Its next step could use all of them, or only a few.")
+    page.say(f"A GPT that has read twenty sentences {WARM} times. Its next step could use all of them, or only a few.")
 
-    tour.step("The whole batch's gradient")
-    tour.say(
+    page.step("The whole batch's gradient")
+    page.say(
         f"The loss is a mean over {n.targets} words. Its gradient is one direction among all weights, {n.length:.3f} long. It is what "
         "smaller batches only guess at."
     )
 
-    tour.step("Smaller batches guess")
-    tour.say(f"{DRAWS} batches of each size, drawn by chance, their gradients held against the whole one:")
+    page.step("Smaller batches guess")
+    page.say(f"{DRAWS} batches of each size, drawn by chance, their gradients held against the whole one:")
     rows = [[size, f"{cosine:.2f}", f"{off:.2f}", f"{n.noise[1][1] * size**-0.5:.2f}"] for size, (cosine, off) in n.noise.items()]
-    tour.table(rows, ["sentences", "cosine", "noise", "noise of one / root of size"], left=0)
-    tour.say(
+    page.table(rows, ["sentences", "cosine", "noise", "noise of one / root of size"], left=0)
+    page.say(
         "The cosine is 1 when the directions agree. The noise is the length of the difference, in lengths of the whole gradient: above 1 "
         "there is more noise than signal. It falls with the root of the size, as the mean of independent draws does, and faster near "
         f"the end: ten sentences of {len(SENTENCES)} are half of all there are."
     )
 
-    tour.step("Accumulating: many small, one step")
-    tour.say(
+    page.step("Accumulating: many small, one step")
+    page.say(
         f"The batch cut into {PIECES} pieces, short sentences first. Each goes forward and backward by itself, gradients add up, and "
         f"only then comes the step. At most {n.positions[0]} positions are in memory at once, not {n.positions[1]}."
     )
-    tour.table([["words to predict", *n.counts]], ["piece", *(str(i) for i in range(PIECES))])
+    page.table([["words to predict", *n.counts]], ["piece", *(str(i) for i in range(PIECES))])
 
-    tour.step("Is it the same step?")
-    tour.say(f"One plain step from the same weights, {n.step_length:.2f} long. The largest difference of any weight from the big batch's step:")
+    page.step("Is it the same step?")
+    page.say(f"One plain step from the same weights, {n.step_length:.2f} long. The largest difference of any weight from the big batch's step:")
     rows = [["each piece weighed by its words (accumulated_step)", f"{n.accumulated_off:.0e}"], ["the mean of the pieces' mean losses", f"{n.averaged_off:.0e}"]]
-    tour.table(rows)
-    tour.say("The first is rounding. The second gives a word in a short piece more weight than one in a long piece: nearly right, and another step.")
+    page.table(rows)
+    page.say("The first is rounding. The second gives a word in a short piece more weight than one in a long piece: nearly right, and another step.")
 
-    tour.step(f"Three runs of {STEPS} steps")
-    tour.say("The loss on all twenty sentences, after each step:")
+    page.step(f"Three runs of {STEPS} steps")
+    page.say("The loss on all twenty sentences, after each step:")
     wide, every = max(map(len, RUNS)), [loss for losses in n.losses.values() for loss in losses]
     span = min(every), max(every)
     for name, losses in n.losses.items():
-        tour.curve(name.ljust(wide), losses, width=36, span=span)
-    tour.blank()
+        page.curve(name.ljust(wide), losses, width=36, span=span)
+    page.blank()
     rows = [[name, *(f"{losses[step - 1]:.3f}" for step in SHOWN), n.worse[name]] for name, losses in n.losses.items()]
-    tour.table(rows, ["after step", *map(str, SHOWN), "worse"])
+    page.table(rows, ["after step", *map(str, SHOWN), "worse"])
     apart = max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]]))
-    tour.say(
+    page.say(
         "The last column counts the steps that made it worse. "
         f"Accumulated and all at once are one run: never further apart than {apart:.0e}. Two sentences a step go back and forth, for each "
         "batch pulls toward its own sentences; but they read a tenth as much, and with a smaller learning rate that is often the better bargain."
@@ -198,4 +198,4 @@ def draw(n: Numbers) -> str:
         curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),
         curves(noise, "Noise, in lengths of the whole gradient", x_name="sentences in a batch", y_name="noise", dots=True),
     ]
-    return stacked(pictures, "Small batches and big ones")
+    return stack_pictures(pictures, "Small batches and big ones")

@@ -21,16 +21,16 @@ from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS,
 from grader.files import write_whole
 from grader.processes.client import BrokeOff, NoEngine, answers
 from grader.processes.job import Job
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.summary import Verdict
 from grader.version import __version__
 
-KEPT = EXERCISES / ".headway" / "walks.json"
+CACHE_FILE = EXERCISES / ".headway" / "walks.json"
 CERTAIN = ("passed", "failed", "todo")  # outcomes that the same code has again; the others may be the machine's doing
 
 
 @dataclass
-class Standing:
+class ExerciseStatus:
     """Where the learner stands with the exercises of a walk."""
 
     passed: set[str] = field(default_factory=set)
@@ -39,34 +39,34 @@ class Standing:
     untested: list[str] = field(default_factory=list)  # written, and the tests said nothing of them
 
 
-def standing(needs: Sequence[str], working: Working) -> Standing:
+def find_status(names: Sequence[str], report_progress: ProgressReporter) -> ExerciseStatus:
     """Test those of these exercises that are written, all of which are in the syllabus."""
-    found = Standing()
-    exercises = [load_syllabus().exercise(name) for name in needs]
-    written = [exercise for exercise in exercises if _written(exercise, found.broken)]
-    kept, keys = _read_kept(), _keys({exercise.module for exercise in written})
-    outcomes = {e.name: outcome for e in written if (outcome := kept.get(f"{e.name} {keys[e.module]}"))}
-    open_ones = [exercise for exercise in written if exercise.name not in outcomes]
-    if open_ones:
-        results, broken = _tested(open_ones, working)
+    status = ExerciseStatus()
+    exercises = [load_syllabus().exercise(name) for name in names]
+    written = [exercise for exercise in exercises if _is_written(exercise, status.broken)]
+    cached, keys = _read_cache(), _hash_chapters({exercise.module for exercise in written})
+    outcomes = {e.name: outcome for e in written if (outcome := cached.get(f"{e.name} {keys[e.module]}"))}
+    to_test = [exercise for exercise in written if exercise.name not in outcomes]
+    if to_test:
+        results, broken = _run_tests(to_test, report_progress)
         outcomes |= results
-        found.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
-        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in open_ones if results.get(e.name) in CERTAIN}
-        _keep({line: outcome for line, outcome in kept.items() if not _stale(line, written, keys)} | certain)
+        status.broken |= {module: why for module, why in broken.items() if all(outcomes.get(e.name) == "error" for e in written if e.module == module)}
+        certain = {f"{e.name} {keys[e.module]}": results[e.name] for e in to_test if results.get(e.name) in CERTAIN}
+        _write_cache({line: outcome for line, outcome in cached.items() if not _is_stale(line, written, keys)} | certain)
     for exercise in written:
         outcome = outcomes.get(exercise.name)
-        if exercise.module in found.broken:
+        if exercise.module in status.broken:
             continue
         if outcome == "passed":
-            found.passed.add(exercise.name)
+            status.passed.add(exercise.name)
         elif outcome is None:
-            found.untested.append(exercise.name)
+            status.untested.append(exercise.name)
         elif outcome != "todo":
-            found.failing.append(exercise.name)
-    return found
+            status.failing.append(exercise.name)
+    return status
 
 
-def _written(exercise: Exercise, broken: dict[str, str]) -> bool:
+def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
     """Whether there is anything to test; why not, where the file cannot be read, goes into `broken`."""
     path = EXERCISES / f"{exercise.module}.py"
     if exercise.module in broken or not path.is_file():
@@ -82,16 +82,16 @@ def _written(exercise: Exercise, broken: dict[str, str]) -> bool:
 # ---- testing
 
 
-def _tested(exercises: list[Exercise], working: Working) -> tuple[dict[str, str], dict[str, str]]:
+def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> tuple[dict[str, str], dict[str, str]]:
     """Each one's outcome, and the chapters that do not import."""
     outcomes: dict[str, str] = {}
     broken: dict[str, str] = {}
     count = len(exercises)
-    with working(f"testing {count} exercise{'s' * (count != 1)} of yours", count) as step:
+    with report_progress(f"testing {count} exercise{'s' * (count != 1)} of yours", count) as step:
         door = "local"
         try:
             for exercise in exercises:
-                verdict = _by_the_engine(exercise)
+                verdict = _test_with_engine(exercise)
                 outcomes |= verdict.outcomes
                 broken |= {module: failure.message for module, failure in verdict.broken.items()}
                 step()
@@ -101,7 +101,7 @@ def _tested(exercises: list[Exercise], working: Working) -> tuple[dict[str, str]
         except NoEngine:
             pass
         rest = [exercise for exercise in exercises if exercise.name not in outcomes]
-        results = _alone(rest, door) or _alone(rest, "worker")  # code that ends the process it runs in cannot end a worker's judge
+        results = _test_in_own_process(rest, door) or _test_in_own_process(rest, "worker")  # code that ends the process it runs in cannot end a worker's judge
         for data in results:
             outcomes[data["name"]] = data["outcome"]
             messages = [test["message"] for test in data["tests"] if test["outcome"] == "error"]
@@ -110,7 +110,7 @@ def _tested(exercises: list[Exercise], working: Working) -> tuple[dict[str, str]
     return outcomes, broken
 
 
-def _by_the_engine(exercise: Exercise) -> Verdict:
+def _test_with_engine(exercise: Exercise) -> Verdict:
     if os.environ.get("PYTEST_ADDOPTS"):
         raise NoEngine("")  # somebody wants something of their own of pytest
     verdict = None
@@ -127,7 +127,7 @@ def _by_the_engine(exercise: Exercise) -> Verdict:
     return verdict
 
 
-def _alone(exercises: list[Exercise], door: str) -> list[dict]:
+def _test_in_own_process(exercises: list[Exercise], door: str) -> list[dict]:
     """What a run of pytest in a process of its own writes of these exercises; nothing where it did not come to its end."""
     chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
     suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
@@ -147,7 +147,7 @@ def _alone(exercises: list[Exercise], door: str) -> list[dict]:
 # ---- what is kept
 
 
-def _keys(modules: set[str]) -> dict[str, str]:
+def _hash_chapters(modules: set[str]) -> dict[str, str]:
     """For each of the learner's chapters a hash of all that its results depend on."""
     kit = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for folder in (TESTS, SOLUTIONS, REFERENCE):
@@ -157,20 +157,20 @@ def _keys(modules: set[str]) -> dict[str, str]:
     return {module: hashlib.sha256(kit.digest() + (EXERCISES / f"{module}.py").read_bytes()).hexdigest()[:20] for module in modules}
 
 
-def _stale(line: str, written: list[Exercise], keys: dict[str, str]) -> bool:
+def _is_stale(line: str, written: list[Exercise], keys: dict[str, str]) -> bool:
     """Whether an entry is of an earlier state of a file that was hashed just now."""
     name, _, key = line.partition(" ")
     return any(exercise.name == name and keys[exercise.module] != key for exercise in written)
 
 
-def _read_kept() -> dict[str, str]:
+def _read_cache() -> dict[str, str]:
     try:
-        data = json.loads(KEPT.read_text(encoding="utf-8"))
+        data = json.loads(CACHE_FILE.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return {line: outcome for line, outcome in data.items() if outcome in CERTAIN} if isinstance(data, dict) else {}
 
 
-def _keep(outcomes: dict[str, str]) -> None:
+def _write_cache(outcomes: dict[str, str]) -> None:
     with contextlib.suppress(OSError):  # then the next walk tests again
-        write_whole(KEPT, json.dumps(outcomes, indent=0, sort_keys=True) + "\n")
+        write_whole(CACHE_FILE, json.dumps(outcomes, indent=0, sort_keys=True) + "\n")

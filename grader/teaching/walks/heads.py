@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from grader.teaching.walks.maps import Map, maps
+from grader.teaching.walks.maps import Map, draw_maps
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, small_gpt
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-NEEDS = (
+REQUIRED_EXERCISES = (
     *GPT_PARTS, "cross_entropy", "train_step", "warmup_cosine", "AdamW", "residual_stream", "attention_patterns", "classify_head",
 )  # fmt: skip
-THEN = "Next: `headway walk induction` watches a head that none of these names fits while it appears."
+NEXT_STEP = "Next: `headway walk induction` watches a head that none of these names fits while it appears."
 
 THEMES, WORDS = "12345678", "abcdefghijkl"
 TOKENS = THEMES + WORDS
@@ -55,13 +55,13 @@ class Numbers:
     by_rule: dict[str, list[float]]  # loss a token by the rule that made it: with all heads, and without all heads of a name
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train a GPT on the language, name its heads, and take away those of each name."""
     language = Language(seed)
     model = small_gpt(parts, len(TOKENS), seed, max_len=LENGTH, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
     exam, rules, chances = language.texts(EXAM)
     before = _patterns(parts, model, exam)
-    losses = _trained(parts, model, language, working)
+    losses = _trained(parts, model, language, report_progress)
     after = _patterns(parts, model, exam)
     heads = []
     for layer in range(LAYERS):
@@ -105,11 +105,11 @@ class Language:
         return torch.stack(tokens, 1), torch.stack(rules, 1), torch.stack(chances, 1)
 
 
-def _trained(parts: Parts, model: nn.Module, language: Language, working: Working) -> list[float]:
+def _trained(parts: Parts, model: nn.Module, language: Language, report_progress: ProgressReporter) -> list[float]:
     """The losses on the way; the first two words are chance and are left out."""
     optimizer = parts.AdamW(model.parameters(), lr=LR)
     losses = []
-    with working("training a small GPT", STEPS) as step:
+    with report_progress("training a small GPT", STEPS) as step:
         for number in range(STEPS):
             texts, _, _ = language.texts(BATCH)
             targets = texts[:, 1:].clone()
@@ -150,49 +150,49 @@ def _without(model: nn.Module, heads: list[Head]) -> Any:
                 weight.copy_(before)
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     T = len(n.example)
-    tour.step("A language whose rules are known")
-    tour.say(
+    page.step("A language whose rules are known")
+    page.say(
         f"Texts of {len(TOKENS)} signs. The first sign is the theme, one of {THEMES[0]} to {THEMES[-1]}; two letters follow at random. From then on each letter "
         "comes by one of three rules, with equal chances: it is the theme's own letter, or the letter that goes with the one before last, or the letter "
         "that goes with the last one. For example:"
     )
-    tour.line(" ".join(n.example), style="bold")
-    tour.say("Whoever wants to foresee this must look at the first sign, at the position before, and at the position itself.")
+    page.line(" ".join(n.example), style="bold")
+    page.say("Whoever wants to foresee this must look at the first sign, at the position before, and at the position itself.")
 
-    tour.step("Heads that know nothing yet", shape((LAYERS, HEADS, T, T)))
-    tour.say("Before training every pattern is the same, and classify_head calls the heads:")
-    tour.table(_by_layer(n.heads, "before"), ["", *(f"head {h}" for h in range(HEADS))])
-    tour.say("Small random weights give scores near 0, and a softmax of equal scores is even attention.")
+    page.step("Heads that know nothing yet", shape((LAYERS, HEADS, T, T)))
+    page.say("Before training every pattern is the same, and classify_head calls the heads:")
+    page.table(_by_layer(n.heads, "before"), ["", *(f"head {h}" for h in range(HEADS))])
+    page.say("Small random weights give scores near 0, and a softmax of equal scores is even attention.")
 
-    tour.step("Training")
-    tour.curve("loss", n.losses)
-    tour.say(f"{STEPS} steps of {BATCH} texts. Nobody could go below {n.best:.2f}: which rule comes next is chance.")
+    page.step("Training")
+    page.curve("loss", n.losses)
+    page.say(f"{STEPS} steps of {BATCH} texts. Nobody could go below {n.best:.2f}: which rule comes next is chance.")
 
-    tour.step("What each head looks at now")
-    tour.table(_by_layer(n.heads, "name"), ["", *(f"head {h}" for h in range(HEADS))])
-    tour.say(f"The mean weights behind the names, over {EXAM} texts; the name goes to what is above 0.6:")
-    tour.table(
+    page.step("What each head looks at now")
+    page.table(_by_layer(n.heads, "name"), ["", *(f"head {h}" for h in range(HEADS))])
+    page.say(f"The mean weights behind the names, over {EXAM} texts; the name goes to what is above 0.6:")
+    page.table(
         [[f"layer {head.layer}, head {head.number}", f"{head.first:.2f}", f"{head.previous:.2f}", f"{head.own:.2f}", head.name] for head in n.heads],
         ["", "first", "previous", "self", "is called"],
     )
 
     clearest = max(range(len(n.heads)), key=lambda i: max(n.heads[i].previous, n.heads[i].own, n.heads[i].first * (n.heads[i].layer == 0)))
     head = n.heads[clearest]
-    tour.step("One head, closely", shape((T, T)))
-    tour.say(f"Head {head.number} of layer {head.layer}, called {head.name!r}, on the text above. Each row is one position, and shows where it looks:")
-    tour.grid([[w if k <= q else math.nan for k, w in enumerate(row)] for q, row in enumerate(n.on_example[clearest])], n.example, n.example, decimals=1)
+    page.step("One head, closely", shape((T, T)))
+    page.say(f"Head {head.number} of layer {head.layer}, called {head.name!r}, on the text above. Each row is one position, and shows where it looks:")
+    page.grid([[w if k <= q else math.nan for k, w in enumerate(row)] for q, row in enumerate(n.on_example[clearest])], n.example, n.example, decimals=1)
 
-    tour.step("Does the name tell what it does?")
-    tour.say("Take away all heads of one name, and see which letters become harder to foresee. The loss a letter, by the rule that made it:")
-    tour.table([[name, *(f"{loss:.2f}" for loss in losses)] for name, losses in n.by_rule.items()], ["", *RULES])
+    page.step("Does the name tell what it does?")
+    page.say("Take away all heads of one name, and see which letters become harder to foresee. The loss a letter, by the rule that made it:")
+    page.table([[name, *(f"{loss:.2f}" for loss in losses)] for name, losses in n.by_rule.items()], ["", *RULES])
     for name, losses in list(n.by_rule.items())[1:]:
         rises = [late - early for early, late in zip(n.by_rule["all heads"], losses)]
         worst = max(range(len(RULES)), key=lambda i: rises[i])
         if rises[worst] > 0.1:
-            tour.say(f"{name[0].upper()}{name[1:]} heads, what is made by the rule {RULES[worst]!r} suffers most: {rises[worst]:+.2f}.")
-    tour.say("A name says where a head looks. Only taking it away says what that is good for.")
+            page.say(f"{name[0].upper()}{name[1:]} heads, what is made by the rule {RULES[worst]!r} suffers most: {rises[worst]:+.2f}.")
+    page.say("A name says where a head looks. Only taking it away says what that is good for.")
 
 
 def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
@@ -202,4 +202,4 @@ def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
 def draw(n: Numbers) -> str:
     """Every head's pattern on the example."""
     panels = [Map(f"layer {head.layer}, head {head.number}: {head.name}", pattern, n.example, n.example) for head, pattern in zip(n.heads, n.on_example)]
-    return maps(panels, "What each head looks at", columns=HEADS, row_name="this position", column_name="looks at")
+    return draw_maps(panels, "What each head looks at", columns=HEADS, row_name="this position", column_name="looks at")

@@ -9,19 +9,19 @@ import torch
 from grader.teaching.drawing.charts import curves
 from grader.teaching.measurements.induction import EVERY, EXAM, FOUND, PERIODS, VOCABULARY, Found, Moment
 from grader.teaching.measurements.induction import measure as grow
-from grader.teaching.walks.maps import Map, maps
+from grader.teaching.walks.maps import Map, draw_maps
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-NEEDS = (
+REQUIRED_EXERCISES = (
     *(name for name in GPT_PARTS if name != "LearnedPositions"), "rope_angles", "apply_rope",
     "residual_stream", "attention_patterns", "classify_head", "induction_score", "find_induction_heads",
 )  # fmt: skip
-THEN = "Next: `headway measure induction --seed 1` trains on other texts from another beginning; does the head appear at the same step?"
+NEXT_STEP = "Next: `headway measure induction --seed 1` trains on other texts from another beginning; does the head appear at the same step?"
 
 MOST, LONGER = 1200, 150  # steps: at most, and after the head has appeared
 SIGNS = string.ascii_letters + string.digits + "+-"  # one for each of 64 tokens
@@ -38,7 +38,7 @@ class Numbers:
     partner_pattern: list[list[float]]  # at the end
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train until a head is found and a little longer, and keep its pattern on one text at each look."""
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
     looks: list[Tensor] = []
@@ -46,7 +46,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     def looked(model: nn.Module) -> None:
         looks.append(parts.attention_patterns(model, row[None])[:, 0])  # (layers, heads, T, T)
 
-    with working("training until an induction head appears", MOST) as step:
+    with report_progress("training until an induction head appears", MOST) as step:
         found = grow(parts.chapter("ch07"), parts.chapter("ch12"), seed, MOST, step, longer=LONGER, looked=looked)
     layer, head = found.head
     previous = torch.stack([look[0].diagonal(-1, dim1=1, dim2=2).mean(1) for look in looks])  # (looks, heads)
@@ -68,59 +68,59 @@ def moment(found: Found) -> tuple[int, int]:
     return late - 1, late
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     found, half = n.found, PERIOD
     layer, head = found.head
-    tour.step("Texts that say everything twice")
-    tour.say(f"Random signs, {VOCABULARY} kinds of them, and then the same signs once more, after {PERIODS[0]} to {PERIODS[1]} places. For example:")
-    tour.line(f"{n.text[:half]} {n.text[half:]}", style="bold")
-    tour.say(
+    page.step("Texts that say everything twice")
+    page.say(f"Random signs, {VOCABULARY} kinds of them, and then the same signs once more, after {PERIODS[0]} to {PERIODS[1]} places. For example:")
+    page.line(f"{n.text[:half]} {n.text[half:]}", style="bold")
+    page.say(
         "Nobody can foresee the first half. In the second everything can be known: find the earlier copy of the present sign, and read what came "
         "after it. A head that does so is an induction head; `induction_score` is how much of its attention goes to that place."
     )
 
-    tour.step("Training, and looking in")
-    tour.say(f"A GPT of two layers with four heads each. Every {EVERY} steps: the loss in both halves, and the best score in each layer.")
-    tour.table(
+    page.step("Training, and looking in")
+    page.say(f"A GPT of two layers with four heads each. Every {EVERY} steps: the loss in both halves, and the best score in each layer.")
+    page.table(
         [[seen.step, f"{seen.first:.2f}", f"{seen.second:.2f}", *(f"{score:.2f}" for score in seen.best), _mark(seen, found)] for seen in found.moments],
         ["step", "first half", "second half", "layer 0", "layer 1", ""],
         left=0,
     )
-    tour.say(f"ln {VOCABULARY} = 4.16 is the loss of somebody who guesses. An induction head is a head with a score above {FOUND}.")
+    page.say(f"ln {VOCABULARY} = 4.16 is the loss of somebody who guesses. An induction head is a head with a score above {FOUND}.")
 
     early, late = (found.moments[i] for i in moment(found))
-    tour.step("The moment")
+    page.step("The moment")
     if found.appeared is None:
-        tour.say(f"In {found.moments[-1].step} steps no head reached {FOUND}. Another seed may be luckier: --seed 1.")
+        page.say(f"In {found.moments[-1].step} steps no head reached {FOUND}. Another seed may be luckier: --seed 1.")
     else:
-        tour.say(f"By step {found.appeared} it is there: head {head} of layer {layer}.")
-    tour.say(
+        page.say(f"By step {found.appeared} it is there: head {head} of layer {layer}.")
+    page.say(
         f"The steepest part is from step {early.step} to {late.step}: the best score goes from {max(early.best):.2f} to {max(late.best):.2f}, and the "
         f"loss in the second half from {early.second:.2f} to {late.second:.2f}. In the first half it goes from {early.first:.2f} to {late.first:.2f}: "
         "there is nothing to look up."
     )
 
-    tour.step("What it does", shape((2 * half, 2 * half)))
-    tour.say(f"Where head {head} of layer {layer} looks in the second half of the text above, at the end of training:")
+    page.step("What it does", shape((2 * half, 2 * half)))
+    page.say(f"Where head {head} of layer {layer} looks in the second half of the text above, at the end of training:")
     rows = []
     for q in range(half, half + 6):
         k = max(range(q + 1), key=lambda key: n.patterns[-1][q][key])
         rows.append([n.text[q], q, n.text[k], k, f"{n.patterns[-1][q][k]:.2f}", n.text[q + 1], "yes" if k == q - half + 1 else "no"])
-    tour.table(rows, ["sign", "at", "looks most at", "at", "weight", "what comes next", "found it"], left=0)
+    page.table(rows, ["sign", "at", "looks most at", "at", "weight", "what comes next", "found it"], left=0)
     others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.elsewhere.items())
-    tour.say(
+    page.say(
         f"Its score is {found.scores[layer][head]:.2f} with period {EXAM}. With periods that it was never trained on: {others}. It looks for a sign, not for a distance."
     )
 
-    tour.step("Its partner")
-    tour.say(
+    page.step("Its partner")
+    page.say(
         "It could not do so alone: a key must know which sign stood before it. Some head of the layer before has to tell it, one that looks at the "
         f"position before. In layer 0 head {n.partner} does most of that; its mean weight there, by step:"
     )
-    tour.bars([(str(seen.step), weight) for seen, weight in zip(found.moments, n.previous)], most=1.0)
-    tour.say("classify_head calls the heads:")
-    tour.table([[f"layer {i}", *names] for i, names in enumerate(found.names)], ["", *(f"head {h}" for h in range(len(found.names[0])))])
-    tour.say("There is no such name as `induction` among them: in the first half of a text there is no copy to look at, and the head rests elsewhere.")
+    page.bars([(str(seen.step), weight) for seen, weight in zip(found.moments, n.previous)], most=1.0)
+    page.say("classify_head calls the heads:")
+    page.table([[f"layer {i}", *names] for i, names in enumerate(found.names)], ["", *(f"head {h}" for h in range(len(found.names[0])))])
+    page.say("There is no such name as `induction` among them: in the first half of a text there is no copy to look at, and the head rests elsewhere.")
 
 
 def _mark(seen: Moment, found: Found) -> str:
@@ -138,11 +138,11 @@ def draw(n: Numbers) -> str:
     shown = sorted({early, late, len(steps) - 1})
     panels = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
     panels.append(Map(f"its partner, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
-    return stacked(
+    return stack_pictures(
         [
             curves(scores, "The best head of each kind", x_name="steps of training", y_name="mean weight", dots=True),
             curves(losses, "Loss a token", x_name="steps of training", y_name="nats", dots=True),
-            maps(panels, f"Where head {head} of layer {layer} looks", columns=2, row_name="this position", column_name="looks at"),
+            draw_maps(panels, f"Where head {head} of layer {layer} looks", columns=2, row_name="this position", column_name="looks at"),
         ],
         "The moment an induction head appears",
     )

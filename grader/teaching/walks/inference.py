@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
-THEN = "Next: `headway walk qkv` stays with the attention of one layer and shows every number of it."
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
+NEXT_STEP = "Next: `headway walk qkv` stays with the attention of one layer and shows every number of it."
 
 TEXT = "our bird sat on the"  # none of the sentences
 STEPS = 120
@@ -52,11 +52,11 @@ class Numbers:
     written: str  # the text, as generate goes on with it
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train the model, and follow one text through it."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
-    losses = train(parts, model, batch, STEPS, working, lr=5e-3, what="training a small GPT")
+    losses = train(parts, model, batch, STEPS, report_progress, lr=5e-3, what="training a small GPT")
     ids = torch.tensor([tokenizer.encode(TEXT)])
     with torch.no_grad():
         seen, logits = _followed(model, ids), model(ids)[0]
@@ -122,68 +122,68 @@ def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
     return seen
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """The ten steps."""
     T, D = len(n.words), n.shapes["placed"][-1]
     H = n.shapes["q"][1]
     numbers = [f"{i}" for i in range(SHOWN)]
-    tour.say(
+    page.say(
         f"A GPT of {len(n.lengths) - 1} blocks has just read twenty short sentences {STEPS} times; its loss fell from "
         f"{n.loss_before:.2f} to {n.loss_after:.2f}. Now it goes on with a text that it has never seen."
     )
 
-    tour.step("The text")
-    tour.line(f'"{" ".join(n.words)}"')
-    tour.say(f"{T} words. A model cannot read them; it computes with numbers.")
+    page.step("The text")
+    page.line(f'"{" ".join(n.words)}"')
+    page.say(f"{T} words. A model cannot read them; it computes with numbers.")
 
-    tour.step("Words become ids", shape(n.shapes['ids']))
-    tour.table([["word", *n.words], ["id", *n.ids]])
-    tour.say(f"Each is its word's place in a vocabulary of {n.vocab_size}. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
+    page.step("Words become ids", shape(n.shapes['ids']))
+    page.table([["word", *n.words], ["id", *n.ids]])
+    page.say(f"Each is its word's place in a vocabulary of {n.vocab_size}. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
 
-    tour.step("Ids become vectors", shape(n.shapes['tokens']))
-    tour.say(f"Each id picks its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
-    tour.grid(n.token_rows, n.words, numbers)
-    tour.say("The same word has the same row wherever it stands: nothing here knows about order yet.")
+    page.step("Ids become vectors", shape(n.shapes['tokens']))
+    page.say(f"Each id picks its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
+    page.grid(n.token_rows, n.words, numbers)
+    page.say("The same word has the same row wherever it stands: nothing here knows about order yet.")
 
-    tour.step("Positions are added", shape(n.shapes['placed']))
-    tour.grid(n.placed_rows, n.words, numbers)
-    tour.say("To each vector its place's row of pos_emb.weight is added, so that the same word is another vector in another place.")
+    page.step("Positions are added", shape(n.shapes['placed']))
+    page.grid(n.placed_rows, n.words, numbers)
+    page.say("To each vector its place's row of pos_emb.weight is added, so that the same word is another vector in another place.")
 
-    tour.step("The first norm", shape(n.shapes['ln1']))
-    tour.say("A block reads a normalised copy of the stream. The vector of the last position:")
-    tour.table(
+    page.step("The first norm", shape(n.shapes['ln1']))
+    page.say("A block reads a normalised copy of the stream. The vector of the last position:")
+    page.table(
         [["before", f"{abs(n.mean_before) if round(n.mean_before, 2) == 0 else n.mean_before:.2f}", f"{n.std_before:.2f}"],
          ["after", f"{abs(n.mean_after) if round(n.mean_after, 2) == 0 else n.mean_after:.2f}", f"{n.std_after:.2f}"]],
         ["", "mean", "spread"],
     )  # fmt: skip
 
-    tour.step("Attention: who listens to whom", shape(n.shapes['weights']))
-    tour.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. A query held against every key gives weights; of head 0:")
-    tour.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
-    tour.say("Each row is one position that listens, and sums to 1. The dots are the future, which nobody may see.")
+    page.step("Attention: who listens to whom", shape(n.shapes['weights']))
+    page.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. A query held against every key gives weights; of head 0:")
+    page.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
+    page.say("Each row is one position that listens, and sums to 1. The dots are the future, which nobody may see.")
 
-    tour.step("Each position thinks by itself", shape(n.shapes['up']))
-    tour.say(
+    page.step("Each position thinks by itself", shape(n.shapes['up']))
+    page.say(
         f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, bends them, and narrows them to {D} again. "
         "How long the vectors are that the first block adds to the last position's:"
     )
-    tour.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_thought)])
+    page.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_thought)])
 
-    tour.step("Through every block, and the last norm", shape(n.shapes['ln_f']))
-    tour.say("Each block writes something into the stream. The length of the last position's vector:")
-    tour.bars([("after the embedding", n.lengths[0]), *((f"after block {i}", length) for i, length in enumerate(n.lengths[1:]))])
+    page.step("Through every block, and the last norm", shape(n.shapes['ln_f']))
+    page.say("Each block writes something into the stream. The length of the last position's vector:")
+    page.bars([("after the embedding", n.lengths[0]), *((f"after block {i}", length) for i, length in enumerate(n.lengths[1:]))])
 
-    tour.step("Vectors become scores", shape(n.shapes['logits']))
-    tour.say(f"One logit for each of the {n.vocab_size} words, at each position. Only the last position's matter now; the best {BEST}:")
-    tour.table([[word, f"{logit:.2f}"] for word, logit in n.logits])
+    page.step("Vectors become scores", shape(n.shapes['logits']))
+    page.say(f"One logit for each of the {n.vocab_size} words, at each position. Only the last position's matter now; the best {BEST}:")
+    page.table([[word, f"{logit:.2f}"] for word, logit in n.logits])
 
-    tour.step("Scores become a word", shape((1,)))
-    tour.say("The softmax makes probabilities of them:")
-    tour.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
-    tour.say("The same five at other temperatures, and with filters that let only the best through:")
-    tour.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
-    tour.say(f"Drawn eight times at temperature 1: {', '.join(n.drawn)}. The likeliest is {n.greedy!r}, and generate writes:")
-    tour.line(f'"{n.written}"', style="bold")
+    page.step("Scores become a word", shape((1,)))
+    page.say("The softmax makes probabilities of them:")
+    page.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
+    page.say("The same five at other temperatures, and with filters that let only the best through:")
+    page.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
+    page.say(f"Drawn eight times at temperature 1: {', '.join(n.drawn)}. The likeliest is {n.greedy!r}, and generate writes:")
+    page.line(f'"{n.written}"', style="bold")
 
 
 def draw(n: Numbers) -> str:

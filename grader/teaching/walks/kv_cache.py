@@ -11,17 +11,17 @@ from grader.teaching.drawing.charts import curves
 from grader.teaching.measurements.cache import Row, lengths, short
 from grader.teaching.measurements.cache import measure as time_both
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 SAMPLING = ("sample_next_token", "generate")  # greedily, so that no filter is called
 CACHING = ("KVCache", "CachedSelfAttention", "CachedGPT", "generate_cached", "kv_cache_bytes")
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
-THEN = "Next: `headway measure cache` times longer texts after a longer prompt; it takes about five minutes."
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, *SAMPLING, *CACHING)
+NEXT_STEP = "Next: `headway measure cache` times longer texts after a longer prompt; it takes about five minutes."
 
 PROMPT, NEW = "every night", 6
 STEPS = 120
@@ -68,18 +68,18 @@ class Numbers:
     same: bool  # both ways wrote the same text while they were timed
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train a small GPT, watch its caches while it writes, count, and time."""
     tokenizer, batch = tokenizer_and_batch(parts)
     plain = small_gpt(parts, tokenizer.vocab_size, seed)
-    losses = train(parts, plain, batch, STEPS, working, lr=5e-3, what="training a small GPT")
+    losses = train(parts, plain, batch, STEPS, report_progress, lr=5e-3, what="training a small GPT")
     model = parts.CachedGPT(plain.config).eval()
     model.load_state_dict(plain.state_dict())
     ids = torch.tensor([tokenizer.encode(PROMPT)])
     passes, first, last, moved = _watched(model, tokenizer, ids)
-    by_length = _counted(parts, working)
+    by_length = _counted(parts, report_progress)
     config = parts.GPTConfig(256, BEFORE + max(WRITTEN), d_model=WIDTH, n_heads=4, n_layers=LAYERS)
-    with working("writing with a cache and without", sum(length + sum(WRITTEN) for length in lengths(WRITTEN, RUNS))) as step:
+    with report_progress("writing with a cache and without", sum(length + sum(WRITTEN) for length in lengths(WRITTEN, RUNS))) as step:
         timed, same = time_both(parts.chapter("ch10"), parts.generate, config, BEFORE, WRITTEN, RUNS, lambda count: [step() for _ in range(count)])
     return Numbers(
         loss_after=losses[-1],
@@ -138,12 +138,12 @@ def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
 
 
 @torch.no_grad()
-def _counted(parts: Parts, working: Working) -> list[tuple[int, int, int]]:
+def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
     """One more token after a text of each length: by a pass over all of it, and by a pass over the newest word alone."""
     torch.manual_seed(0)
     model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
     found = []
-    with working("counting operations", len(COUNTED)) as step:
+    with report_progress("counting operations", len(COUNTED)) as step:
         for length in COUNTED:
             ids, caches = torch.randint(256, (1, length)), model.new_caches()
             model(ids[:, :-1], caches)
@@ -152,70 +152,70 @@ def _counted(parts: Parts, working: Working) -> list[tuple[int, int, int]]:
     return found
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     last = n.passes[-1]
-    tour.step("What the cache holds after each token", shape(last.keys))
-    tour.say(
+    page.step("What the cache holds after each token", shape(last.keys))
+    page.say(
         f"A GPT of {n.layers} layers has learned twenty short sentences (its loss is {n.loss_after:.2f} now). It goes on from {PROMPT!r}. "
         "The first pass reads the whole prompt; each later one reads only the word that was chosen last. After each pass:"
     )
-    tour.table(
+    page.table(
         [[", ".join(one.reads), one.chooses, one.held, shape(one.keys), one.numbers] for one in n.passes],
         ["reads", "chooses", "positions", "keys of a layer", "numbers in all"],
         left=2,
     )
     H, _, d_head = last.keys[1:]
     per = 2 * n.layers * H * d_head
-    tour.say(f"Each position costs the same: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, 2 · {n.layers} · {H} · {d_head} = {per}.")
+    page.say(f"Each position costs the same: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, 2 · {n.layers} · {H} · {d_head} = {per}.")
 
-    tour.step("The past stays as it is")
-    tour.say(f"The first {SHOWN} numbers of each key in head 0 of the first layer, after the first pass:")
-    tour.grid(n.first_keys, n.words[: len(n.first_keys)])
-    tour.say("And after the last:")
-    tour.grid(n.last_keys, n.words)
+    page.step("The past stays as it is")
+    page.say(f"The first {SHOWN} numbers of each key in head 0 of the first layer, after the first pass:")
+    page.grid(n.first_keys, n.words[: len(n.first_keys)])
+    page.say("And after the last:")
+    page.grid(n.last_keys, n.words)
     if n.moved == 0:
-        tour.say("Not one number that was there has changed. No word hears what comes after it, so its key and its value are final when it is read.")
+        page.say("Not one number that was there has changed. No word hears what comes after it, so its key and its value are final when it is read.")
     else:
-        tour.say(f"What was there has moved by {n.moved:.1g} at most: no more than rounding should do, since no word hears what comes after it.")
-    tour.say("No query is kept: a word asks once, when it is read.")
+        page.say(f"What was there has moved by {n.moved:.1g} at most: no more than rounding should do, since no word hears what comes after it.")
+    page.say("No query is kept: a word asks once, when it is read.")
 
-    tour.step("The same text")
-    tour.table([["generate", n.written], ["generate_cached", n.written_cached]], left=2)
+    page.step("The same text")
+    page.table([["generate", n.written], ["generate_cached", n.written_cached]], left=2)
     same = n.written == n.written_cached
-    tour.say(
+    page.say(
         "Word for word the same: a cache changes what is computed again, and not what comes out."
         if same
         else "They differ, and they should not: what is fast here is not what generate writes."
     )
 
-    tour.step("Operations, counted")
-    tour.say("The multiplications of all matrix products in each of those passes, counted while they ran:")
+    page.step("Operations, counted")
+    page.say("The multiplications of all matrix products in each of those passes, counted while they ran:")
     rows = [[", ".join(one.reads), f"{one.work_without:,}", f"{one.work:,}"] for one in n.passes]
     without, with_cache = sum(one.work_without for one in n.passes), sum(one.work for one in n.passes)
-    tour.table([*rows, ["all", f"{without:,}", f"{with_cache:,}"]], ["with the cache, reads", "without", "with"])
-    tour.say("That is a short text. The newest token of a longer one, in a GPT of two layers of width 64:")
-    tour.table([[length, f"{a:,}", f"{b:,}", f"{a / b:.0f}x"] for length, a, b in n.by_length], ["tokens", "without", "with", "fewer"], left=0)
+    page.table([*rows, ["all", f"{without:,}", f"{with_cache:,}"]], ["with the cache, reads", "without", "with"])
+    page.say("That is a short text. The newest token of a longer one, in a GPT of two layers of width 64:")
+    page.table([[length, f"{a:,}", f"{b:,}", f"{a / b:.0f}x"] for length, a, b in n.by_length], ["tokens", "without", "with", "fewer"], left=0)
     (short_text, a, b), (long_text, c, d) = n.by_length[0], n.by_length[-1]
-    tour.say(
+    page.say(
         f"At {long_text} tokens the newest one costs {c / a:.0f} times as much as at {short_text} without a cache, and {d / b:.1f} times as much with one. "
         "Even so it grows: the newest token still meets every key before it."
     )
 
-    tour.step("Memory, at real sizes")
-    tour.say("What is saved in time is paid in memory. The cache of one text at two bytes a number, by kv_cache_bytes:")
-    tour.table(
+    page.step("Memory, at real sizes")
+    page.say("What is saved in time is paid in memory. The cache of one text at two bytes a number, by kv_cache_bytes:")
+    page.table(
         [[name, f"{kept} of {heads}", *map(size, found)] for name, heads, kept, found in n.memory],
         ["model", "key heads", *(f"{tokens:,}" for tokens in TEXTS)],
     )
     (two, _, all_heads, full), (three, _, few_heads, fewer) = n.memory[1], n.memory[2]
-    tour.say(
+    page.say(
         f"The numbers above the columns are tokens. {two} and {three} have as many layers and as many queries; "
         f"with {few_heads} key heads in place of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. That is what grouped queries are for."
     )
 
-    tour.step("Speed, measured on this machine")
-    tour.say(f"{LAYERS} layers of width {WIDTH} go on from {BEFORE} tokens, on one core. Seconds are different each time, the counts are not:")
-    tour.table(
+    page.step("Speed, measured on this machine")
+    page.say(f"{LAYERS} layers of width {WIDTH} go on from {BEFORE} tokens, on one core. Seconds are different each time, the counts are not:")
+    page.table(
         [
             [row.tokens, short(row.tokens / row.seconds), short(row.tokens / row.seconds_cached), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
             for row in n.timed
@@ -224,12 +224,12 @@ def tell(tour: Tour, n: Numbers) -> None:
         left=0,
     )
     longest = n.timed[-1]
-    tour.say(
+    page.say(
         f"For {longest.tokens} tokens the count promises {longest.work / longest.work_cached:.0f} times, and the clock says {longest.faster:.1f}. "
         "A pass over one token still fetches every weight from memory, to use it only once, and still takes all the small steps of a pass."
     )
     if not n.same:
-        tour.say("While they were timed the two ways wrote different texts, and they should not.")
+        page.say("While they were timed the two ways wrote different texts, and they should not.")
 
 
 def size(count: int) -> str:
@@ -247,7 +247,7 @@ def draw(n: Numbers) -> str:
         "fewer multiplications": [(row.tokens, row.work / row.work_cached) for row in n.timed],
         "faster, measured": [(row.tokens, row.faster) for row in n.timed],
     }
-    return stacked(
+    return stack_pictures(
         [
             curves(costs, "Multiplications for the newest token", x_name="tokens in the text, with the newest", y_name="multiplications", log=True, dots=True),
             curves(gains, "A whole text: how many times less", x_name="new tokens", y_name="times", log=True, dots=True),

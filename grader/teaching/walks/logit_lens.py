@@ -8,12 +8,12 @@ import torch
 from grader.teaching.drawing.diagrams import colour
 from grader.teaching.drawing.svg import FAINT, INK, box, card, write
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "logit_lens")
-THEN = "Next: `headway walk patching` puts a layer of one run into another, and finds out which one carries an answer."
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "logit_lens")
+NEXT_STEP = "Next: `headway walk patching` puts a layer of one run into another, and finds out which one carries an answer."
 
 TEXTS = ("the cat sat on the", "every night the moon rose over the")
 STEPS, LAYERS, WIDTH, HEADS = 150, 4, 64, 4
@@ -50,11 +50,11 @@ class Numbers:
     surprise: list[float]  # and the mean loss, were that layer the last
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train a small GPT, and read every layer of it as the model reads the last."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
-    losses = train(parts, model, batch, STEPS, working, what="training a small GPT")
+    losses = train(parts, model, batch, STEPS, report_progress, what="training a small GPT")
     readings, tables = [], []
     for text in TEXTS:
         ids = torch.tensor([tokenizer.encode(text)])
@@ -97,42 +97,42 @@ def layer_names(count: int) -> list[str]:
     return ["embedding", *(f"block {i}" for i in range(count - 1))]
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     names = layer_names(len(n.agreed))
     first = n.readings[0]
-    tour.step("A model, and a question to each of its layers", shape(n.shape))
-    tour.say(
+    page.step("A model, and a question to each of its layers", shape(n.shape))
+    page.say(
         f"A GPT of {len(names) - 1} blocks has read twenty short sentences {STEPS} times; its loss fell from {n.loss_before:.2f} to {n.loss_after:.2f}. "
         "Only what leaves the last block is meant to become a word. The logit lens reads what leaves each block in the same way, through the final "
         "norm and the head: what would the model say if it stopped there?"
     )
     same = "are the same, number by number" if n.apart == 0 else f"differ by {n.apart:.0e} at most"
-    tour.say(f"The last row of the lens and the model's own logits {same}.")
+    page.say(f"The last row of the lens and the model's own logits {same}.")
 
-    tour.step("The likeliest next word, layer by layer")
-    tour.say("The words that are read stand on top; under each word, what each layer would say comes next.")
+    page.step("The likeliest next word, layer by layer")
+    page.say("The words that are read stand on top; under each word, what each layer would say comes next.")
     for number, reading in enumerate(n.readings):
         if number:
-            tour.blank()
-        tour.table([[name, *row] for name, row in zip(names, reading.best)], ["", *reading.words], left=9)
+            page.blank()
+        page.table([[name, *row] for name, row in zip(names, reading.best)], ["", *reading.words], left=9)
 
-    tour.step("How sure each layer is")
-    tour.say("The same for the first text: the chance that each layer gives to the word that the model says in the end.")
-    tour.grid(first.answer, names, first.words, width=6)
-    tour.say("The layer from which on the best word stays the same:")
-    tour.table([["decided after", *(names[i] for i in first.decided)], ["says", *first.best[-1]]], ["", *first.words])
+    page.step("How sure each layer is")
+    page.say("The same for the first text: the chance that each layer gives to the word that the model says in the end.")
+    page.grid(first.answer, names, first.words, width=6)
+    page.say("The layer from which on the best word stays the same:")
+    page.table([["decided after", *(names[i] for i in first.decided)], ["says", *first.best[-1]]], ["", *first.words])
 
     reading, position = n.readings[n.late[0]], n.late[1]
-    tour.step("A late decision")
-    tour.say(f'Where the layers before the last were least sure: after "{" ".join(reading.words[: position + 1])}". The best {BEST} words of each:')
-    tour.table([[name, *(f"{word} {chance:.2f}" for word, chance in row)] for name, row in zip(names, n.candidates)], left=BEST + 1)
+    page.step("A late decision")
+    page.say(f'Where the layers before the last were least sure: after "{" ".join(reading.words[: position + 1])}". The best {BEST} words of each:')
+    page.table([[name, *(f"{word} {chance:.2f}" for word, chance in row)] for name, row in zip(names, n.candidates)], left=BEST + 1)
 
-    tour.step("All twenty sentences")
-    tour.table(
+    page.step("All twenty sentences")
+    page.table(
         [[name, f"{a:.0%}", f"{b:.0%}", f"{c:.2f}"] for name, a, b, c in zip(names, n.same_word, n.agreed, n.surprise)],
         ["", "repeats the word just read", "says what the model says", "loss"],
     )
-    tour.say(
+    page.say(
         f"Right after the embedding the best word is the one just read in {n.same_word[0]:.0%} of all places: input and output share one matrix here, "
         "so a word's vector is most like itself. Each block writes something into the stream that moves it away from what was read, and towards what comes next."
     )

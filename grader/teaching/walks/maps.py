@@ -21,7 +21,7 @@ class Map:
     columns: Sequence[str]
 
 
-def maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "", column_name: str = "", causal: bool = True, cell: int = CELL) -> str:
+def draw_maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "", column_name: str = "", causal: bool = True, cell: int = CELL) -> str:
     """The tables in rows of `columns`; with `causal` what lies above the diagonal is left empty. `cell` is the side of a cell."""
     high = max(value for panel in panels for row in panel.values for value in row)
     wide = max(len(panel.columns) for panel in panels) * cell + GAP

@@ -10,17 +10,17 @@ import torch
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-NEEDS = (
+REQUIRED_EXERCISES = (
     "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock",
     "count_parameters", "cross_entropy", "AdamW", "route", "load_balancing_loss", "MoELayer", "MoEBlock", "active_parameters",
 )  # fmt: skip
-THEN = "Next: `headway measure balance` begins with all tokens at one expert, and trains with the balance loss and without."
+NEXT_STEP = "Next: `headway measure balance` begins with all tokens at one expert, and trains with the balance loss and without."
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "plus": lambda a, b: a + b,
@@ -92,7 +92,7 @@ def all_sums() -> tuple[Tensor, Tensor]:
     return table[:, :3], targets
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Three models alike but for their feed-forward learn all sums; then the router of the one with experts is asked."""
     makers: dict[str, Callable[[], nn.Module]] = {
         MODELS[0]: lambda: parts.PreNormBlock(WIDTH, HEADS, TOP_K * D_FF),
@@ -101,7 +101,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     }
     sums, targets = all_sums()
     models, trained = [], {}
-    with working("training three models", STEPS * len(makers)) as step:
+    with report_progress("training three models", STEPS * len(makers)) as step:
         for name, make in makers.items():
             torch.manual_seed(seed)
             model = trained[name] = Sums(parts, make())
@@ -157,60 +157,60 @@ def _shares(experts: Tensor) -> list[float]:
     return (experts.flatten().bincount(minlength=EXPERTS) / experts.numel()).tolist()
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     narrow, experts, wide = n.models
     names = [f"{i}" for i in range(EXPERTS)]
-    tour.step("Something to know by heart")
-    tour.say(
+    page.step("Something to know by heart")
+    page.say(
         f"Sums of two digits in {len(OPERATIONS)} operations, {len(OPERATIONS) * 100} in all; the answer is the last digit. 7 plus 5 is 2, 7 times 5 is 5, "
         "3 minus 5 is 8. A feed-forward layer is where a model keeps such things, so a narrow one will run out of room."
     )
 
-    tour.step("Three models")
-    tour.say(
+    page.step("Three models")
+    page.say(
         f"Alike in all but the feed-forward. The one with experts has {EXPERTS} of {D_FF} hidden units each, and sends each token to {TOP_K} of them: as many "
         "parameters as the wide one, and about as many at work on one token as in the narrow one."
     )
-    tour.table([[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models], ["", "hidden units a token meets", "parameters", "active a token"])
+    page.table([[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models], ["", "hidden units a token meets", "parameters", "active a token"])
 
-    tour.step("Training")
+    page.step("Training")
     for m in n.models:
-        tour.curve(m.name.ljust(max(map(len, MODELS))), m.losses, width=40)
-    tour.say(f"{STEPS} steps of {BATCH} sums, the same for all three. How many of the {len(OPERATIONS) * 100} sums are right now:")
-    tour.bars([(m.name, m.right) for m in n.models], most=1.0, decimals=3)
-    tour.say("By operation:")
-    tour.table([[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(OPERATIONS)], ["", *MODELS])
-    tour.say(
+        page.curve(m.name.ljust(max(map(len, MODELS))), m.losses, width=40)
+    page.say(f"{STEPS} steps of {BATCH} sums, the same for all three. How many of the {len(OPERATIONS) * 100} sums are right now:")
+    page.bars([(m.name, m.right) for m in n.models], most=1.0, decimals=3)
+    page.say("By operation:")
+    page.table([[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(OPERATIONS)], ["", *MODELS])
+    page.say(
         f"The model with experts computes with {experts.active / wide.active:.0%} of what the wide one uses for a token. What it does not save is memory: "
         f"all {experts.parameters:,} parameters must be there."
     )
 
-    tour.step("Who is sent where, token by token", shape((1, 3, TOP_K)))
-    tour.say("Each token's two experts, with the weights that route gives them:")
+    page.step("Who is sent where, token by token", shape((1, 3, TOP_K)))
+    page.say("Each token's two experts, with the weights that route gives them:")
     rows = []
     for routed, (said, right) in zip(n.routed, n.answers):
         for number, (word, chosen, weights) in enumerate(routed):
             verdict = f"says {said}" + ("" if said == right else f", right is {right}") if number == 2 else ""
             rows.append([word, *(f"{e} ({w:.2f})" for e, w in zip(chosen, weights)), verdict])
-    tour.table(rows, ["token", "first", "second", ""], left=4)
-    tour.say("The answer is given at the last token. It has heard the other two by then, so the same digit may be sent elsewhere after another operation.")
+    page.table(rows, ["token", "first", "second", ""], left=4)
+    page.say("The answer is given at the last token. It has heard the other two by then, so the same digit may be sent elsewhere after another operation.")
 
-    tour.step("Who does what")
-    tour.say("Where the answer is given, of each operation's choices the share of each expert, in percent:")
-    tour.grid([[100 * share for share in row] for row in n.by_operation], list(OPERATIONS), names, decimals=0, width=4)
+    page.step("Who does what")
+    page.say("Where the answer is given, of each operation's choices the share of each expert, in percent:")
+    page.grid([[100 * share for share in row] for row in n.by_operation], list(OPERATIONS), names, decimals=0, width=4)
     expert, most, least = _widest(n.by_operation)
     words = list(OPERATIONS)
-    tour.say(
+    page.say(
         f"Expert {expert} is chosen most by {words[most]!r} ({n.by_operation[most][expert]:.0%}) and least by {words[least]!r} "
         f"({n.by_operation[least][expert]:.0%}). Nobody told the router what an operation is. Experts seldom divide the work as people would."
     )
-    tour.say("And by place:")
-    tour.grid([[100 * share for share in row] for row in n.by_place], ["first digit", "operation", "second digit"], names, decimals=0, width=4)
+    page.say("And by place:")
+    page.grid([[100 * share for share in row] for row in n.by_place], ["first digit", "operation", "second digit"], names, decimals=0, width=4)
 
-    tour.step("Is anybody idle?")
-    tour.grid([n.shares, n.chances], ["f, share of choices", "P, mean probability"], names)
+    page.step("Is anybody idle?")
+    page.grid([n.shares, n.chances], ["f, share of choices", "P, mean probability"], names)
     even = 1 / EXPERTS
-    tour.say(
+    page.say(
         f"Evenly shared, each number would be {even:.3f}. The balance loss is {EXPERTS} times the sum of f times P: {n.balance:.3f}, where 1 is even and "
         f"{EXPERTS} is one expert doing it all. It was trained with a weight of {FACTOR}."
     )
@@ -228,7 +228,7 @@ def draw(n: Numbers) -> str:
     lines = {f"{m.name}, {m.active:,} active": [((i + 0.5) * SMOOTH, loss) for i, loss in enumerate(m.losses)] for m in n.models}
     percent = [[round(100 * share) for share in row] for row in n.by_operation]
     names = [f"{i}" for i in range(EXPERTS)]
-    return stacked(
+    return stack_pictures(
         [
             curves(lines, "Loss while learning 800 sums", x_name="steps of training", y_name="loss"),
             heatmap(percent, list(OPERATIONS), names, "Who is sent where, in percent of an operation's choices", column_name="expert"),

@@ -24,30 +24,30 @@ from grader.execution.target import Target, reference_of, uses
 LEARNER = Target("exercises", EXERCISES)
 
 
-class NotHere(ValueError):
+class NotInHandout(ValueError):
     """The walk needs what this handout leaves out; the message is a sentence."""
 
 
 class Parts:
     """The mixed chapters. Any name of theirs is an attribute: `parts.GPT`, `parts.GPTConfig`."""
 
-    def __init__(self, needs: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:
+    def __init__(self, required: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:
         course = load_syllabus()
-        last = max(course.exercise(name).module for name in needs)
+        last = max(course.exercise(name).module for name in required)
         chapters = [chapter for chapter in course.chapters if chapter.name <= last]
-        self.needs = tuple(needs)
+        self.required = tuple(required)
         self._learner = learner
-        self.yours = {name for name in needs if name in passed}
+        self.from_learner = {name for name in required if name in passed}
         self.broken: dict[str, str] = {}  # chapters of the learner's that do not import after all
         self._mixed: dict[str, ModuleType] = {}
-        theirs = {chapter.name for chapter in chapters if any(exercise.name in self.yours for exercise in chapter.exercises)}
-        sources = [_named(ours, "ours") for chapter in chapters if (ours := reference_of(chapter.name))]
-        sources += [_named(learner.source(module), "yours") for module in theirs]
+        learner_chapters = {chapter.name for chapter in chapters if any(exercise.name in self.from_learner for exercise in chapter.exercises)}
+        sources = [_rename_source(source, "reference") for chapter in chapters if (source := reference_of(chapter.name))]
+        sources += [_rename_source(learner.source(module), "learner") for module in learner_chapters]
         self._graft = Graft(sources, "walk")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for chapter in chapters:
-                self._add(chapter, chapter.name in theirs)
+                self._mix_chapter(chapter, chapter.name in learner_chapters)
 
     def __getattr__(self, name: str) -> Any:
         for module in vars(self).get("_mixed", {}).values():
@@ -60,16 +60,16 @@ class Parts:
         return self._mixed[load_syllabus().chapter(name).name]
 
     @property
-    def ours(self) -> tuple[str, ...]:
-        return tuple(name for name in self.needs if name not in self.yours)
+    def from_reference(self) -> tuple[str, ...]:
+        return tuple(name for name in self.required if name not in self.from_learner)
 
-    def blamed(self, problem: BaseException) -> str | None:
+    def find_raising_exercise(self, problem: BaseException) -> str | None:
         """The learner's exercise in whose code this was raised, None where there is none."""
         for frame in reversed(traceback.extract_tb(problem.__traceback__)):
             for source in self._graft.sources.values():
-                if source.name.endswith("_yours") and frame.filename == source.filename:
-                    for name, first, last in _spans(source.text):
-                        if name in self.yours and first <= (frame.lineno or 0) <= last:
+                if source.name.endswith("_learner") and frame.filename == source.filename:
+                    for name, first, last in _definition_lines(source.text):
+                        if name in self.from_learner and first <= (frame.lineno or 0) <= last:
                             return name
         return None
 
@@ -80,46 +80,46 @@ class Parts:
 
     # ---- mixing
 
-    def _add(self, chapter: Chapter, has_theirs: bool) -> None:
+    def _mix_chapter(self, chapter: Chapter, has_learner: bool) -> None:
         if reference_of(chapter.name) is None:
             return
-        ours = self._graft.module(f"{chapter.name}_ours")
-        yours = self._executed(chapter) if has_theirs else None
+        reference = self._graft.module(f"{chapter.name}_reference")
+        learner = self._import_learner(chapter) if has_learner else None
         mixed = ModuleType(f"{self._graft.package}.{chapter.name}", f"{chapter.title}, whoever wrote it")
-        vars(mixed).update({name: value for name, value in vars(ours).items() if not name.startswith("__")})
+        vars(mixed).update({name: value for name, value in vars(reference).items() if not name.startswith("__")})
         for exercise in chapter.exercises:
-            author = yours if yours and exercise.name in self.yours else ours
+            author = learner if learner and exercise.name in self.from_learner else reference
             if not hasattr(author, exercise.name):
                 continue
-            if author is yours:
-                vars(mixed).update({name: vars(yours)[name] for name in self._helpers(chapter, exercise.name) if name in vars(yours)})
-            for module in filter(None, (ours, yours, mixed)):
+            if author is learner:
+                vars(mixed).update({name: vars(learner)[name] for name in self._helper_names(chapter, exercise.name) if name in vars(learner)})
+            for module in filter(None, (reference, learner, mixed)):
                 setattr(module, exercise.name, getattr(author, exercise.name))
         self._mixed[chapter.name] = sys.modules[mixed.__name__] = mixed
 
-    def _executed(self, chapter: Chapter) -> ModuleType | None:
+    def _import_learner(self, chapter: Chapter) -> ModuleType | None:
         """The learner's chapter; None, and all of it ours, where it does not import here."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                return self._graft.module(f"{chapter.name}_yours")
+                return self._graft.module(f"{chapter.name}_learner")
         except KeyboardInterrupt:
             raise
         except BaseException as problem:
             self.broken[chapter.name] = f"{chapter.name}.py does not import: {type(problem).__name__}: {problem}"
-            self.yours -= {exercise.name for exercise in chapter.exercises}
+            self.from_learner -= {exercise.name for exercise in chapter.exercises}
             return None
 
 
-    def _helpers(self, chapter: Chapter, exercise: str) -> set[str]:
+    def _helper_names(self, chapter: Chapter, exercise: str) -> set[str]:
         """What stands in an exercise of the learner's, of the same chapter, and is no exercise itself: a config, a function of their own."""
         exercises = {other.name for other in chapter.exercises}
         return {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name and name not in exercises}
 
 
-def _named(source: ChapterSource, author: str) -> ChapterSource:
+def _rename_source(source: ChapterSource, author: str) -> ChapterSource:
     return ChapterSource(f"{source.name}_{author}", source.text, source.filename, source.sealed)
 
 
-def _spans(text: str) -> list[tuple[str, int, int]]:
+def _definition_lines(text: str) -> list[tuple[str, int, int]]:
     """Every definition at the top level of a chapter, with its first and last line."""
     return [(name, node.lineno, node.end_lineno or node.lineno) for node in parse(text).body for name in bound_names(node)]

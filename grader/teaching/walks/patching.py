@@ -9,13 +9,13 @@ import torch
 from grader.teaching.corpora import ASKED, FACTS
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
-THEN = "Next: `headway walk logit-lens` reads the layers of one run; what a layer knows and what the model makes of it need not be the same."
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
+NEXT_STEP = "Next: `headway walk logit-lens` reads the layers of one run; what a layer knows and what the model makes of it need not be the same."
 
 SENTENCES = tuple(f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(ASKED, answers))
 PLACES = ("of", "country", "the", "asked", "is")
@@ -43,13 +43,13 @@ class Numbers:
     pairs: int
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Teach a small GPT the facts, and patch it."""
     tokenizer, (inputs, targets) = tokenizer_and_batch(parts, SENTENCES)
     targets = targets.clone()
     targets[:, :-1] = -100  # which country is asked about is chance; only the answer can be learned
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
-    losses = train(parts, model, (inputs, targets), STEPS, working, what=f"learning {len(SENTENCES)} facts")
+    losses = train(parts, model, (inputs, targets), STEPS, report_progress, what=f"learning {len(SENTENCES)} facts")
     with torch.no_grad():
         right = int((model(inputs)[0][:, -1].argmax(-1) == targets[:, -1]).sum())
 
@@ -106,53 +106,53 @@ def strongest(table: Table) -> list[int]:
     return [max(range(len(row)), key=lambda place: row[place]) for row in table]
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     blocks = [f"after block {i}" for i in range(len(n.one))]
     words = n.corrupted.split()
-    tour.step("A model that knows some facts")
-    tour.say(
+    page.step("A model that knows some facts")
+    page.say(
         f"A GPT of {len(blocks)} blocks has read {len(SENTENCES)} sentences {STEPS} times: capital, language and continent of {len(FACTS)} countries. "
         f"The loss of the answers is {n.loss_after:.3f} now, and {n.right} of {len(SENTENCES)} are right."
     )
 
-    tour.step("Two runs")
-    tour.table([["clean", n.clean, n.answers[0], f"{n.logits[0]:.2f}"], ["corrupted", n.corrupted, n.answers[1], f"{n.logits[1]:.2f}"]],
+    page.step("Two runs")
+    page.table([["clean", n.clean, n.answers[0], f"{n.logits[0]:.2f}"], ["corrupted", n.corrupted, n.answers[1], f"{n.logits[1]:.2f}"]],
                ["run", "reads", "says", f"logit of {n.answers[0]}"], left=3)  # fmt: skip
-    tour.say(
+    page.say(
         "They differ in one word. Somewhere on its way through the model the clean run has what the corrupted one has not. To find it, take the "
         "stream of the clean run at one place after one block, put it into the corrupted run there, and let that run go on."
     )
 
-    tour.step("One state at a time", shape(n.size))
-    tour.say(f"How much of the logit of {n.answers[0]!r} comes back, by block and by the place that was patched: 0 nothing, 1 all of it.")
-    tour.grid(n.one, blocks, words, width=8)
-    tour.say("And what the patched run says:")
-    tour.table([[name, *row] for name, row in zip(blocks, n.says)], ["", *words], left=len(words) + 1)
-    tour.say(
+    page.step("One state at a time", shape(n.size))
+    page.say(f"How much of the logit of {n.answers[0]!r} comes back, by block and by the place that was patched: 0 nothing, 1 all of it.")
+    page.grid(n.one, blocks, words, width=8)
+    page.say("And what the patched run says:")
+    page.table([[name, *row] for name, row in zip(blocks, n.says)], ["", *words], left=len(words) + 1)
+    page.say(
         f"All places patched at once: {', '.join(f'{value:.2f}' for value in n.everywhere)}. That is no discovery: from there on it is the clean run. "
         "The words before the country bring back nothing, since they have never heard of it, and after the last block only the last place counts: "
         "the answer is read off there."
     )
 
-    tour.step("The way of the country through the model")
-    tour.say(f"One pair may be special. The mean over {n.pairs} pairs that ask for the capital or the language and differ in the country:")
-    tour.grid(n.other_country, blocks, PLACES, width=8)
+    page.step("The way of the country through the model")
+    page.say(f"One pair may be special. The mean over {n.pairs} pairs that ask for the capital or the language and differ in the country:")
+    page.grid(n.other_country, blocks, PLACES, width=8)
     for line in _way(n.other_country):
-        tour.say(line)
+        page.say(line)
 
-    tour.step("The way of the question")
-    tour.say("The same with pairs that differ in what is asked, capital or language, about the same country:")
-    tour.grid(n.other_question, blocks, PLACES, width=8)
+    page.step("The way of the question")
+    page.say("The same with pairs that differ in what is asked, capital or language, about the same country:")
+    page.grid(n.other_question, blocks, PLACES, width=8)
     for line in _way(n.other_question):
-        tour.say(line)
+        page.say(line)
 
-    tour.step("Enough, or needed?")
-    tour.say(
+    page.step("Enough, or needed?")
+    page.say(
         "A recovery of 1 shows that a state is enough. Is it needed too? Now the other country's state goes into the clean run; the share of the answer that is lost:"
     )
-    tour.grid(n.needed, blocks, PLACES, width=8)
+    page.grid(n.needed, blocks, PLACES, width=8)
     gap = max(abs(a - b) for row, other in zip(n.needed, n.other_country) for a, b in zip(row, other))
-    tour.say(
+    page.say(
         f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was brought back, the model has the answer from "
         "somewhere else as well. Where more is lost, a state of the wrong country does harm of its own."
     )

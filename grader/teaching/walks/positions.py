@@ -9,16 +9,16 @@ import torch
 from grader.teaching.drawing.charts import curves
 from grader.teaching.measurements.extrapolation import ECHO, LENGTH, SCHEMES, TIMES, VOCABULARY, Row
 from grader.teaching.measurements.extrapolation import measure as extrapolate
-from grader.teaching.walks.maps import Map, maps
+from grader.teaching.walks.maps import Map, draw_maps
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS
-from grader.teaching.walks.tour import Tour
+from grader.teaching.walks.walk_page import WalkPage
 from torch import Tensor, nn
 
-NEEDS = (*GPT_PARTS, "sinusoidal_positions", "SinusoidalPositions", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias", "count_parameters")
-THEN = "Next: `headway measure extrapolation --length 32` trains on longer texts, and asks for longer ones still."
+REQUIRED_EXERCISES = (*GPT_PARTS, "sinusoidal_positions", "SinusoidalPositions", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias", "count_parameters")
+NEXT_STEP = "Next: `headway measure extrapolation --length 32` trains on longer texts, and asks for longer ones still."
 
 STEPS = 600
 WIDTH, HEADS = 32, 4  # of the models that grader/teaching/measurements/extrapolation.py trains
@@ -47,7 +47,7 @@ class Numbers:
     patterns: dict[str, list[list[float]]]  # its first SHOWN rows, averaged over texts
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Ask each scheme what it says, train a GPT with each, and see where their heads look."""
     tables: dict[str, Tensor] = {}
     echo, heads, patterns = {}, {}, {}
@@ -63,7 +63,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
                 rows = model.pos_emb(torch.zeros(1, LENGTH, WIDTH))[0]
             tables[scheme] = rows @ rows.T / math.sqrt(WIDTH)
 
-    with working("training four models", len(SCHEMES) * STEPS) as step:
+    with report_progress("training four models", len(SCHEMES) * STEPS) as step:
         rows = extrapolate(parts.chapter("ch07"), seed, steps=STEPS, each_step=step, trained=trained)
     word = torch.ones(LENGTH, WIDTH // HEADS)
     turned = parts.apply_rope(word, torch.arange(LENGTH))
@@ -111,46 +111,46 @@ def binned(values: list[float], first: int) -> list[float]:
     return [sum(values[max(a, first) - first : b - first]) / (b - max(a, first)) for a, b in edges]
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     length, longest = LENGTH, TIMES[-1] * LENGTH
     fewest = min(n.parameters.values())
-    tour.step("Four ways to say where a token stands")
-    tour.table([[scheme, way, f"+ {n.parameters[scheme] - fewest}"] for scheme, way in WAYS.items()], ["", "", "parameters"], left=2)
-    tour.say(f"A GPT with each is given one token more than its max_len of {length}:")
-    tour.table([[scheme, outcome] for scheme, outcome in n.beyond_table.items()], left=2)
+    page.step("Four ways to say where a token stands")
+    page.table([[scheme, way, f"+ {n.parameters[scheme] - fewest}"] for scheme, way in WAYS.items()], ["", "", "parameters"], left=2)
+    page.say(f"A GPT with each is given one token more than its max_len of {length}:")
+    page.table([[scheme, outcome] for scheme, outcome in n.beyond_table.items()], left=2)
 
-    tour.step("The same word, at other places")
-    tour.say("If query and key are the same word, their place alone decides the score. From the last place and from an earlier one, by distance:")
+    page.step("The same word, at other places")
+    page.say("If query and key are the same word, their place alone decides the score. From the last place and from an earlier one, by distance:")
     rows = [[f"{scheme}, from {place}", *(f"{score:.2f}" for score in line)] for scheme, lines in n.scores.items() for place, line in lines.items()]
-    tour.table(rows, ["distance", *(str(d) for d in range(FAR + 1))])
+    page.table(rows, ["distance", *(str(d) for d in range(FAR + 1))])
     same = [scheme for scheme in SCHEMES if n.unequal[scheme] < 1e-3]
     others = [f"{scheme} by up to {n.unequal[scheme]:.2f}" for scheme in SCHEMES if scheme not in same]
-    tour.say(f"Only the distance counts with {' and '.join(same) or 'none'}: there scores at the same distance are the same, wherever the two stand.")
+    page.say(f"Only the distance counts with {' and '.join(same) or 'none'}: there scores at the same distance are the same, wherever the two stand.")
     if others:
-        tour.say(f"Elsewhere they differ: {', '.join(others)}.")
-    tour.say("These are scores before W_q and W_k, which learn to make use of them.")
+        page.say(f"Elsewhere they differ: {', '.join(others)}.")
+    page.say("These are scores before W_q and W_k, which learn to make use of them.")
 
-    tour.step("A language with an echo")
+    page.step("A language with an echo")
     longer = " and ".join(str(times * length) for times in TIMES[1:])
-    tour.say(
+    page.say(
         f"Each token of a made-up language is, with equal chances, the one that stood {ECHO} places before it, or a follower of the last one. Four small GPTs, "
         f"alike but for their positions, were trained on texts of {length} tokens. Their loss on these and on texts of {longer}, which are no harder:"
     )
-    tour.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
-    tour.say("The first row knows the language's true chances. The second sees the last token only: whoever does worse has lost more than the distance.")
+    page.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
+    page.say("The first row knows the language's true chances. The second sees the last token only: whoever does worse has lost more than the distance.")
 
     columns = [f"{start}-{start + BIN - 1}" for start in range(0, longest, BIN)]
-    tour.step("Where it breaks")
-    tour.say(f"The same loss by place, {BIN} places to a column. The models have never seen a place after {length - 1}.")
-    tour.grid([binned(list(row.places), ECHO - 1) for row in n.rows], [row.name for row in n.rows], columns, width=5)
+    page.step("Where it breaks")
+    page.say(f"The same loss by place, {BIN} places to a column. The models have never seen a place after {length - 1}.")
+    page.grid([binned(list(row.places), ECHO - 1) for row in n.rows], [row.name for row in n.rows], columns, width=5)
 
-    tour.step("Why it breaks there")
-    tour.say(f"To know what may be echoed, a head must look {BACK} places back. In each model one head does so most; the weight it puts there, by its own place:")
+    page.step("Why it breaks there")
+    page.say(f"To know what may be echoed, a head must look {BACK} places back. In each model one head does so most; the weight it puts there, by its own place:")
     labels = [f"{scheme}, layer {layer} head {head}" for scheme, (layer, head) in n.heads.items()]
-    tour.grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5)
+    page.grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5)
     models = n.rows[2:]
     near, far = (min(models, key=lambda row: row.at[t * length]).name for t in (TIMES[0], TIMES[-1]))
-    tour.say(
+    page.say(
         f"At the trained length {near} is best, at {TIMES[-1]} times that {far}. Rows of a table that were never trained say nothing; an angle or a sine that "
         "never came up is computed without trouble, and means as little to the weights that have to read it. A bias that only falls goes on falling."
     )
@@ -161,10 +161,10 @@ def draw(n: Numbers) -> str:
     lines = {row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(list(row.places), ECHO - 1))] for row in n.rows}
     ticks = [str(i) if i % BIN == 0 else "" for i in range(SHOWN)]
     panels = [Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks) for scheme, (layer, head) in n.heads.items()]
-    return stacked(
+    return stack_pictures(
         [
             curves(lines, f"Loss by place; trained up to place {LENGTH - 1}", x_name="place in the text", y_name="loss"),
-            maps(panels, f"The head that looks {BACK} places back", columns=2, row_name="this place", column_name="looks at", cell=8),
+            draw_maps(panels, f"The head that looks {BACK} places back", columns=2, row_name="this place", column_name="looks at", cell=8),
         ],
         "Four position schemes beyond the length they were trained on",
     )

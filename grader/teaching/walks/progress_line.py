@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from grader.console.page import page
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-Step = Callable[[], None]
-Working = Callable[[str, int], AbstractContextManager[Step]]  # what is done, and in how many steps
+AdvanceStep = Callable[[], None]
+ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # what is done, and in how many steps
 
 
 @contextmanager
-def aloud(what: str, total: int) -> Iterator[Step]:
+def show_progress(what: str, total: int) -> Iterator[AdvanceStep]:
     """For a person who waits."""
     console = page(stderr=True)
     if not console.is_terminal:
@@ -27,6 +27,6 @@ def aloud(what: str, total: int) -> Iterator[Step]:
 
 
 @contextmanager
-def quietly(what: str, total: int) -> Iterator[Step]:
+def hide_progress(what: str, total: int) -> Iterator[AdvanceStep]:
     """For tests, and for whoever has nobody to show it to."""
     yield lambda: None

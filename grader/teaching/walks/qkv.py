@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 
-NEEDS = ("TokenEmbedding", *ATTENDING, "MultiHeadAttention")
-THEN = "Next: `headway walk qkv-training` shows what one step of training does to such weights. `--seed 1` gives this walk other numbers."
+REQUIRED_EXERCISES = ("TokenEmbedding", *ATTENDING, "MultiHeadAttention")
+NEXT_STEP = "Next: `headway walk qkv-training` shows what one step of training does to such weights. `--seed 1` gives this walk other numbers."
 
 WORDS = ["the", "dog", "barked", "loudly"]
 D, H = 4, 2
@@ -42,7 +42,7 @@ class Numbers:
     difference: float  # between all that and what the layer gives by itself
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """The layer's steps one by one, and the layer as a whole beside them."""
     embedding, layer = parts.TokenEmbedding(len(WORDS), D), parts.MultiHeadAttention(D, H, bias=False)
     generator = torch.Generator().manual_seed(seed)
@@ -77,75 +77,75 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     )
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """From the words' vectors to what the layer gives, one matrix after the other."""
     T = len(WORDS)
-    tour.say(
+    page.say(
         f"{T} words, {D} numbers each, {H} heads of {D_HEAD}. The weights are chance, rounded to one decimal, and there are no biases: "
         "you can follow with pencil and paper."
     )
 
-    tour.step("What comes in: x", shape((1, T, D)))
-    tour.grid(n.x, WORDS)
-    tour.say("One row a word. No row knows of any other yet.")
+    page.step("What comes in: x", shape((1, T, D)))
+    page.grid(n.x, WORDS)
+    page.say("One row a word. No row knows of any other yet.")
 
-    tour.step("Three maps make queries, keys, values", shape((D, D)))
+    page.step("Three maps make queries, keys, values", shape((D, D)))
     for name, what in (("W_q", "what a word asks"), ("W_k", "what it answers to"), ("W_v", "what it has to say")):
-        tour.line(f"{name}: {what}")
-        tour.grid(n.weight[name], [f"  in {i}" for i in range(D)])
-    tour.say("(Each is shown as x is multiplied by it; nn.Linear keeps it turned on its side.)")
+        page.line(f"{name}: {what}")
+        page.grid(n.weight[name], [f"  in {i}" for i in range(D)])
+    page.say("(Each is shown as x is multiplied by it; nn.Linear keeps it turned on its side.)")
 
-    tour.step("x times the maps, cut into heads", shape((1, H, T, D_HEAD)))
+    page.step("x times the maps, cut into heads", shape((1, H, T, D_HEAD)))
     heading = [name for h in range(H) for name in (f"h{h}", "")]
     for name, heads in (("q", n.q), ("k", n.k), ("v", n.v)):
-        tour.line(name)
-        tour.grid([[value for head in heads for value in head[t]] for t in range(T)], [f"  {word}" for word in WORDS], heading)
+        page.line(name)
+        page.grid([[value for head in heads for value in head[t]] for t in range(T)], [f"  {word}" for word in WORDS], heading)
     first, column = n.x[1], [row[0] for row in n.weight["W_q"]]
-    tour.say("To check one, the first number of q for 'dog' is row 'dog' of x times the first column of W_q:")
-    tour.line(f"{_sum_of(first, column)} = {n.q[0][1][0]:.2f}")
+    page.say("To check one, the first number of q for 'dog' is row 'dog' of x times the first column of W_q:")
+    page.line(f"{_sum_of(first, column)} = {n.q[0][1][0]:.2f}")
 
-    tour.step("Every query against every key", shape((1, H, T, T)))
-    tour.say(f"Head 0: q times k turned on its side, divided by the square root of {D_HEAD}. A row is the word that asks, a column the one that answers.")
-    tour.grid(n.scores[0], WORDS, WORDS)
-    tour.say("'barked' asks 'dog':")
-    tour.line(f"({_sum_of(n.q[0][2], n.k[0][1])}) / {math.sqrt(D_HEAD):.2f} = {n.scores[0][2][1]:.2f}")
+    page.step("Every query against every key", shape((1, H, T, T)))
+    page.say(f"Head 0: q times k turned on its side, divided by the square root of {D_HEAD}. A row is the word that asks, a column the one that answers.")
+    page.grid(n.scores[0], WORDS, WORDS)
+    page.say("'barked' asks 'dog':")
+    page.line(f"({_sum_of(n.q[0][2], n.k[0][1])}) / {math.sqrt(D_HEAD):.2f} = {n.scores[0][2][1]:.2f}")
 
-    tour.step("The softmax, before masking", shape((1, H, T, T)))
-    tour.grid(n.open_weights[0], WORDS, WORDS)
-    tour.say(
+    page.step("The softmax, before masking", shape((1, H, T, T)))
+    page.grid(n.open_weights[0], WORDS, WORDS)
+    page.say(
         f"Each row sums to 1. But 'the' gives {1 - n.open_weights[0][0][0]:.0%} of its attention to words that come after it: in a text "
         "that is being written, they are not there yet."
     )
 
-    tour.step("The mask", shape((T, T)))
-    tour.grid(n.masked_scores, WORDS, WORDS)
-    tour.say("Scores of the future become -inf, before the softmax and not after it.")
+    page.step("The mask", shape((T, T)))
+    page.grid(n.masked_scores, WORDS, WORDS)
+    page.say("Scores of the future become -inf, before the softmax and not after it.")
 
-    tour.step("The softmax, after masking", shape((1, H, T, T)))
+    page.step("The softmax, after masking", shape((1, H, T, T)))
     for h in range(H):
-        tour.line(f"head {h}")
-        tour.grid(_past(n.weights[h]), [f"  {word}" for word in WORDS], WORDS)
-    tour.say(
+        page.line(f"head {h}")
+        page.grid(_past(n.weights[h]), [f"  {word}" for word in WORDS], WORDS)
+    page.say(
         "e to the power of -inf is 0, and what is left of a row sums to 1 again. 'the' can only listen to itself. Head 1, with other "
         "maps, listens elsewhere."
     )
 
-    tour.step("The values, mixed", shape((1, H, T, D_HEAD)))
-    tour.say("The weights of head 0 times its v:")
-    tour.grid(n.mixed[0], WORDS)
-    tour.say("The first number for 'barked':")
-    tour.line(f"{_sum_of(n.weights[0][2][:3], [row[0] for row in n.v[0]])} = {n.mixed[0][2][0]:.2f}")
+    page.step("The values, mixed", shape((1, H, T, D_HEAD)))
+    page.say("The weights of head 0 times its v:")
+    page.grid(n.mixed[0], WORDS)
+    page.say("The first number for 'barked':")
+    page.line(f"{_sum_of(n.weights[0][2][:3], [row[0] for row in n.v[0]])} = {n.mixed[0][2][0]:.2f}")
 
-    tour.step("Heads side by side again", shape((1, T, D)))
-    tour.grid(n.merged, WORDS, heading)
+    page.step("Heads side by side again", shape((1, T, D)))
+    page.grid(n.merged, WORDS, heading)
 
-    tour.step("W_out mixes what the heads found", shape((1, T, D)))
-    tour.line("W_out")
-    tour.grid(n.weight["W_out"], [f"  in {i}" for i in range(D)])
-    tour.line("the output")
-    tour.grid(n.output, [f"  {word}" for word in WORDS])
+    page.step("W_out mixes what the heads found", shape((1, T, D)))
+    page.line("W_out")
+    page.grid(n.weight["W_out"], [f"  in {i}" for i in range(D)])
+    page.line("the output")
+    page.grid(n.output, [f"  {word}" for word in WORDS])
     same = "the same numbers" if n.difference < 1e-5 else f"other numbers, by up to {n.difference:.2g}"
-    tour.say(f"MultiHeadAttention does all of that in one call, and gives {same}.")
+    page.say(f"MultiHeadAttention does all of that in one call, and gives {same}.")
 
 
 def _past(weights: Matrix) -> Matrix:
@@ -162,4 +162,4 @@ def draw(n: Numbers) -> str:
     """The weights of head 0, before and after masking."""
     both = {"Before masking": n.open_weights[0], "After masking": _past(n.weights[0])}
     pictures = [heatmap(rows, WORDS, WORDS, title, row_name="asks", column_name="answers") for title, rows in both.items()]
-    return stacked(pictures, "The weights of head 0")
+    return stack_pictures(pictures, "The weights of head 0")

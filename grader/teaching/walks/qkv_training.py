@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
-from grader.teaching.walks.tour import Tour
+from grader.teaching.walks.walk_page import WalkPage
 from torch import nn
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, *TRAINING)
-THEN = (
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING)
+NEXT_STEP = (
     "Next: `headway walk training` takes such steps until the model has learned something; `headway walk accumulation` asks how far "
     "one batch's gradient can be trusted."
 )
@@ -46,7 +46,7 @@ class Numbers:
     later_norms: list[list[float]]  # of the gradients of the last of them
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """One step on the whole batch, the weights copied before it and after; then some more, for the gradients of a later one."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
@@ -55,7 +55,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     loss_before = float(parts.train_step(model, optimizer, *batch))
     after, gradients = _weights(model), _gradients(model)
     losses = []
-    with working("training on", LATER) as step:
+    with report_progress("training on", LATER) as step:
         for _ in range(LATER):
             losses.append(float(parts.train_step(model, optimizer, *batch)))
             step()
@@ -91,48 +91,48 @@ def _norms(gradients: dict[str, torch.Tensor]) -> list[list[float]]:
     return [[gradients[f"blocks.{layer}.{part}.weight"].norm().item() for part in PARTS.values()] for layer in range(LAYERS)]
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """The matrices, the gradients, the step."""
     layers = [f"layer {i}" for i in range(LAYERS)]
-    tour.say(
+    page.say(
         f"A GPT of {LAYERS} layers, only {D} numbers wide, so that its matrices can be shown whole. It has learned nothing yet, and "
         f"takes its first step: all twenty sentences at once, AdamW with a learning rate of {LR}."
     )
 
-    tour.step("Forward: how wrong is it?")
-    tour.table([[n.targets, n.vocab_size, f"{n.loss_before:.3f}", f"{math.log(n.vocab_size):.3f}"]], ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], left=0)
-    tour.say("The loss is that of somebody who holds every word to be equally likely.")
+    page.step("Forward: how wrong is it?")
+    page.table([[n.targets, n.vocab_size, f"{n.loss_before:.3f}", f"{math.log(n.vocab_size):.3f}"]], ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], left=0)
+    page.say("The loss is that of somebody who holds every word to be equally likely.")
 
-    tour.step("Backward: a gradient for every weight")
-    tour.say("The three maps of the first layer, the gradient that the loss gives them, and what the step makes of them:")
+    page.step("Backward: a gradient for every weight")
+    page.say("The three maps of the first layer, the gradient that the loss gives them, and what the step makes of them:")
     for name in MAPS:
         factor, unit = _unit(n.gradient[name])
-        tour.blank()
+        page.blank()
         before, gradient, after = _times(n.before[name], 1e3), _times(n.gradient[name], factor), _times(n.after[name], 1e3)
-        tour.line(name, style="bold")
-        tour.grids([("before, thousandths", before), (f"gradient, {unit}", gradient), ("after, thousandths", after)], ["  "] * D, decimals=1)
+        page.line(name, style="bold")
+        page.grids([("before, thousandths", before), (f"gradient, {unit}", gradient), ("after, thousandths", after)], ["  "] * D, decimals=1)
 
-    tour.step("The step")
-    tour.say(
+    page.step("The step")
+    page.say(
         f"Every weight moved by nearly the same: from {n.moved[0]:.4f} to {n.moved[1]:.4f}, however large its gradient is, and "
         f"{n.against:.0%} of them against the sign of it. AdamW divides each gradient by the size that it usually has; in the first "
         f"step that is its own size, so that only the sign is left, times the learning rate of {LR}."
     )
-    tour.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])
+    page.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])
 
-    tour.step("The gradients by layer")
-    tour.say("The length of each matrix's gradient, in thousandths:")
-    tour.grid(_times(n.norms, 1e3), layers, list(PARTS))
-    tour.say(
+    page.step("The gradients by layer")
+    page.say("The length of each matrix's gradient, in thousandths:")
+    page.grid(_times(n.norms, 1e3), layers, list(PARTS))
+    page.say(
         "W_q and W_k get next to nothing. All scores are still about 0 and all words attended to alike, so it hardly matters "
         "who asks what; what is said (W_v, W_out) matters at once."
     )
 
-    tour.step(f"The same, {LATER} steps later")
-    tour.curve("loss", n.losses)
-    tour.grid(_times(n.later_norms, 1e3), layers, list(PARTS), decimals=0)
+    page.step(f"The same, {LATER} steps later")
+    page.curve("loss", n.losses)
+    page.grid(_times(n.later_norms, 1e3), layers, list(PARTS), decimals=0)
     share = [sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)]
-    tour.say(f"The share of W_q and W_k in all of that has gone from {share[0]:.1%} to {share[1]:.1%}: the model has begun to choose where it looks.")
+    page.say(f"The share of W_q and W_k in all of that has gone from {share[0]:.1%} to {share[1]:.1%}: the model has begun to choose where it looks.")
 
 
 def _unit(matrix: Matrix) -> tuple[float, str]:
@@ -149,4 +149,4 @@ def draw(n: Numbers) -> str:
     """The gradients by layer, in the first step and later."""
     rows = [f"layer {i}" for i in range(LAYERS)]
     first = heatmap(_times(n.norms, 1e3), rows, list(PARTS), "In the first step, in thousandths")
-    return stacked([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The length of each matrix's gradient")
+    return stack_pictures([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The length of each matrix's gradient")

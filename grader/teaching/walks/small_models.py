@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from grader.teaching.corpora import SENTENCES
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
+from grader.teaching.walks.progress_line import ProgressReporter
 from torch import Tensor, nn
 
 PAD = "<pad>"
@@ -35,11 +35,11 @@ def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Modu
     return parts.GPT(parts.GPTConfig(**{"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2} | sizes))
 
 
-def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, working: Working, lr: float = 3e-3, what: str = "training") -> list[float]:
+def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, what: str = "training") -> list[float]:
     """Steps on the one batch; the loss at each, from before the step. Takes TRAINING."""
     optimizer = parts.AdamW(model.parameters(), lr=lr)
     losses = []
-    with working(what, steps) as step:
+    with report_progress(what, steps) as step:
         for _ in range(steps):
             losses.append(float(parts.train_step(model, optimizer, *batch)))
             step()

@@ -14,14 +14,14 @@ from grader.teaching.corpora import SENTENCES
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch
-from grader.teaching.walks.tour import Tour
+from grader.teaching.walks.walk_page import WalkPage
 from torch import Tensor, nn
 
-NEEDS = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
-THEN = (
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
+NEXT_STEP = (
     "Next: `headway walk inference` follows one text through such a model, `headway walk heads` asks what its heads look at. "
     "In your own code, `fit` on a text of yours is all it takes to go on."
 )
@@ -54,7 +54,7 @@ class Numbers:
     nearest_after: dict[str, Guesses]
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Ask, train, ask again."""
     tokenizer, batch = tokenizer_and_batch(parts)
     unseen = parts.collate([parts.next_token_pairs(tokenizer.encode(sentence), 32)[0] for sentence in UNSEEN])
@@ -62,7 +62,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     guesses_before, written_before = _guesses(parts, model, tokenizer), _written(parts, model, tokenizer, PROMPTS[0])
     alike_before, nearest_before = _alike(model, tokenizer)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
-    with working("training", EPOCHS) as step:
+    with report_progress("training", EPOCHS) as step:
 
         def an_epoch() -> list[tuple[Tensor, Tensor]]:
             step()
@@ -132,52 +132,52 @@ def _alike(model: nn.Module, tokenizer) -> tuple[list[list[float]], dict[str, Gu
     return cosines[picked][:, picked].tolist(), nearest
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """Before, on the way, after."""
-    tour.step("What there is to learn")
-    tour.say(f"{len(SENTENCES)} sentences, {n.targets} words to predict in them, {n.vocab_size} words in the vocabulary. Three of them:")
+    page.step("What there is to learn")
+    page.say(f"{len(SENTENCES)} sentences, {n.targets} words to predict in them, {n.vocab_size} words in the vocabulary. Three of them:")
     for sentence in SENTENCES[:3]:
-        tour.line(sentence)
-    tour.say(f"The model has 4 layers and {n.parameters:,} weights. It reads all sentences at once, {EPOCHS} times, with AdamW at {LR:g}.")
+        page.line(sentence)
+    page.say(f"The model has 4 layers and {n.parameters:,} weights. It reads all sentences at once, {EPOCHS} times, with AdamW at {LR:g}.")
 
-    tour.step("Predictions before training")
-    _tell_guesses(tour, n.guesses_before)
-    tour.say("All words are equally likely, more or less. Written on word by word:")
-    tour.line(n.written_before)
+    page.step("Predictions before training")
+    _print_guesses(page, n.guesses_before)
+    page.say("All words are equally likely, more or less. Written on word by word:")
+    page.line(n.written_before)
 
-    tour.step("Training")
+    page.step("Training")
     every = n.losses + n.unseen
     for name, losses in (("the loss, epoch by epoch", n.losses), ("of four unseen sentences", n.unseen)):
-        tour.curve(name, losses, width=36, span=(min(every), max(every)))
-    tour.blank()
+        page.curve(name, losses, width=36, span=(min(every), max(every)))
+    page.blank()
     rows = [[epoch, f"{n.losses[epoch - 1]:.3f}", f"{math.exp(n.losses[epoch - 1]):.1f}", f"{n.unseen[epoch - 1]:.3f}"] for epoch in SHOWN]
-    tour.table(rows, ["epoch", "loss", "hesitates among", "unseen sentences"], left=0)
-    tour.say(
+    page.table(rows, ["epoch", "loss", "hesitates among", "unseen sentences"], left=0)
+    page.say(
         f"It began near ln({n.vocab_size}) = {math.log(n.vocab_size):.2f}, where one knows nothing. It cannot fall below {n.least:.2f}: after "
         f"'the' several words are right, and nobody can know which. The four sentences that it never reads, made of words it knows, "
         f"were at their best in epoch {1 + n.unseen.index(min(n.unseen))}. judge_fit reads the two curves and says: {n.judgement}."
     )
 
-    tour.step("Predictions after training")
-    _tell_guesses(tour, n.guesses_after)
-    tour.say("Written on word by word:")
+    page.step("Predictions after training")
+    _print_guesses(page, n.guesses_after)
+    page.say("Written on word by word:")
     for text in n.written_after.values():
-        tour.line(text)
+        page.line(text)
 
-    tour.step("Which words have become alike")
-    tour.say("The vectors of two words compared: 1 points the same way, 0 has nothing in common. The nearest before and after:")
+    page.step("Which words have become alike")
+    page.say("The vectors of two words compared: 1 points the same way, 0 has nothing in common. The nearest before and after:")
     rows = [[word, _some(n.nearest_before[word]), _some(n.nearest_after[word])] for word in ASKED]
-    tour.table(rows, ["word", "before", "after"], left=3)
-    tour.grid(n.alike_after, COMPARED, COMPARED)
-    tour.say(
+    page.table(rows, ["word", "before", "after"], left=3)
+    page.grid(n.alike_after, COMPARED, COMPARED)
+    page.say(
         "Nobody told it that a cat and a dog are animals, and that one sits on a mat. Words that stand in the same places, between the "
         "same words, have come to point the same way."
     )
 
 
-def _tell_guesses(tour: Tour, guesses: dict[str, Guesses]) -> None:
+def _print_guesses(page: WalkPage, guesses: dict[str, Guesses]) -> None:
     rows = [[prompt + " ...", *(f"{word} {p:.0%}" for word, p in best)] for prompt, best in guesses.items()]
-    tour.table(rows, ["after", "likeliest", "second", "third"], left=4)
+    page.table(rows, ["after", "likeliest", "second", "third"], left=4)
 
 
 def _some(words: Guesses) -> str:
@@ -193,4 +193,4 @@ def draw(n: Numbers) -> str:
         heatmap(n.alike_before, COMPARED, COMPARED, "How alike words are before training"),
         heatmap(n.alike_after, COMPARED, COMPARED, "How alike words are after training"),
     ]
-    return stacked(pictures, "A small GPT learns twenty sentences")
+    return stack_pictures(pictures, "A small GPT learns twenty sentences")

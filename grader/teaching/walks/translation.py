@@ -12,18 +12,18 @@ import torch
 from grader.teaching.corpora import ENGLISH_HINDI
 from grader.teaching.drawing.diagrams import heatmap
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import Working
-from grader.teaching.walks.sheet import stacked
+from grader.teaching.walks.picture_stack import stack_pictures
+from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import ATTENDING, PAD, TOKENIZING
-from grader.teaching.walks.tour import Tour, shape
+from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-NEEDS = (
+REQUIRED_EXERCISES = (
     *TOKENIZING, "TokenEmbedding", "sinusoidal_positions", "SinusoidalPositions", *ATTENDING, "padding_mask", "MultiHeadAttention",
     "dropout", "LayerNorm", "FeedForward", "EncoderBlock", "DecoderBlock", "Seq2Seq", "count_parameters", "collate", "cross_entropy",
     "train_step", "AdamW", "warmup_cosine", "translate",
 )  # fmt: skip
-THEN = (
+NEXT_STEP = (
     "Next: the Seq2Seq of chapter 7 is all there is to it. Put a few pairs of another language in place of ours, and see how many it "
     "needs before a sentence it has never seen comes out right."
 )
@@ -80,7 +80,7 @@ class SideBySide(nn.Module):
         return self.model(both[:, : self.width], both[:, self.width :])
 
 
-def measure(parts: Parts, seed: int, working: Working) -> Numbers:
+def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
     """Train a Seq2Seq on all pairs, and let it translate."""
     english = parts.WordTokenizer([PAD, *parts.build_vocab(source for source, _ in ENGLISH_HINDI)])
     hindi = parts.WordTokenizer([PAD, BEGIN, END, *parts.build_vocab(target for _, target in ENGLISH_HINDI)])
@@ -103,7 +103,7 @@ def measure(parts: Parts, seed: int, working: Working) -> Numbers:
     before = translated(ENGLISH_HINDI[0][0])
     losses, counts = [], {}
     both, optimizer = SideBySide(model, source.size(1)), parts.AdamW(model.parameters(), lr=PEAK)
-    with working("training a translator", STEPS) as step:
+    with report_progress("training a translator", STEPS) as step:
         for number in range(1, STEPS + 1):
             optimizer.param_groups[0]["lr"] = parts.warmup_cosine(number, WARMUP, STEPS, PEAK)
             losses.append(float(parts.train_step(both, optimizer, torch.cat([source, reads], dim=1), writes)))
@@ -142,52 +142,52 @@ def _attended(parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence
     return Attended(sentence.split(), [hindi.decode([i]) for i in written[0, 1:].tolist()], weights[0].tolist())
 
 
-def tell(tour: Tour, n: Numbers) -> None:
+def print_walk(page: WalkPage, n: Numbers) -> None:
     """The pairs, the model, the training, the use, and where it looks."""
     pairs, S, T = n.batch
     english, hindi = n.first
     read, fed, wanted = n.ids
-    tour.step("Pairs of sentences")
-    tour.say(f"{pairs} English sentences with their Hindi, {n.english} and {n.hindi} words (padding, begin and end included). The first pair:")
-    tour.line(f"{english}  =  {hindi}")
-    tour.table(
+    page.step("Pairs of sentences")
+    page.say(f"{pairs} English sentences with their Hindi, {n.english} and {n.hindi} words (padding, begin and end included). The first pair:")
+    page.line(f"{english}  =  {hindi}")
+    page.table(
         [["the encoder reads", _ids(read)], ["the decoder reads", _ids(fed)], ["and should write", _ids(wanted)]],
         left=2,
     )  # fmt: skip
-    tour.say("1 begins a sentence, 2 ends it. What the decoder should write is what it reads, one place later.")
+    page.say("1 begins a sentence, 2 ends it. What the decoder should write is what it reads, one place later.")
 
-    tour.step("The model", f"{shape((pairs, S))} and {shape((pairs, T))}")
-    tour.say(
+    page.step("The model", f"{shape((pairs, S))} and {shape((pairs, T))}")
+    page.say(
         f"Two encoder blocks read the English, both ways at once. Two decoder blocks write the Hindi: they see what is written already, and "
         f"through cross-attention all of the English. {n.parameters:,} weights. Before training it makes of {english!r}:"
     )
-    tour.line(n.before or "(nothing)")
+    page.line(n.before or "(nothing)")
 
-    tour.step("Training")
-    tour.curve("loss", n.losses)
-    tour.blank()
-    tour.table([[step, f"{n.losses[step - 1]:.3f}", f"{count} of {pairs}"] for step, count in n.right.items()], ["step", "loss", "translated right"], left=0)
+    page.step("Training")
+    page.curve("loss", n.losses)
+    page.blank()
+    page.table([[step, f"{n.losses[step - 1]:.3f}", f"{count} of {pairs}"] for step, count in n.right.items()], ["step", "loss", "translated right"], left=0)
 
-    tour.step("Translating")
-    tour.say("One word at a time, the likeliest, until it writes the end. Every third of what it has learned:")
-    tour.table([[english, "" if right else "wrong:", hindi] for english, hindi, right in n.translated[::3]], left=3)
+    page.step("Translating")
+    page.say("One word at a time, the likeliest, until it writes the end. Every third of what it has learned:")
+    page.table([[english, "" if right else "wrong:", hindi] for english, hindi, right in n.translated[::3]], left=3)
 
-    tour.step("Where it looks while it writes", "cross-attention")
-    tour.say("The last decoder block, the mean of its heads. A column is an English word, a row what was written when the decoder looked there:")
+    page.step("Where it looks while it writes", "cross-attention")
+    page.say("The last decoder block, the mean of its heads. A column is an English word, a row what was written when the decoder looked there:")
     for attended in n.attended:
-        tour.blank()
-        tour.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=_glossed(attended.written))
+        page.blank()
+        page.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=_glossed(attended.written))
     if _crosses(n.attended[0]):
-        tour.say("English puts the verb before what is drunk, Hindi behind it, and the rows cross. Nobody gave it a dictionary or the order of words.")
+        page.say("English puts the verb before what is drunk, Hindi behind it, and the rows cross. Nobody gave it a dictionary or the order of words.")
     else:
-        tour.say("Not every row looks where a person would: a word's vector has heard of its neighbours already when the decoder looks at it.")
+        page.say("Not every row looks where a person would: a word's vector has heard of its neighbours already when the decoder looks at it.")
 
-    tour.step("Sentences it has never seen")
-    tour.say("Made of words it knows. What it wrote, and what that is word for word (-m said of a man, -f of a woman, -pl of several or of you):")
+    page.step("Sentences it has never seen")
+    page.say("Made of words it knows. What it wrote, and what that is word for word (-m said of a man, -f of a woman, -pl of several or of you):")
     rows = [[english, "right" if written == meant else "wrong", " ".join(MEANS.get(w, w) for w in written.split()), written] for english, written, meant in n.new]
-    tour.table(rows, left=4)
+    page.table(rows, left=4)
     count = sum(written == meant for _, written, meant in n.new)
-    tour.say(
+    page.say(
         f"{count} of {len(n.new)}. {pairs} pairs are enough to learn by heart, and far too few to learn a language: what it writes "
         "resembles a sentence that it knows. Real translators read millions of pairs."
     )
@@ -210,7 +210,7 @@ def _ids(ids: list[int]) -> str:
 
 def draw(n: Numbers) -> str:
     pictures = [heatmap(_mean(a.weights), _glossed(a.written), a.source, " ".join(a.source), row_name="writes", column_name="looks at") for a in n.attended]
-    return stacked(pictures, "Where the translator looks while it writes")
+    return stack_pictures(pictures, "Where the translator looks while it writes")
 
 
 def _mean(heads: list[list[list[float]]]) -> list[list[float]]:

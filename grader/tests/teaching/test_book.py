@@ -17,7 +17,7 @@ import pytest
 from grader.course.source import find_definition, read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.teaching.book.code import stub_of
-from grader.teaching.walks import known, load
+from grader.teaching.walks import list_walks, load
 from kit_copy import Kit, posix
 
 PATIENCE = 120.0
@@ -75,9 +75,9 @@ def test_the_pictures_are_those_that_the_reference_draws(site):
 
 def test_each_walk_is_told_of_and_stands_at_the_chapter_that_completes_it(site):
     page = read_source(site / "walks.html")
-    for name, title in known().items():
+    for name, title in list_walks().items():
         assert f"headway walk {name}" in words(page) and title in words(page)
-        last = max(COURSE.exercise(needed).chapter for needed in load(name).NEEDS)
+        last = max(COURSE.exercise(needed).chapter for needed in load(name).REQUIRED_EXERCISES)
         told = [chapter.id for chapter in COURSE.chapters if f'href="walks.html#{name}"' in read_source(site / f"{chapter.name}.html")]
         assert told == [last]
 

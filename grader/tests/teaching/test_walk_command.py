@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from grader.classroom.handout.making import make
-from grader.teaching.walks import ORDER, known
+from grader.teaching.walks import ORDER, list_walks
 from kit_copy import Kit, posix
-from walks import taken
+from walk_runs import run_once
 
 SECONDS = 120  # for anything to appear, on a machine with much else to do
 
@@ -79,7 +79,7 @@ def test_passing_code_that_raises_in_the_walk_is_named_and_replaced(half):
 
 def test_the_tour_is_the_same_whoever_wrote_the_parts(half):
     _, out, errors = half
-    assert taken("inference").text in out, "the same sums on the same seed"
+    assert run_once("inference").text in out, "the same sums on the same seed"
     assert "HERE I AM" not in out + errors, "a print left in an exercise is no part of the tour"
     assert "\x1b" not in out + errors and max(map(len, out.splitlines())) <= 80
 
@@ -87,7 +87,7 @@ def test_the_tour_is_the_same_whoever_wrote_the_parts(half):
 def test_it_ends_with_the_picture_and_what_to_try_next(half):
     kit, out, _ = half
     assert "The picture of this run is in exercises/.headway/pictures/inference.svg" in _prose(out)
-    assert (kit.exercises / ".headway" / "pictures" / "inference.svg").read_text(encoding="utf-8") == taken("inference").picture
+    assert (kit.exercises / ".headway" / "pictures" / "inference.svg").read_text(encoding="utf-8") == run_once("inference").picture
     assert out.rstrip().endswith("headway check build_vocab")
 
 
@@ -103,13 +103,13 @@ def test_the_second_walk_tests_only_what_may_have_changed(half):
     assert "gelu and FeedForward are written and do not pass their tests yet" not in _prose(first)
     assert "scaled_dot_product_attention, gelu and FeedForward are written and do not pass their tests yet." in _prose(out)
     assert "the picture is not saved: could not write a file/picture.svg" in errors.splitlines()[-1]
-    assert taken("inference").text in out
+    assert run_once("inference").text in out
 
 
 def test_without_a_name_it_lists_every_walk(fresh):
     out, _ = _walk(fresh)
-    assert [line for line in out.splitlines() if line in ORDER] == list(ORDER) == list(known())
-    assert all(_prose(title) in _prose(out) for title in known().values())
+    assert [line for line in out.splitlines() if line in ORDER] == list(ORDER) == list(list_walks())
+    assert all(_prose(title) in _prose(out) for title in list_walks().values())
 
 
 @pytest.mark.parametrize(
@@ -162,4 +162,4 @@ def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
     out, errors = _walk(given, "training", status=2)
     assert out == "" and re.fullmatch(r"headway: the walk training needs \w+ and \d+ more exercises, which are not in this handout\n", errors)
     out, _ = _walk(given, "qkv")
-    assert taken("qkv").text in out, "the sealed reference does the same sums"
+    assert run_once("qkv").text in out, "the sealed reference does the same sums"

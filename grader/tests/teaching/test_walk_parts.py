@@ -38,9 +38,9 @@ MARKED_GELU = ("    if approximate:\n", '    x = x + 100  # so that it is known 
 def test_what_passes_is_the_learners_in_our_module_too(mixed):
     """Our FeedForward calls their gelu."""
     parts = mixed({"gelu"}, ch05_layers=solved(LAYERS, MARKED_GELU))
-    assert parts.gelu(torch.zeros(1)) > 99 and parts.yours == {"gelu"} and "gelu" not in parts.ours
+    assert parts.gelu(torch.zeros(1)) > 99 and parts.from_learner == {"gelu"} and "gelu" not in parts.from_reference
     feed = parts.FeedForward(2)
-    assert feed.forward.__globals__["gelu"] is parts.gelu and type(feed).__module__.endswith("_ours")
+    assert feed.forward.__globals__["gelu"] is parts.gelu and type(feed).__module__.endswith("_reference")
 
 
 def test_what_does_not_pass_is_ours_in_the_learners_module_too(mixed):
@@ -48,15 +48,15 @@ def test_what_does_not_pass_is_ours_in_the_learners_module_too(mixed):
     parts = mixed({"FeedForward", "LayerNorm"}, ch05_layers=solved(LAYERS, MARKED_GELU))
     assert parts.gelu(torch.zeros(1)) == 0
     feed = parts.FeedForward(2)
-    assert type(feed).__module__.endswith("_yours") and feed.forward.__globals__["gelu"] is parts.gelu
+    assert type(feed).__module__.endswith("_learner") and feed.forward.__globals__["gelu"] is parts.gelu
     block = parts.PreNormBlock(4, 2)
-    assert type(block).__module__.endswith("_ours") and type(block.ln1) is parts.LayerNorm and type(block.ffn) is parts.FeedForward
-    assert type(block.ln1).__module__.endswith("ch05_layers_yours")
+    assert type(block).__module__.endswith("_reference") and type(block.ln1) is parts.LayerNorm and type(block.ffn) is parts.FeedForward
+    assert type(block.ln1).__module__.endswith("ch05_layers_learner")
 
 
 def test_without_anything_of_the_learners_all_of_it_is_ours(mixed):
     parts = mixed(set())
-    assert parts.yours == set() and parts.ours == GPT_PARTS
+    assert parts.from_learner == set() and parts.from_reference == GPT_PARTS
     model = parts.GPT(parts.GPTConfig(vocab_size=7, max_len=5, d_model=8, n_heads=2, n_layers=1))
     assert model(torch.tensor([[1, 2, 3]]))[0].shape == (1, 3, 7)
 
@@ -74,15 +74,15 @@ def test_the_exercise_that_raised_is_found_behind_helpers_of_theirs(mixed):
     parts = mixed({"gelu", "FeedForward"}, ch05_layers=text)
     with pytest.raises(RuntimeError) as raised:
         parts.FeedForward(2)(torch.zeros(1, 2))
-    assert parts.blamed(raised.value) == "gelu", "the innermost exercise, though a helper of it raised"
+    assert parts.find_raising_exercise(raised.value) == "gelu", "the innermost exercise, though a helper of it raised"
     with pytest.raises(AttributeError) as raised:
         mixed(set()).GPT(None)
-    assert parts.blamed(raised.value) is None
+    assert parts.find_raising_exercise(raised.value) is None
 
 
 def test_a_chapter_that_does_not_import_here_is_ours_and_is_said(mixed, capsys):
     parts = mixed({"gelu", "softmax"}, ch05_layers="print('hello')\nraise SystemExit('not today')\n", ch03_attention=solved("ch03_attention"))
-    assert parts.yours == {"softmax"} and parts.broken == {LAYERS: "ch05_layers.py does not import: SystemExit: not today"}
+    assert parts.from_learner == {"softmax"} and parts.broken == {LAYERS: "ch05_layers.py does not import: SystemExit: not today"}
     assert parts.gelu(torch.zeros(1)) == 0 and capsys.readouterr().out == ""
 
 

@@ -17,7 +17,7 @@ from grader.teaching.measurements import cache, extrapolation, induction
 from grader.teaching.measurements.induction import Found, Moment
 from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, positions, sheet
 from grader.teaching.walks import induction as induction_walk
-from walks import fits_the_page, names_what_runs, taken, told
+from walk_runs import check_page, check_required_exercises, printed_text, run_once
 
 SMALLER = {
     kv_cache: {"COUNTED": (8, 16, 64), "WRITTEN": (4, 8), "WIDTH": 32},
@@ -55,12 +55,12 @@ def shades(picture):
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_names_exactly_the_exercises_that_run(name):
-    names_what_runs(name)
+    check_required_exercises(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
-    fits_the_page(name)
+    check_page(name)
 
 
 @pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # of positions, the measurement's own test sees this
@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(name, monk
     monkeypatch.setattr(walk, "MOST" if hasattr(walk, "MOST") else "STEPS", 3)
     if hasattr(walk, "SMOOTH"):
         monkeypatch.setattr(walk, "SMOOTH", 1)
-    once, again, other = (taken.__wrapped__(name, seed) for seed in (3, 3, 4))  # __wrapped__ is without the cache
+    once, again, other = (run_once.__wrapped__(name, seed) for seed in (3, 3, 4))  # __wrapped__ is without the cache
     assert once.numbers == again.numbers and once.text == again.text and once.picture == again.picture
     assert once.numbers != other.numbers
 
@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(name, monk
 
 
 def test_the_cache_grows_by_one_position_and_what_it_holds_stays():
-    n = taken("kv-cache").numbers
+    n = run_once("kv-cache").numbers
     config_numbers = 2 * n.layers * n.passes[0].keys[1] * n.passes[0].keys[3]
     assert [one.held for one in n.passes] == [2, 3, 4, 5, 6, 7] == [one.keys[2] for one in n.passes]
     assert [one.numbers for one in n.passes] == [held * config_numbers for held in range(2, 8)]
@@ -91,29 +91,29 @@ def test_operations_are_counted_as_the_formula_says():
     class Config:
         d_model, n_layers, vocab_size = 64, 2, 256
 
-    for length, without, with_cache in taken("kv-cache").numbers.by_length:
+    for length, without, with_cache in run_once("kv-cache").numbers.by_length:
         assert without == cache.multiply_adds(Config, length, length)
         assert with_cache == cache.multiply_adds(Config, 1, length)
-    assert "without     with" in taken("kv-cache").text
+    assert "without     with" in run_once("kv-cache").text
 
 
 def test_memory_and_time_are_told_apart_from_what_is_counted():
-    n, text = taken("kv-cache").numbers, taken("kv-cache").text
+    n, text = run_once("kv-cache").numbers, run_once("kv-cache").text
     sizes = {name: found for name, _, _, found in n.memory}
     assert sizes["Llama 2, 7B"] == [2**29, 2**32, 2**36] and "512 MiB    4 GiB   64 GiB" in text
     assert [kv_cache.size(count) for count in (36 * 2**20, 2**30, 5 * 2**29)] == ["36 MiB", "1 GiB", "2.5 GiB"]
     assert n.same and [row.tokens for row in n.timed] == [4, 8]
     slower = replace(n, timed=[replace(row, seconds=2 * row.seconds) for row in n.timed])
     before, _, after = text.partition("Speed, measured")
-    assert told("kv-cache", slower).partition("Speed, measured")[0] == before and told("kv-cache", slower).partition("Speed, measured")[2] != after
-    assert "they should not" not in text and "they should not" in told("kv-cache", replace(n, written="something else"))
+    assert printed_text("kv-cache", slower).partition("Speed, measured")[0] == before and printed_text("kv-cache", slower).partition("Speed, measured")[2] != after
+    assert "they should not" not in text and "they should not" in printed_text("kv-cache", replace(n, written="something else"))
 
 
 # ---- moe
 
 
 def test_three_models_have_the_sizes_that_are_told():
-    n, text = taken("moe").numbers, taken("moe").text
+    n, text = run_once("moe").numbers, run_once("moe").text
     narrow, experts, wide = n.models
     idle = (moe.EXPERTS - moe.TOP_K) * (2 * moe.WIDTH * moe.D_FF + moe.D_FF + moe.WIDTH)
     assert experts.active == experts.parameters - idle and narrow.active == narrow.parameters and wide.active == wide.parameters
@@ -128,7 +128,7 @@ def test_the_sums_are_right_and_routing_adds_up():
     by_text = {" ".join(moe.WORDS[i] for i in row): moe.WORDS[target] for row, target in zip(sums.tolist(), targets[:, -1].tolist())}
     assert len(by_text) == 800 and (targets[:, :-1] == -100).all()
     assert [by_text[text] for text in ("7 plus 5", "3 minus 5", "7 times 5", "2 max 9", "2 min 9", "2 apart 9", "4 twice-plus 5", "4 square-plus 5")] == list("28592731")
-    n = taken("moe").numbers
+    n = run_once("moe").numbers
     for table in (n.by_operation, n.by_place, [n.shares], [n.chances]):
         assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in table)
     assert n.by_place[2] == pytest.approx([sum(column) / len(moe.OPERATIONS) for column in zip(*n.by_operation)], abs=1e-5)
@@ -136,7 +136,7 @@ def test_the_sums_are_right_and_routing_adds_up():
     for routed, text in zip(n.routed, moe.SHOWN):
         assert [word for word, _, _ in routed] == text.split()
         assert all(sum(weights) == pytest.approx(1, abs=1e-5) and len(set(experts)) == 2 for _, experts, weights in routed)
-    drawn = numbers_in(taken("moe").picture)
+    drawn = numbers_in(run_once("moe").picture)
     assert all(round(100 * share) in drawn for row in n.by_operation for share in row)
 
 
@@ -144,7 +144,7 @@ def test_the_sums_are_right_and_routing_adds_up():
 
 
 def test_what_each_scheme_says_of_a_place():
-    n = taken("positions").numbers
+    n = run_once("positions").numbers
     assert [n.scores["alibi"][place] for place in positions.FROM] == [[-0.25 * d for d in range(positions.FAR + 1)]] * 2
     assert max(n.unequal[scheme] for scheme in ("sinusoidal", "rope", "alibi")) < 1e-4 < n.unequal["learned"]
     assert n.scores["rope"][15][0] == pytest.approx(8**0.5, abs=1e-5)
@@ -155,7 +155,7 @@ def test_what_each_scheme_says_of_a_place():
 
 
 def test_losses_and_weights_by_place_belong_to_their_places():
-    n = taken("positions").numbers
+    n = run_once("positions").numbers
     assert [row.name for row in n.rows][2:] == list(n.heads) == list(extrapolation.SCHEMES)
     for row in n.rows:
         assert len(row.places) == 64 - 2 and sum(row.places) / len(row.places) == pytest.approx(row.at[64], abs=1e-4)
@@ -163,14 +163,14 @@ def test_losses_and_weights_by_place_belong_to_their_places():
         assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in pattern)
         assert n.echo[scheme][: positions.SHOWN - 2] == pytest.approx([pattern[q][q - 2] for q in range(2, positions.SHOWN)])
     assert positions.binned([5.0] * 6 + [1.0] * 8, 2) == [5.0, 1.0] and positions.binned([1.0, 2.0, 3.0], 7) == [1.0, 2.5]
-    assert shades(taken("positions").picture)[0] == 4 * positions.SHOWN * (positions.SHOWN + 1) // 2
+    assert shades(run_once("positions").picture)[0] == 4 * positions.SHOWN * (positions.SHOWN + 1) // 2
 
 
 # ---- logit-lens
 
 
 def test_the_lens_ends_at_the_models_own_words():
-    n, text = taken("logit-lens").numbers, taken("logit-lens").text
+    n, text = run_once("logit-lens").numbers, run_once("logit-lens").text
     assert n.apart < 1e-4 and n.loss_after < 0.3 and n.agreed[-1] == 1
     assert n.same_word[0] > 0.8 > 0.3 > n.same_word[1] and n.surprise == sorted(n.surprise, reverse=True)
     for reading in n.readings:
@@ -179,7 +179,7 @@ def test_the_lens_ends_at_the_models_own_words():
             assert all(row[t] == reading.best[-1][t] for row in reading.best[layer:])
             assert layer == 0 or reading.best[layer - 1][t] != reading.best[-1][t]
     assert n.readings[0].best[-1][-1] in text and "embedding" in text
-    drawn = numbers_in(taken("logit-lens").picture)
+    drawn = numbers_in(run_once("logit-lens").picture)
     assert sorted(drawn) == sorted(round(chance, 2) for reading in n.readings for row in reading.chances for chance in row)
 
 
@@ -192,7 +192,7 @@ def test_a_decision_counts_from_where_it_is_never_taken_back():
 
 
 def test_heads_are_named_for_what_the_language_needs_and_are_needed_for_it():
-    n = taken("heads").numbers
+    n = run_once("heads").numbers
     assert {head.before for head in n.heads} == {"uniform"}
     assert {"previous", "first"} & {head.name for head in n.heads}  # both, on the machine where this was written
     for head in n.heads:
@@ -203,7 +203,7 @@ def test_heads_are_named_for_what_the_language_needs_and_are_needed_for_it():
     for name, rule in (("without first", 0), ("without previous", 1)):
         rises = [late - early for early, late in zip(whole, n.by_rule.get(name, whole))]
         assert name not in n.by_rule or rises[rule] == max(rises) > 0.5
-    assert shades(taken("heads").picture)[0] == len(n.heads) * 15 * 16 // 2
+    assert shades(run_once("heads").picture)[0] == len(n.heads) * 15 * 16 // 2
 
 
 def test_the_language_of_the_heads_follows_its_rules():
@@ -220,21 +220,21 @@ def test_the_language_of_the_heads_follows_its_rules():
 
 
 def test_the_head_that_is_watched_is_the_best_one():
-    n, text = taken("induction").numbers, taken("induction").text
+    n, text = run_once("induction").numbers, run_once("induction").text
     assert [moment.step for moment in n.found.moments] == [0, 50, 60] and len(n.patterns) == len(n.previous) == 3
     assert n.text[:12] == n.text[12:] and len(set(n.text)) == 12
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for pattern in (*n.patterns, n.partner_pattern) for row in pattern)
     assert sum(n.partner_pattern[i][i - 1] for i in range(1, 24)) / 23 == pytest.approx(n.previous[-1], abs=1e-5)
     assert "In 60 steps no head reached 0.5." in text
     shown = {*induction_walk.moment(n.found), 2}
-    assert shades(taken("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
+    assert shades(run_once("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
 
 
 def test_the_moment_is_told():
-    n = taken("induction").numbers
+    n = run_once("induction").numbers
     moments = [Moment(0, 4.2, 4.2, [0.0, 0.1]), Moment(50, 4.2, 1.9, [0.1, 0.6]), Moment(100, 4.2, 0.3, [0.1, 0.7])]
     found = Found(moments, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
-    text = " ".join(told("induction", replace(n, found=found)).split())
+    text = " ".join(printed_text("induction", replace(n, found=found)).split())
     assert "By step 50 it is there: head 0 of layer 1." in text and "<- it is there" in text
     assert "from step 0 to 50: the best score goes from 0.10 to 0.60, and the loss in the second half from 4.20 to 1.90" in text
     assert "0.81 with period 8 and 0.62 with period 24" in text
@@ -256,7 +256,7 @@ def test_training_ends_a_while_after_a_head_was_found(monkeypatch):
 
 
 def test_the_fact_moves_from_the_country_to_the_last_place():
-    n, text = taken("patching").numbers, taken("patching").text
+    n, text = run_once("patching").numbers, run_once("patching").text
     assert n.right == len(patching.SENTENCES) == 36 and n.pairs == 24 and n.loss_after < 0.05
     assert n.everywhere == pytest.approx([1] * 4, abs=1e-4)
     for table in (n.one, n.other_country, n.other_question, n.needed):
@@ -268,7 +268,7 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
     assert all(row[patching.COUNTRY] == pytest.approx(0, abs=1e-4) for row in n.other_question), "the country is the same in these"
     assert n.says[-1][-1] == n.answers[0] == "paris" and n.says[0][0] == n.answers[1] == "rome"
     assert text.count("it is mostly at") >= 2 and patching.strongest(n.other_country)[-1] == patching.LAST
-    drawn = numbers_in(taken("patching").picture)
+    drawn = numbers_in(run_once("patching").picture)
     assert [round(value, 3) for table in (n.other_country, n.other_question) for row in table for value in row] == pytest.approx(drawn, abs=1e-9)
 
 
@@ -285,6 +285,6 @@ def test_small_maps_share_one_scale_and_leave_the_future_out():
 
 def test_pictures_are_stacked_without_overlap():
     one = curves({"line": [(0, 1), (1, 2)]}, "A curve")
-    inner = [element for element in ET.fromstring(sheet.stacked([one, one], "Both")) if element.tag.endswith("svg")]
+    inner = [element for element in ET.fromstring(sheet.stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
     assert float(inner[1].get("y")) >= float(inner[0].get("y")) + float(inner[0].get("height"))
     assert module_name("kv-cache") == "kv_cache" and logit_lens.layer_names(3) == ["embedding", "block 0", "block 1"]

@@ -6,34 +6,34 @@ import pytest
 import torch
 from grader.teaching.corpora import ENGLISH_HINDI
 from grader.teaching.walks import load
-from walks import fits_the_page, names_what_runs, taken
+from walk_runs import check_page, check_required_exercises, run_once
 
 WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_names_exactly_the_exercises_that_run(name):
-    names_what_runs(name)
+    check_required_exercises(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
-    fits_the_page(name)
+    check_page(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_picture_holds_no_empty_number(name):
-    assert taken(name).picture.startswith("<svg") and ">nan<" not in taken(name).picture
+    assert run_once(name).picture.startswith("<svg") and ">nan<" not in run_once(name).picture
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
-    first, again, other = taken("qkv"), taken.__wrapped__("qkv"), taken("qkv", seed=1)  # __wrapped__ is without the cache
+    first, again, other = run_once("qkv"), run_once.__wrapped__("qkv"), run_once("qkv", seed=1)  # __wrapped__ is without the cache
     assert first.numbers == again.numbers and first.text == again.text
     assert first.numbers != other.numbers
 
 
 def test_inference_goes_in_ten_steps_from_text_to_word():
-    n, text = taken("inference").numbers, taken("inference").text
+    n, text = run_once("inference").numbers, run_once("inference").text
     assert re.findall(r"^── (\d+) ", text, re.M) == [str(i) for i in range(1, 11)]
     assert n.shapes["ids"] == (1, 5) and n.shapes["tokens"] == (1, 5, 32) and n.shapes["weights"] == (1, 2, 5, 5) and n.shapes["logits"] == (1, 5, n.vocab_size)
     assert "(1, 2, 5, 5)" in text and f"(1, 5, {n.vocab_size})" in text
@@ -45,7 +45,7 @@ def test_inference_goes_in_ten_steps_from_text_to_word():
 
 
 def test_qkv_is_right_by_hand():
-    n = taken("qkv").numbers
+    n = run_once("qkv").numbers
     x, q = torch.tensor(n.x), torch.tensor(n.q)
     assert torch.allclose((x @ torch.tensor(n.weight["W_q"]))[:, :2], q[0], atol=1e-5)
     scores = q[0] @ torch.tensor(n.k[0]).T / 2**0.5
@@ -57,7 +57,7 @@ def test_qkv_is_right_by_hand():
 
 
 def test_qkv_training_shows_one_step_of_the_optimizer():
-    n = taken("qkv-training").numbers
+    n = run_once("qkv-training").numbers
     assert n.loss_after < n.loss_before == pytest.approx(torch.log(torch.tensor(float(n.vocab_size))).item(), abs=0.05)
     assert n.losses[0] == n.loss_after and n.losses[-1] < 2.5
     before, after, gradient = (torch.tensor(m["W_v"]) for m in (n.before, n.after, n.gradient))
@@ -68,7 +68,7 @@ def test_qkv_training_shows_one_step_of_the_optimizer():
 
 
 def test_training_learns_the_sentences_and_which_words_are_alike():
-    n = taken("training").numbers
+    n = run_once("training").numbers
     assert n.losses[0] > 4 and n.least <= n.losses[-1] < 0.3
     assert all(p < 0.1 for best in n.guesses_before.values() for _, p in best)
     assert n.guesses_after["the cat sat on the"][0][0] == "mat" and n.guesses_after["the cat sat on the"][0][1] > 0.9
@@ -80,7 +80,7 @@ def test_training_learns_the_sentences_and_which_words_are_alike():
 
 
 def test_translation_learns_every_pair_and_looks_where_it_should():
-    n = taken("translation").numbers
+    n = run_once("translation").numbers
     assert len(n.translated) == 28 and all(right for _, _, right in n.translated)
     assert n.right[1] <= 2 and n.right[120] == 28 and n.losses[-1] < 0.05
     boy = n.attended[0]
@@ -90,11 +90,11 @@ def test_translation_learns_every_pair_and_looks_where_it_should():
     assert mean[0].argmax() == 1, "the boy is written with a look at the boy"
     hindi = {word for _, sentence in ENGLISH_HINDI for word in sentence.split()}
     assert set(load("translation").MEANS) == hindi and {word for meant in load("translation").MEANT for word in meant.split()} <= hindi
-    assert "लड़का (boy)" in taken("translation").text and "लड़का (boy)" in taken("translation").picture
+    assert "लड़का (boy)" in run_once("translation").text and "लड़का (boy)" in run_once("translation").picture
 
 
 def test_accumulation_is_the_big_batch_and_small_ones_are_noisy():
-    n = taken("accumulation").numbers
+    n = run_once("accumulation").numbers
     cosines, noises = zip(*(n.noise[size] for size in sorted(n.noise)))
     assert list(cosines) == sorted(cosines) and list(noises) == sorted(noises, reverse=True)
     assert n.noise[1][1] > 1 > n.noise[10][1]

@@ -13,14 +13,14 @@ import torch
 from grader.course.syllabus import load_syllabus
 from grader.teaching.walks import load
 from grader.teaching.walks.parts import Parts
-from grader.teaching.walks.progress_line import quietly
-from grader.teaching.walks.tour import Tour
+from grader.teaching.walks.progress_line import hide_progress
+from grader.teaching.walks.walk_page import WalkPage
 from rich.cells import cell_len
 from rich.console import Console
 
 
 @dataclass(frozen=True)
-class Taken:
+class FinishedWalk:
     numbers: Any
     text: str
     picture: str
@@ -28,9 +28,9 @@ class Taken:
 
 
 @functools.cache
-def taken(name: str, seed: int = 0) -> Taken:
+def run_once(name: str, seed: int = 0) -> FinishedWalk:
     walk = load(name)
-    parts = Parts(walk.NEEDS, ())
+    parts = Parts(walk.REQUIRED_EXERCISES, ())
     ran: set[str] = set()
     _noted(parts, ran)
     threads = torch.get_num_threads()
@@ -38,31 +38,31 @@ def taken(name: str, seed: int = 0) -> Taken:
         torch.set_num_threads(1)
         random.seed(seed)
         torch.manual_seed(seed)
-        numbers = walk.measure(parts, seed, quietly)
+        numbers = walk.measure(parts, seed, hide_progress)
     finally:
         torch.set_num_threads(threads)
         parts.close()
-    return Taken(numbers, told(name, numbers), walk.draw(numbers), frozenset(ran))
+    return FinishedWalk(numbers, printed_text(name, numbers), walk.draw(numbers), frozenset(ran))
 
 
-def told(name: str, numbers: Any) -> str:
+def printed_text(name: str, numbers: Any) -> str:
     """What a pipe would get of it."""
     out = io.StringIO()
-    load(name).tell(Tour(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
+    load(name).print_walk(WalkPage(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
     return out.getvalue()
 
 
-def names_what_runs(name: str) -> None:
-    needs = load(name).NEEDS
+def check_required_exercises(name: str) -> None:
+    needs = load(name).REQUIRED_EXERCISES
     assert len(needs) == len(set(needs))
-    assert set(needs) == taken(name).ran
+    assert set(needs) == run_once(name).ran
 
 
-def fits_the_page(name: str) -> None:
-    text = taken(name).text
+def check_page(name: str) -> None:
+    text = run_once(name).text
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "\x1b" not in text and not re.search(r"\bnan\b", text)
-    assert told(name, taken(name).numbers) == text
+    assert printed_text(name, run_once(name).numbers) == text
 
 
 def _noted(parts: Parts, ran: set[str]) -> None:
@@ -76,12 +76,12 @@ def _noted(parts: Parts, ran: set[str]) -> None:
         if isinstance(found, type):
             found.__init__ = _noting(found.__init__, exercise.name, ran)
             continue
-        for module in (chapter, parts._graft.module(f"{exercise.module}_ours")):
+        for module in (chapter, parts._graft.module(f"{exercise.module}_reference")):
             setattr(module, exercise.name, _noting(found, exercise.name, ran))
         for later in vars(parts)["_mixed"].values():  # what they imported is a name of their own
-            ours = parts._graft.module(f"{later.__name__.rpartition('.')[2]}_ours")
-            if vars(ours).get(exercise.name) is found:
-                setattr(ours, exercise.name, _noting(found, exercise.name, ran))
+            reference = parts._graft.module(f"{later.__name__.rpartition('.')[2]}_reference")
+            if vars(reference).get(exercise.name) is found:
+                setattr(reference, exercise.name, _noting(found, exercise.name, ran))
 
 
 def _noting(function, name: str, ran: set[str]):

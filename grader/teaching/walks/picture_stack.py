@@ -10,7 +10,7 @@ from grader.teaching.drawing.svg import card
 GAP, TOP = 14, 46
 
 
-def stacked(pictures: Sequence[str], title: str) -> str:
+def stack_pictures(pictures: Sequence[str], title: str) -> str:
     """SVG pictures as one SVG, from top to bottom."""
     marks, y, wide = [], TOP, 0
     for picture in pictures:

@@ -23,7 +23,7 @@ FAINT = "bright_black"
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
-class Left(Exception):
+class WalkQuit(Exception):
     """Whoever walks along does not want to go on."""
 
 
@@ -48,7 +48,7 @@ class _Block:
         return text
 
 
-class Tour:
+class WalkPage:
     """Prints as it is told to. `wait` is called before every step but the first."""
 
     def __init__(self, console: Console, wait: Callable[[], None] = lambda: None) -> None:
@@ -198,7 +198,7 @@ def wait_for_key(console: Console) -> None:
     key = _key()
     console.print(" " * len(prompt), end="\r")
     if key in ("q", "Q", "\x04", ""):
-        raise Left
+        raise WalkQuit
     if key == "\x03":
         raise KeyboardInterrupt
 
