@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graded_runs import environment, solution
+from grader.course.misconceptions import misconceptions
 from grader.course.syllabus import EXERCISES
 from grader.quality.benchmarks.workplace import without_marks
-from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.diagnosis import text_with_mistake
 
 MODULE = "ch03_attention"
 EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")
@@ -26,7 +27,7 @@ ENDLESS = "\n\ndef {}(*arguments, **options):\n    while True:\n        pass\n"
 
 def mistake(exercise: str, number: int = 0) -> str:
     """The chapter with one known mistake in this exercise."""
-    return without_marks(mistaken(MODULE, [found for found in misconceptions(MODULE) if found.exercise == exercise][number]))
+    return without_marks(text_with_mistake(MODULE, misconceptions(MODULE, exercise)[number]))
 
 
 def make_class(folder: Path) -> Path:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
+from grader.course.misconceptions import Misconception, StaleEdit, misconceptions
 from grader.course.sealed import reading as sealed
-from grader.course.source import SourceProblem, definition, replace_definition
-from grader.course.syllabus import TESTS, Exercise, load_syllabus
+from grader.course.source import SourceProblem
+from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.in_process import Local
 from grader.execution.proxy import Asked
@@ -36,40 +35,10 @@ Reply = tuple[dict, list[bytes]]
 Map = Callable[[Callable[["Misconception"], int], list["Misconception"]], Iterable[int]]
 
 
-class StaleEdit(ValueError):
-    """A catalogued edit no longer fits the solution; the message says which."""
-
-
-@dataclass(frozen=True)
-class Misconception:
-    id: str
-    exercise: str
-    replace: str
-    with_: str
-    says: str
-    hint: str
-    edit: sealed.Mistake | None = None  # in a handout, in place of the two texts
-
-
 @cache
-def misconceptions(module: str) -> tuple[Misconception, ...]:
-    """The catalogue of one chapter, empty where there is none."""
-    path = TESTS / "misconceptions" / f"{module}.toml"
-    if not path.is_file():
-        return tuple(Misconception(m.id, m.exercise, "", "", m.says, m.hint, m) for m in sealed.mistakes(module))
-    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("misconception", [])
-    return tuple(Misconception(e["id"], e["exercise"], e["replace"], e["with"], e["says"], e["hint"]) for e in entries)
-
-
-@cache
-def mistaken(module: str, mistake: Misconception) -> str:
-    """The reference's chapter with this one mistake in it."""
-    text = _ours(module).text
-    segment = definition(text, mistake.exercise)
-    count = segment.text.count(mistake.replace)
-    if count != 1:
-        raise StaleEdit(f"{mistake.id}: its `replace` occurs {count} times in {mistake.exercise}, where it should occur once")
-    return replace_definition(text, mistake.exercise, segment.text.replace(mistake.replace, mistake.with_))
+def text_with_mistake(module: str, mistake: Misconception) -> str:
+    """The text of the reference's chapter with this one mistake in it. StaleEdit where the edit does not fit."""
+    return mistake.applied_to_chapter(_ours(module).text)
 
 
 def _ours(module: str) -> ChapterSource:
@@ -83,7 +52,7 @@ def _mistaken_source(module: str, mistake: Misconception) -> ChapterSource:
     filename = f"known mistake/{module}.py"
     if mistake.edit:
         return sealed.mistaken(module, mistake.edit, filename)
-    return ChapterSource(module, mistaken(module, mistake), filename)
+    return ChapterSource(module, text_with_mistake(module, mistake), filename)
 
 
 def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diagnosis | None:
@@ -95,7 +64,7 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
     passing = [record for record in records if record.passed]
     if not failing:
         return None
-    known = [mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name]
+    known = list(misconceptions(exercise.module, exercise.name))
     fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _fits(mistake, exercise, failing), known)) if fits]
     with _Replayer(exercise, _ours(exercise.module)) as reference:
         telling = [record for record in passing if _alike(reference, record, strict=False)]

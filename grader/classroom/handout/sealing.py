@@ -7,12 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from grader.classroom.handout.dependencies import reached
+from grader.course.misconceptions import misconceptions
 from grader.course.sealed import form
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
 from grader.files import write_whole
-from grader.verdict.diagnosis import StaleEdit, misconceptions
 
 _INSTEAD = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"
 
@@ -31,10 +31,8 @@ def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[st
         if mistake.exercise not in exercises:
             continue
         segment = definition(text, mistake.exercise)
-        if segment.text.count(mistake.replace) != 1:
-            raise StaleEdit(f"{mistake.id}: its `replace` does not occur once in {mistake.exercise}; `headway dev-check {mistake.exercise}` says more")
         start = next(place for place, node in enumerate(nodes) if node.lineno == segment.line)
-        body = form.plain(segment.text.replace(mistake.replace, mistake.with_))
+        body = form.plain(mistake.applied_to(segment.text))
         entries.append([mistake.id, mistake.exercise, mistake.says, mistake.hint, start, 1, body])
     if entries:
         write_whole(folder / f"{module}.mistakes", form.packed(entries))

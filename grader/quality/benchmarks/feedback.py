@@ -15,10 +15,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.course.misconceptions import misconceptions
 from grader.course.syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
 from grader.quality.benchmarks.figures import machine, middle, ratio, shown, table
 from grader.quality.benchmarks.workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks
-from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
 from grader.watch.saves import Saves
@@ -128,8 +129,8 @@ def right(watched: Watched, times: Times) -> None:
 def wrong(watched: Watched, times: Times) -> None:
     """One save of the first mistake in the exercise's catalogue."""
     exercise = times.exercise
-    mistake = next(mistake for mistake in misconceptions(exercise.module) if mistake.exercise == exercise.name)
-    result, seconds, processor = _true(watched, exercise, without_marks(mistaken(exercise.module, mistake)), "failed")
+    mistake = misconceptions(exercise.module, exercise.name)[0]
+    result, seconds, processor = _true(watched, exercise, without_marks(text_with_mistake(exercise.module, mistake)), "failed")
     times.named = result.diagnosis is not None and result.diagnosis.id == mistake.id
     times.warm.append(seconds)
     times.warm_processor.append(processor)

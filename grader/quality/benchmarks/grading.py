@@ -21,6 +21,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission, read_submissions
 from grader.classroom.judging.dispatch import Judge
 from grader.classroom.judging.rules import Rules
+from grader.course.misconceptions import misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -28,7 +29,7 @@ from grader.quality.benchmarks.feedback import Untrue
 from grader.quality.benchmarks.figures import machine, middle, ratio, shown, table
 from grader.quality.benchmarks.processes import called, family, memory, processor
 from grader.quality.benchmarks.workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks
-from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.summary import Verdict
 
 GOAL_RATIO, GOAL_OVERHEAD, GOAL_SECONDS = 40, 0.15, 20
@@ -162,7 +163,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     """So many people with right code, known mistakes and stubs of one exercise: graded, written down and exported."""
     exercise = load_syllabus().exercise(ONE)
     stub = replace_definition(solved(exercise.module), ONE, f"def {ONE}(x, dim=-1):\n    raise NotImplementedError\n")
-    mistakes = [without_marks(mistaken(exercise.module, found)) for found in misconceptions(exercise.module) if found.exercise == ONE]
+    mistakes = [without_marks(text_with_mistake(exercise.module, found)) for found in misconceptions(exercise.module, ONE)]
     kinds = [solved(exercise.module), *mistakes, stub]
     for number in range(options.submissions):
         _write(folder / "in" / f"person {number:04}", exercise.module, f"{kinds[number % len(kinds)]}\n# {number}\n")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from grader.course.misconceptions import StaleEdit
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.quality.devcheck import invariants
@@ -13,7 +14,6 @@ from grader.quality.devcheck.pool import PoolBroken, try_all
 from grader.quality.devcheck.subjects import subjects
 from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_terminal
 from grader.quality.devcheck.trying import Job, Tried
-from grader.verdict.diagnosis import StaleEdit
 
 SEEDS = (0, 1, 2)
 GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from grader.course.misconceptions import ROOM, CatalogueProblem, misconceptions, reasons_for_few
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
 from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
 from grader.quality.devcheck.subjects import solution_of, variants
 from grader.teaching.pictures import stale_lesson_pictures
-from grader.verdict.diagnosis import misconceptions
 
 SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## What goes wrong", "## Now build it")
 LEAST_MISTAKES, LEAST_VARIANTS = 8, 3
@@ -25,10 +25,8 @@ def names_are_unique() -> Iterator[str]:
     for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
         if count > 1:
             yield f"{name}: {count} exercises have this name; names are how everything is found"
-    ids = Counter((m.exercise, m.id) for chapter in load_syllabus().chapters for m in misconceptions(chapter.name))
-    for (exercise, name), count in ids.items():
-        if count > 1:
-            yield f"{exercise}: {count} misconceptions are called {name}"
+    if any(exercise.name == ROOM for exercise in load_syllabus().exercises):
+        yield f"{ROOM}: an exercise needs another name; [{ROOM}] has a meaning of its own in tests/misconceptions"
 
 
 def stubs_are_in_step() -> Iterator[str]:
@@ -65,9 +63,16 @@ def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
 
 def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
     known = {exercise.name for exercise in chapter.exercises}
-    for mistake in misconceptions(chapter.name):
+    try:
+        mistakes = misconceptions(chapter.name)
+    except CatalogueProblem as problem:
+        yield f"{chapter.id}: {problem}"
+        return
+    for mistake in mistakes:
         if mistake.exercise not in known:
-            yield f"{chapter.id}: the misconception {mistake.id} belongs to {mistake.exercise}, which is no exercise of this chapter"
+            yield f"{chapter.id}: [{mistake.exercise}.{mistake.id}] in tests/misconceptions/{chapter.name}.toml: this chapter has no exercise {mistake.exercise}"
+    for name in sorted(reasons_for_few(chapter.name).keys() - known):
+        yield f"{chapter.id}: [{ROOM}] in tests/misconceptions/{chapter.name}.toml: this chapter has no exercise {name}"
 
 
 def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
@@ -143,11 +148,10 @@ def _wants_names(suite: Path, exercise: str) -> bool:
 
 def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
     """Eight mistakes and three variants, or a word in the catalogue's [room] why there is no room for more."""
-    path = TESTS / "misconceptions" / f"{exercise.module}.toml"
-    room = tomllib.loads(path.read_text(encoding="utf-8")).get("room", {}) if path.is_file() else {}
-    mistakes = sum(m.exercise == exercise.name for m in misconceptions(exercise.module))
-    if mistakes < LEAST_MISTAKES and exercise.name not in room:
-        yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [room] in {path.name}"
+    with suppress(CatalogueProblem):  # which `catalogue_names_exercises` reports
+        mistakes = len(misconceptions(exercise.module, exercise.name))
+        if mistakes < LEAST_MISTAKES and exercise.name not in reasons_for_few(exercise.module):
+            yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [{ROOM}] in {exercise.module}.toml"
     if len(variants(exercise)) < LEAST_VARIANTS:
         yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
 

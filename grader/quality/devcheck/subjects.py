@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from grader.course.misconceptions import misconceptions
 from grader.course.source import SourceProblem
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import TESTS, Exercise
 from grader.execution.target import reference_of
 from grader.quality.devcheck.degenerate import KINDS, degenerate
-from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.diagnosis import text_with_mistake
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def subjects(exercise: Exercise) -> list[Subject]:
     """All of them. StaleEdit where a mistake's edit no longer fits."""
     solution = solution_of(exercise)
     found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
-    found += [Subject("mistake", m.id, mistaken(exercise.module, m)) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
+    found += [Subject("mistake", m.id, text_with_mistake(exercise.module, m)) for m in misconceptions(exercise.module, exercise.name)]
     found += [Subject("variant", name, f"{solution}\n\n{text}") for name, text in variants(exercise)]
     found += [Subject("degenerate", kind, degenerate(solution, exercise.name, kind)) for kind in KINDS]
     return found

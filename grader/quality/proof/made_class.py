@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from grader.course.misconceptions import misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, SOLUTIONS
 from grader.quality.benchmarks.workplace import solved, without_marks
-from grader.verdict.diagnosis import misconceptions
 
 ASKED = {"softmax": "ch03_attention", "count_pairs": "ch01_tokenizer"}
 CHAPTERS = list(dict.fromkeys(ASKED.values()))  # attacks on softmax are in the first; those on other exercises are left out
@@ -58,10 +58,10 @@ def with_stub(texts: Texts, exercise: str) -> Texts:
 def with_mistake(texts: Texts, exercise: str, number: int) -> Texts:
     """The one of that number, of the known mistakes in this exercise."""
     module = ASKED[exercise]
-    known = [found for found in misconceptions(module) if found.exercise == exercise]
+    known = misconceptions(module, exercise)
     mistake = known[number % len(known)]
     text = (SOLUTIONS / f"{module}.py").read_text(encoding="utf-8")
-    edited = definition(text, exercise).text.replace(mistake.replace, mistake.with_)
+    edited = mistake.applied_to(definition(text, exercise).text)
     return texts | {module: replace_definition(texts[module], exercise, without_marks(edited))}
 
 

@@ -14,9 +14,9 @@ from graded_runs import environment, grade, solution
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.dispatch import Judge
+from grader.course.misconceptions import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.quality.benchmarks.processes import alive, family
-from grader.verdict.diagnosis import misconceptions
 from grader.verdict.summary import Verdict
 from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
 
@@ -63,7 +63,7 @@ def test_everybody_is_told_what_happened(once):
     assert "nothing_like_it" in told["Broken"]
     assert "did not end within 5 s" in told["Endless"] and "segmentation fault" in told["Segfault"]
     assert "torch.softmax" in told["Shortcut"]
-    (known,) = [found for found in misconceptions(MODULE) if found.exercise == "causal_mask"][:1]
+    (known,) = misconceptions(MODULE, "causal_mask")[:1]
     assert " ".join(known.says.split()) in " ".join(told["Wrong"].split())
     assert " ".join(known.says.split()) in " ".join((out / "gradescope" / "Wrong.json").read_text(encoding="utf-8").split())
     assert told["Twin"].replace("Twin", "Right") == told["Right"]

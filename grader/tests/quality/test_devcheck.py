@@ -60,11 +60,29 @@ def test_a_weak_suite_is_told_in_every_way_it_is_weak(weak):
 def test_an_edit_that_does_not_fit_is_told(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
     text = catalogue.read_text(encoding="utf-8")
-    start = text.index('exercise = "merge_heads"')
+    start = text.index("[merge_heads.")
     line = text.index("replace = ", start)
     catalogue.write_text(text[:line] + 'replace = "no such code"\n' + text[text.index("with = ", line) :], encoding="utf-8")
     said = kit.run("dev-check", "merge_heads", status=1)
     assert "its `replace` occurs 0 times in merge_heads, where it should occur once" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('[merge_heads.{known}]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "Cannot declare"),
+        ('[merge_heads.another]\nreplace = "a"\nwith = "b"\nsays = "c"\n', "[merge_heads.another] should hold the texts replace, with, says, hint"),
+        ('[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "this chapter has no exercise no_exercise"),
+        ('[room]\nno_exercise = "one line of code"\n', "this chapter has no exercise no_exercise"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_used_is_reported(kit, lines, says):
+    catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
+    text = catalogue.read_text(encoding="utf-8")
+    known = re.search(r"^\[merge_heads\.(\w+)\]", text, re.MULTILINE)[1]
+    catalogue.write_text(f"{text}\n{lines.format(known=known)}", encoding="utf-8")
+    said = kit.run("dev-check", "merge_heads", status=1)
+    assert "tests/misconceptions/ch03_attention.toml" in said and says in said and "Traceback" not in said
 
 
 def test_an_error_that_must_name_a_value_is_promised(kit):

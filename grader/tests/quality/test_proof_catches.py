@@ -8,9 +8,7 @@ from test_proof import prove
 
 SUITE, PIN = "test_ch03_attention.py", "@example(n=at(B=1, T=2, V=3), dim=1, seed=0)"
 OF_LUCK = '''
-[[misconception]]
-id = "of_luck"
-exercise = "softmax"
+[softmax.of_luck]
 replace = "x.amax(dim, keepdim=True)"
 with = "x.amax(dim, keepdim=True) + (x if x.dim() == 3 and x.size(0) == 5 and x.size(1) in (2, 3) else 0)"
 says = "Batches of 5 texts with 2 or 3 tokens come out wrong."

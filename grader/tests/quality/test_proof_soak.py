@@ -8,11 +8,11 @@ from collections import Counter
 
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
+from grader.course.misconceptions import misconceptions
 from grader.course.source import parse
 from grader.quality.benchmarks.processes import alive, born, called, family, memory, open_sockets, sockets
 from grader.quality.proof import made_class, same
 from grader.quality.proof.soak import contents, gradebook
-from grader.verdict.diagnosis import misconceptions
 from grading_runs import until
 from kit_copy import posix
 from made_up_class import EXERCISES, VERSIONS, a_class, verdict_of

@@ -6,13 +6,14 @@ import subprocess
 import sys
 
 import pytest
+from grader.course.misconceptions import StaleEdit, misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
 from grader.verdict import diagnosis
-from grader.verdict.diagnosis import StaleEdit, diagnose, equal, misconceptions, mistaken
+from grader.verdict.diagnosis import diagnose, equal, text_with_mistake
 from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as somebody might write it who never saw our solution.
@@ -107,10 +108,10 @@ def test_a_right_answer_has_no_diagnosis():
 
 def test_what_ours_have_answered_is_remembered_and_is_the_same():
     exercise = load_syllabus().exercise("causal_mask")
-    known = [mistake for mistake in misconceptions("ch03_attention") if mistake.exercise == "causal_mask"][:3]
+    known = misconceptions("ch03_attention", "causal_mask")[:3]
 
     def diagnosed(mistake):
-        trial = Trial(Target("mistaken", None, {"ch03_attention": mistaken("ch03_attention", mistake)}))
+        trial = Trial(Target("mistaken", None, {"ch03_attention": text_with_mistake("ch03_attention", mistake)}))
         for q_len, k_len in ((3, 3), (2, 5)):
             trial.begin_test(exercise, f"test_{q_len}_and_{k_len}")
             trial.begin_example()
@@ -134,13 +135,13 @@ def test_an_edit_that_no_longer_fits_is_told():
     mistake = misconceptions("ch03_attention")[0]
     stale = type(mistake)(mistake.id, mistake.exercise, "no such text", "anything", mistake.says, mistake.hint)
     with pytest.raises(StaleEdit, match=f"{mistake.id}.*occurs 0 times"):
-        mistaken("ch03_attention", stale)
+        text_with_mistake("ch03_attention", stale)
 
 
 def test_an_edit_changes_its_own_exercise_and_nothing_else():
     reference = reference_of("ch03_attention").text
     for mistake in misconceptions("ch03_attention"):
-        edited = mistaken("ch03_attention", mistake)
+        edited = text_with_mistake("ch03_attention", mistake)
         before, after = definition(reference, mistake.exercise), definition(edited, mistake.exercise)
         assert edited.replace(after.text, "", 1) == reference.replace(before.text, "", 1), mistake.id
 

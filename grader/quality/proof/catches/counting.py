@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grader.course.misconceptions import misconceptions
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.files import write_whole
 from grader.plugin.hooks import give_seed
@@ -25,7 +26,7 @@ from grader.quality.devcheck.pool import spread, surroundings
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
-from grader.verdict.diagnosis import misconceptions, mistaken
+from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.examples import pinned_of, run_pinned
 from hypothesis.errors import HypothesisException
 
@@ -69,9 +70,9 @@ class Piece:
 def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mistake]:
     """The exercise's known mistakes, or those with these names."""
     return [
-        Mistake(known.id, mistaken(exercise.module, known))
-        for known in misconceptions(exercise.module)
-        if known.exercise == exercise.name and (not only or known.id in only)
+        Mistake(known.id, text_with_mistake(exercise.module, known))
+        for known in misconceptions(exercise.module, exercise.name)
+        if not only or known.id in only
     ]
 
 
