@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -24,10 +22,11 @@ from grader.execution.exit_reason import WALLED, in_words
 from grader.execution.sandbox import bubble
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.wire import Allowance, Garbage, TooLate, receive, send
+from grader.system.handshake import Listener
+from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 
 _START_SECONDS = 120.0
 _TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
-ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 
 
 class Nursery:
@@ -64,14 +63,7 @@ class Nursery:
     def status(self, who: Any, patience: float) -> int | None:
         """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
         if isinstance(who, subprocess.Popen):
-            try:
-                status = who.wait(patience)
-            except subprocess.TimeoutExpired:
-                status = None
-                who.kill()
-                who.wait()
-            _kill_group(who.pid)
-            return status
+            return end_subprocess(who, patience)
         return self._command(f"status {who} {patience}")
 
     def clear(self) -> None:
@@ -123,19 +115,15 @@ class Nursery:
         return control
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
-        token = secrets.token_hex(16)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.settimeout(_START_SECONDS)
-            command = _python("grader.execution.worker_process", str(listener.getsockname()[1]), str(self._walls()))
-            process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, text=True, start_new_session=True)
-            assert process.stdin is not None
-            process.stdin.write(token + "\n")
-            process.stdin.close()
-            while True:
-                sock, _ = listener.accept()
-                if secrets.compare_digest(sock.recv(32, socket.MSG_WAITALL), token.encode()):
-                    return sock, process
-                sock.close()
+        listener = Listener()
+        with contextlib.closing(listener):
+            command = _python("grader.execution.worker_process", str(listener.port), str(self._walls()))
+            process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, start_new_session=True)
+            listener.send_token(process)
+            sock = listener.wait_for(process, _START_SECONDS)
+        if sock is None:
+            raise NoWorker(f"the process for your code did not start: {in_words(self.status(process, 0.0))}")
+        return sock, process
 
     def close(self) -> None:
         if self.control is not None:
@@ -171,14 +159,6 @@ def _environment(walls: Isolation) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
     mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if walls else os.environ
     return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
-
-
-def _kill_group(pid: int) -> None:
-    """What a worker of its own session left behind."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError, AttributeError):  # nothing left; or Windows, which has no groups
-        pass
 
 
 class Worker:

@@ -22,6 +22,8 @@ from grader.execution.host import Servant  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.wire import receive, send  # noqa: E402
+from grader.system.handshake import connect, read_token  # noqa: E402
+from grader.system.streams import redirect_to_null  # noqa: E402
 
 
 def serve(sock: socket.socket) -> None:
@@ -50,14 +52,11 @@ def warm() -> None:
 
 
 def main() -> None:
-    token = sys.stdin.readline().strip()
+    token = read_token()
     torch.set_num_threads(1)
     warm()  # before the call, for which a clock runs
-    sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-    sock.sendall(token.encode())
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
+    sock = connect(int(sys.argv[1]), token)
+    redirect_to_null()
     try:
         enter(prepare(Isolation.named(sys.argv[2])), os.getppid(), sock.fileno())
         sock.sendall(WALLED)

@@ -9,14 +9,11 @@ It reads no chapter, no test and no reference: what a worker inherits with its m
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 import tempfile
-import time
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -28,8 +25,9 @@ from grader.course.torch_operators import families  # noqa: E402
 from grader.execution.exit_reason import UNWALLED, WALLED  # noqa: E402
 from grader.execution.sandbox.entering import Walls, enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
-from grader.execution.sandbox.orphans import kill_orphans  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
+from grader.system.process_tree import end_fork, kill_orphans  # noqa: E402
+from grader.system.streams import redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
@@ -82,12 +80,12 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             others.add(answer)
         elif command == "clear":
             for pid in workers:
-                _kill(pid)
+                end_fork(pid)
             answer = len(workers)
             workers.clear()
             kill_orphans(others)
         else:
-            answer = _ended(int(arguments[0]), float(arguments[1]))
+            answer = end_fork(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
             if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
                 kill_orphans(workers | others)
@@ -96,7 +94,7 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
         except OSError:
             break
     for pid in workers:
-        _kill(pid)
+        end_fork(pid)
     kill_orphans(set())
 
 
@@ -128,11 +126,7 @@ def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
     status = 1
     try:
         os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        if null > 2:
-            os.close(null)
+        redirect_to_null()
         sock = socket.socket(fileno=descriptor)
         status = UNWALLED
         enter(walls, zygote, descriptor)
@@ -142,37 +136,6 @@ def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
         status = 0
     finally:
         os._exit(status)
-
-
-def _ended(pid: int, patience: float) -> int | None:
-    """Kill what is left of this worker and its group, and tell how the worker ended (as subprocess does: -9 for signal 9).
-
-    Its socket closes a moment before it has ended, so it is given that long; None where it has to be killed even then.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        finished, status = os.waitpid(pid, os.WNOHANG)
-        if finished:
-            _kill_group(pid)
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > deadline:
-            _kill(pid)
-            return None
-        time.sleep(0.002)
-
-
-def _kill(pid: int) -> None:
-    _kill_group(pid)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-
-
-def _kill_group(pid: int) -> None:
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
 
 if __name__ == "__main__":

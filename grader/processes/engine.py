@@ -19,10 +19,11 @@ from typing import IO, Any
 
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
-from grader.processes import process_tree
 from grader.processes.job import encode
 from grader.processes.prestarted import COLD, NeverReady, Stock
 from grader.processes.server import Child, Server
+from grader.system import process_tree
+from grader.system.streams import redirect_to_null
 
 HOUR = 3600.0
 ADDRESS = EXERCISES / ".headway" / "engine.json"
@@ -45,8 +46,7 @@ def starting() -> Iterator[tuple[IO[bytes], io.RawIOBase]]:
     """Where to say that the engine is ready, and its lifeline; whoever started it is told in a sentence if it does not get so far."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for whoever sits at the terminal
     out = os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)
+    redirect_to_null(1)
     lifeline = _lifeline()  # before pytest puts something else in its place
     try:
         yield out, lifeline

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
-from grader.processes import process_tree
-from grader.processes.limits import be_silent, limit_this_process
-
-ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
+from grader.processes.limits import limit_this_process
+from grader.system import process_tree
+from grader.system.streams import redirect_to_null
 
 
 class InRun(BaseException):
@@ -28,20 +26,13 @@ class Fork:
 
     def __init__(self, sock: socket.socket, pid: int) -> None:
         self.sock, self.pid = sock, pid
-        process_tree.runs.add(pid)
+        process_tree.own_children.add(pid)
 
     def end(self, hurry: bool) -> int | None:
-        deadline = time.monotonic() + (0 if hurry else ENDING_SECONDS)
-        finished, status = os.waitpid(self.pid, os.WNOHANG)
-        while not finished and time.monotonic() < deadline:
-            time.sleep(0.002)
-            finished, status = os.waitpid(self.pid, os.WNOHANG)
-        process_tree.kill_group(self.pid)
-        if not finished:
-            os.waitpid(self.pid, 0)
-        process_tree.runs.discard(self.pid)
+        status = process_tree.end_fork(self.pid, 0.0 if hurry else process_tree.ENDING_SECONDS)
+        process_tree.own_children.discard(self.pid)
         process_tree.kill_orphans()
-        return os.waitstatus_to_exitcode(status) if finished else None
+        return status
 
 
 def start(job: Any, forget: Callable[[], None], limited: bool = True) -> Fork:
@@ -53,12 +44,12 @@ def start(job: Any, forget: Callable[[], None], limited: bool = True) -> Fork:
         theirs.close()
         return Fork(ours, pid)
     os.setsid()
-    process_tree.end_with(engine)
+    process_tree.die_with_parent(engine)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     ours.close()
     forget()
-    be_silent()
+    redirect_to_null()
     if limited:
         limit_this_process()
     raise InRun(job, theirs)

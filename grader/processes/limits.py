@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 
 if sys.platform != "win32":
@@ -29,14 +28,6 @@ def limit_growth(most: int) -> None:
         with open("/proc/self/statm", encoding="ascii") as file:
             data = int(file.read().split()[5]) * resource.getpagesize()
         _set(resource.RLIMIT_DATA, data + most)
-
-
-def be_silent() -> None:
-    """Nothing to read on standard input, and nobody to hear what goes to the other two, whoever writes there."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    os.close(null)
 
 
 def _set(which: int, most: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -17,12 +16,13 @@ from functools import partial
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.processes import process_tree
 from grader.processes.job import Job, decode, encode
-from grader.processes.limits import be_silent, limit_this_process
+from grader.processes.limits import limit_this_process
+from grader.system import process_tree
+from grader.system.handshake import Listener, connect, read_token
+from grader.system.streams import redirect_to_null
 
 START_SECONDS = 120.0
-ENDING_SECONDS = 1.0  # a process that dies hangs up a moment before it is gone
 COLD = "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
 
 
@@ -36,19 +36,14 @@ class Spare:
     patience = START_SECONDS + 15
 
     def __init__(self, module: str = "grader.processes.prestarted", *options: str) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(0.5)
-        self.token = secrets.token_hex(16)
+        self.listener = Listener()
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-P", "-m", module, str(self.listener.getsockname()[1]), *options]
+        command = [sys.executable, "-P", "-m", module, str(self.listener.port), *options]
         silent: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
         self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **apart, **silent)
-        process_tree.runs.add(self.process.pid)
-        with contextlib.suppress(OSError):  # it is gone already
-            assert self.process.stdin
-            self.process.stdin.write(self.token.encode())
-            self.process.stdin.close()
+        process_tree.own_children.add(self.process.pid)
+        self.listener.send_token(self.process)
         self.sock, self.theirs = socket.socketpair()
         self.line: socket.socket | None = None
 
@@ -58,10 +53,9 @@ class Spare:
 
     def wait(self) -> socket.socket:
         """Until everything is loaded: the line to it. NeverReady where that fails."""
-        while self.line is None:
-            if not self.alive:
-                raise NeverReady(COLD)
-            self.line = self._connected()
+        self.line = self.line or self.listener.wait_for(self.process)
+        if self.line is None:
+            raise NeverReady(COLD)
         return self.line
 
     def begin(self, job: Job) -> None:
@@ -79,33 +73,12 @@ class Spare:
             while piece := line.recv(1 << 16):
                 self.theirs.sendall(piece)
 
-    def _connected(self) -> socket.socket | None:
-        try:
-            sock, _ = self.listener.accept()
-        except TimeoutError:
-            return None
-        sock.settimeout(5.0)
-        with contextlib.suppress(OSError):
-            if secrets.compare_digest(sock.recv(len(self.token), socket.MSG_WAITALL), self.token.encode()):
-                sock.settimeout(None)
-                return sock
-        sock.close()
-        return None
-
     def end(self, hurry: bool) -> int | None:
-        try:
-            status = self.process.wait(0 if hurry else ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            status = None
-        if hasattr(os, "killpg"):
-            process_tree.kill_group(self.process.pid)
-        if status is None:
-            self.process.kill()
-            self.process.wait()
+        status = process_tree.end_subprocess(self.process, 0.0 if hurry else process_tree.ENDING_SECONDS)
         for sock in (self.listener, self.sock, self.theirs, self.line):
             if sock:
                 sock.close()
-        process_tree.runs.discard(self.process.pid)
+        process_tree.own_children.discard(self.process.pid)
         process_tree.kill_orphans()
         return status
 
@@ -145,14 +118,13 @@ def main() -> None:
 
 def be_spare(kind: type, begin: Callable, limited: bool = True) -> None:
     """Load everything, then be the run of the job that comes."""
-    token = sys.stdin.read()
-    process_tree.end_with(os.getppid())
-    be_silent()
+    token = read_token()
+    process_tree.die_with_parent(os.getppid())
+    redirect_to_null()
     from grader.processes import preloaded_session
 
     def wait() -> tuple[Any, socket.socket] | None:
-        sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-        sock.sendall(token.encode())
+        sock = connect(int(sys.argv[1]), token)
         line = sock.makefile("rb", buffering=0).readline()
         if not line:
             return None

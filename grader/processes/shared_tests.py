@@ -23,8 +23,8 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.exit_reason import UNUSABLE
 from grader.plugin.graded import GradedRun
 from grader.plugin.hooks import RUN
-from grader.processes import process_tree
 from grader.processes.reporting import Report, capture_anew
+from grader.system import process_tree
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Record
 
@@ -145,7 +145,7 @@ class Sharing:
             theirs.close()
             return Sibling(pid, ours)
         try:
-            process_tree.end_with(parent)
+            process_tree.die_with_parent(parent)
             ours.close()
             self._be_sibling(queue, theirs)
         finally:
@@ -236,7 +236,7 @@ def mapped(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
     parent, pid = getpid(), fork()
     if not pid:
         try:
-            process_tree.end_with(parent)
+            process_tree.die_with_parent(parent)
             theirs.sendall(pickle.dumps([function(thing) for thing in things[1::2]]))
         finally:
             _exit(0)

@@ -29,9 +29,10 @@ from grader.execution.target import Target, reference_of
 from grader.execution.worker import Nursery
 from grader.plugin import hooks
 from grader.plugin.graded import GradedRun
-from grader.processes import engine, forks, limits, prestarted, process_tree, reporting
+from grader.processes import engine, forks, limits, prestarted, reporting
 from grader.processes.job import asked_words
 from grader.processes.server import Server
+from grader.system import process_tree
 from grader.verdict.trial import Trial
 
 IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
@@ -92,7 +93,7 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
     lent: list[socket.socket] = []
     nursery.lend().close()  # it starts while this process loads the suites
     assert isinstance(nursery.zygote, subprocess.Popen)
-    process_tree.runs.add(nursery.zygote.pid)
+    process_tree.own_children.add(nursery.zygote.pid)
     for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
         without_text(ours)  # compiled once, and not in each of the runs that are forked from here
 

@@ -12,9 +12,10 @@ import signal
 import sys
 from dataclasses import dataclass
 
-from grader.execution.sandbox import kernel, landlock, limits, namespaces, seccomp
+from grader.execution.sandbox import landlock, limits, namespaces, seccomp
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.sandbox.paths import readable
+from grader.system import kernel
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from grader.execution.sandbox import bubble, landlock, seccomp
-from grader.execution.sandbox.kernel import is_linux
+from grader.system.kernel import is_linux
 
 
 @dataclass(frozen=True)

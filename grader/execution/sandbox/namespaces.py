@@ -10,7 +10,7 @@ import ctypes
 import os
 from functools import cache
 
-from grader.execution.sandbox.kernel import machine, system_call
+from grader.system.kernel import machine, system_call
 
 _UNSHARE, _MOUNT, _MOUNT_SETATTR = (272, 97), (165, 40), (442, 442)
 _NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000  # CLONE_NEWNS, CLONE_NEWUSER

@@ -7,7 +7,7 @@ import errno
 import struct
 
 from grader.execution.sandbox.calls import ANY, CHECKED, LATEST, MISSING, NUMBERS, OWN_PID, REFUSALS, Test
-from grader.execution.sandbox.kernel import machine, system_call
+from grader.system.kernel import machine, system_call
 
 _CALL = (317, 277)
 _AUDIT = (0xC000003E, 0xC00000B7)

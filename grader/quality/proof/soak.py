@@ -20,12 +20,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.execution.sandbox import kernel
 from grader.quality.benchmarks.figures import machine, table
 from grader.quality.benchmarks.processes import alive, command_line, family, open_sockets, sockets
 from grader.quality.benchmarks.workplace import copied_kit, environment
 from grader.quality.proof import made_class
 from grader.quality.proof.grader_run import GraderRun
+from grader.system.process_tree import adopt_orphans
 
 GONE = 180.0  # seconds within which everything that a killed grader has started must be gone, on a machine with much else to do
 GROWTH = 1.1  # of memory, from the second sample to the last
@@ -240,7 +240,7 @@ def run(arguments: list[str]) -> int:
         print("soak looks at processes in /proc, so it runs on Linux only", file=sys.stderr)
         return 2
     print(f"soak: {machine()}", flush=True)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # whatever loses its parent becomes our child, and is seen
+    adopt_orphans()  # whatever loses its parent becomes our child, and is seen
     with copied_kit() as kit, _place(options.keep) as place:
         soak = Soak(Path(place), kit, options)
         kinds = made_class.make(Path(place) / "class", options.people, options.seed)

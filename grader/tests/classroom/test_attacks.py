@@ -29,11 +29,11 @@ from grader.classroom.judging.job import GradeJob
 from grader.classroom.judging.record import Person
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import ROOT, load_syllabus
-from grader.execution.sandbox import kernel
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import Engine
 from grader.processes.job import read
 from grader.quality.benchmarks.processes import alive, family
+from grader.system import kernel
 from grader.verdict.summary import Verdict
 from grading_runs import PATIENCE, command, hand_in, marks, mistake
 

@@ -266,7 +266,8 @@ def _timeless(verdict: Verdict) -> dict:
 
 SURROUNDED = """
 import sys
-from grader.execution.sandbox import kernel, landlock
+from grader.execution.sandbox import landlock
+from grader.system import kernel
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 for _ in range(16):  # as many as the kernel lets stand around each other; these forbid only to make devices
     made = kernel.system_call(444, landlock._Ruleset(1 << 11), 8, 0)

@@ -13,8 +13,9 @@ import pytest
 from doors import forks
 from grader.cli.commands import doctor
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
-from grader.execution.sandbox import bubble, calls, isolation, kernel, paths, seccomp
+from grader.execution.sandbox import bubble, calls, isolation, paths, seccomp
 from grader.execution.sandbox.isolation import Isolation, Layer
+from grader.system import kernel
 
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 PID = 4711
@@ -204,7 +205,7 @@ def test_everything_imports_where_nothing_is_isolated():
     """As on macOS and Windows, told so before anything is imported."""
     program = (
         "import sys; sys.platform = 'darwin'\n"
-        "from grader.execution.sandbox import isolation, entering, kernel\n"
+        "from grader.execution.sandbox import isolation, entering\nfrom grader.system import kernel\n"
         "plan = isolation.available()\n"
         "assert not plan and entering.prepare(plan).rules is None\n"
         "entering.enter(entering.prepare(plan), 0, 2)\n"

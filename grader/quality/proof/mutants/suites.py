@@ -23,8 +23,10 @@ from grader.course.syllabus import TESTS, Exercise
 from grader.execution.target import Target
 from grader.plugin import hooks
 from grader.plugin.graded import GradedRun
-from grader.processes.limits import be_silent, limit_this_process
+from grader.processes.limits import limit_this_process
 from grader.processes.preloaded_session import ARGUMENTS, warm
+from grader.system.process_tree import end_fork
+from grader.system.streams import redirect_to_null
 from grader.verdict import trial
 from grader.verdict.trial import Trial
 from hypothesis import Phase, settings
@@ -117,7 +119,7 @@ def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_sec
     if not pid:
         with contextlib.suppress(BaseException):
             os.setsid()
-            be_silent()
+            redirect_to_null()
             limit_this_process()
 
             def say(line: str) -> None:
@@ -142,13 +144,9 @@ def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_sec
                 yield line.decode()
     os.close(ours)
     late = time.monotonic() >= deadline
-    if late:
-        os.kill(pid, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # what it has left behind
+    status = end_fork(pid, 0.0 if late else CLOCK_SECONDS)
     if not ended:
-        yield "timeout" if late or -status == signal.SIGXCPU else "died"
+        yield "timeout" if late or status == -signal.SIGXCPU else "died"
 
 
 def limit_processor(seconds: int) -> None:
