@@ -4,7 +4,7 @@ import torch
 from elsewhere import meta_is_ready
 from gpts import INSIDE, TABLES, ids_of
 from grader.plugin.marks import exercise
-from grader.verdict.comparing import close, holds, noun, shaped
+from grader.verdict.comparing import close, describe_value, holds, shaped
 from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
 
 
@@ -59,7 +59,7 @@ def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
 
 
 def judge_stream(got, expected, what="the stream", tol=None):
-    holds(isinstance(got, list | tuple), f"{what} should be a list of tensors; what came back is {noun(got)}")
+    holds(isinstance(got, list | tuple), f"{what} should be a list of tensors; what came back is {describe_value(got)}")
     holds(len(got) == len(expected), f"{what} should have {len(expected)} entries, the embeddings' and one for each of {len(expected) - 1} blocks; it has {len(got)}")
     for i, state in enumerate(expected):
         close(got[i], state, f"entry {i} of {what}", tol)

@@ -255,24 +255,24 @@ def gradescope(
 
 def main() -> None:
     """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
-    from grader.console.page import complain, quietly_encode
+    from grader.console.output import print_error, replace_unencodable
     from grader.course.source import SourceProblem
 
-    quietly_encode()
+    replace_unencodable()
     if is_handout():
         for command in app.registered_commands:
             command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
         if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
-            complain(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
+            print_error(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
             sys.exit(2)
     try:
         app()
     except (UnknownName, SourceProblem) as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(2 if isinstance(error, UnknownName) else 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{(error.strerror or str(error)).lower()}")
+        print_error(f"{where}{(error.strerror or str(error)).lower()}")
         sys.exit(1)
 
 

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.status import Place
+from grader.course.status import Location
 
 WINDOWED = ("code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed", "gedit", "kate", "mate", "notepad", "gvim", "pycharm", "charm")
 _GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf")
@@ -40,13 +40,13 @@ class Editor:
         return f"{name} ended with status {status}" if status else None
 
 
-def editor_for(place: Place) -> Editor | None:
+def editor_for(place: Location) -> Editor | None:
     """What $VISUAL or $EDITOR names, or VS Code where it is installed."""
     editor = _editor()
     return Editor(editor_command(editor, place), _program(editor) in WINDOWED) if editor else None
 
 
-def editor_command(editor: list[str], place: Place) -> list[str]:
+def editor_command(editor: list[str], place: Location) -> list[str]:
     """The command line that opens `place` in this editor."""
     program, file = _program(editor), str(place.file)
     if program in _GOTO:

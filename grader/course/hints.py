@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.course.progress import hint_levels, keep_hint_level
+from grader.course.progress import load_hint_levels, save_hint_level
 from grader.course.syllabus import Exercise
 
 
@@ -25,11 +25,11 @@ class Hint:
         return self.number == self.of
 
 
-def take_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
+def reveal_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
     """The hint of that level, or the next one (the last again, when all were seen); None where there are none."""
     if not exercise.hints:
         return None
-    seen, last = hint_levels().get(exercise.name, 0), len(exercise.hints)
+    seen, last = load_hint_levels().get(exercise.name, 0), len(exercise.hints)
     number = max(1, min(level or seen + 1, last))
-    problem = keep_hint_level(exercise.name, number) if number > seen else None
+    problem = save_hint_level(exercise.name, number) if number > seen else None
     return Hint(exercise.name, number, last, exercise.hints[number - 1], problem)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grader.course.sealed import reading as sealed
+from grader.course.sealed import reader as sealed
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import TESTS
 
@@ -63,7 +63,7 @@ def misconceptions(module: str, exercise: str | None = None) -> tuple[Misconcept
         return tuple(mistake for mistake in misconceptions(module) if mistake.exercise == exercise)
     tables = _tables(module)
     if tables is None:
-        return tuple(Misconception(m.id, m.exercise, "", "", m.says, m.hint, m) for m in sealed.mistakes(module))
+        return tuple(Misconception(m.id, m.exercise, "", "", m.says, m.hint, m) for m in sealed.read_mistakes(module))
     return tuple(_misconception(module, exercise, name, table) for exercise, mistakes in tables.items() if exercise != ROOM for name, table in mistakes.items())
 
 

@@ -36,17 +36,17 @@ class Score:
         return self.earned / self.points if self.points else 0.0
 
     def __str__(self) -> str:
-        return f"{number(self.earned)}/{number(self.points)}"
+        return f"{format_points(self.earned)}/{format_points(self.points)}"
 
 
-def number(points: float) -> str:
+def format_points(points: float) -> str:
     """Points as a person writes them: 8, 7.5, 2.67; never rounded up to a whole that was not reached."""
     return f"{math.floor(points * 100 + 1e-6) / 100:g}"
 
 
-def load(folder: Path = EXERCISES) -> dict[str, Score]:
+def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:
     """The score of each exercise on record, in today's points; whatever else stands in the file is passed over."""
-    today = _points()
+    today = _current_points()
     scores = {}
     for name, score in _read(folder).items():
         points = today.get(name, score.points)
@@ -54,12 +54,12 @@ def load(folder: Path = EXERCISES) -> dict[str, Score]:
     return scores
 
 
-def record(results: Mapping[str, float | tuple[float, float]], folder: Path = EXERCISES) -> str | None:
+def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Path = EXERCISES) -> str | None:
     """Put the points earned on record: exercise -> earned, or (earned, points). Returns a sentence where that was not possible.
 
     An exercise without points has no line, so a run on a fresh clone writes nothing.
     """
-    scores, today = load(folder), _points()
+    scores, today = load_scores(folder), _current_points()
     before = dict(scores)
     for name, result in results.items():
         earned, points = result if isinstance(result, tuple) else (result, today.get(name, 0.0))
@@ -68,7 +68,7 @@ def record(results: Mapping[str, float | tuple[float, float]], folder: Path = EX
         else:
             scores.pop(name, None)
     path = folder / FILE
-    if scores == before and (not path.exists() or _tidy(path)):
+    if scores == before and (not path.exists() or _is_canonical(path)):
         return None
     try:
         write_whole(path, HEADER + "".join(f"{name} {scores[name]}\n" for name in sorted(scores)))
@@ -77,7 +77,7 @@ def record(results: Mapping[str, float | tuple[float, float]], folder: Path = EX
     return None
 
 
-def hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
+def load_hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
     """The last hint level shown for each exercise; empty where nothing readable is kept."""
     try:
         data = json.loads((folder / ".headway" / "hints.json").read_text(encoding="utf-8"))
@@ -88,10 +88,10 @@ def hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
     return {name: level for name, level in data.items() if type(level) is int and level > 0}
 
 
-def keep_hint_level(name: str, level: int, folder: Path = EXERCISES) -> str | None:
+def save_hint_level(name: str, level: int, folder: Path = EXERCISES) -> str | None:
     """Remember the level shown; a sentence where that was not possible."""
     try:
-        levels = json.dumps(hint_levels(folder) | {name: level}, indent=0, sort_keys=True)
+        levels = json.dumps(load_hint_levels(folder) | {name: level}, indent=0, sort_keys=True)
         write_whole(folder / ".headway" / "hints.json", levels + "\n")
     except OSError as error:
         return "the next hint will be this one again: " + problem(error, f"write {folder.name}/.headway/hints.json")
@@ -113,7 +113,7 @@ def _read(folder: Path) -> dict[str, Score]:
     return scores
 
 
-def _tidy(path: Path) -> bool:
+def _is_canonical(path: Path) -> bool:
     """Whether every line is one that `record` would have written."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -123,5 +123,5 @@ def _tidy(path: Path) -> bool:
     return lines[:1] == [HEADER] and names == sorted(set(names)) and all(_LINE.fullmatch(line) for line in lines[1:])
 
 
-def _points() -> dict[str, float]:
+def _current_points() -> dict[str, float]:
     return {exercise.name: float(exercise.points) for exercise in load_syllabus().exercises}

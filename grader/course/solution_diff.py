@@ -5,29 +5,29 @@ from __future__ import annotations
 import difflib
 
 from grader.course.source import SourceProblem, definition, read_source
-from grader.course.status import place_of
+from grader.course.status import locate
 from grader.course.stubs import BEGIN, END
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, is_handout
 from rich.text import Text
 
 
-def difference(exercise: Exercise) -> list[Text]:
+def diff_with_reference(exercise: Exercise) -> list[Text]:
     """From the learner's definition to the reference's, a line each; none where they are the same. SourceProblem where there is nothing to compare."""
     if is_handout():
         raise SourceProblem("the reference is not shown in this handout; ask your instructor for it, or `headway hint` for a hint")
-    place = place_of(exercise)
+    place = locate(exercise)
     if place.problem:
         raise SourceProblem(place.problem)
-    lines = difflib.unified_diff(_mine(exercise), _reference(exercise), f"yours      {place}", "reference", n=3, lineterm="")
+    lines = difflib.unified_diff(_learner_lines(exercise), _reference_lines(exercise), f"yours      {place}", "reference", n=3, lineterm="")
     return [Text(line, style=_style(line)) for line in lines if not line.startswith("@@")]
 
 
-def _mine(exercise: Exercise) -> list[str]:
+def _learner_lines(exercise: Exercise) -> list[str]:
     file = f"{exercise.module}.py"
     return definition(read_source(EXERCISES / file), exercise.name, file).text.splitlines()
 
 
-def _reference(exercise: Exercise) -> list[str]:
+def _reference_lines(exercise: Exercise) -> list[str]:
     file = f"{exercise.module}.py"
     text = definition(read_source(SOLUTIONS / file), exercise.name, f"the reference's {file}").text
     return [line for line in text.splitlines() if line.strip() not in (BEGIN, END)]

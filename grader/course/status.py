@@ -7,14 +7,14 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.progress import Score, load
+from grader.course.progress import Score, load_scores
 from grader.course.source import SourceProblem, find_definition, read_source
-from grader.course.stubs import worked_on
+from grader.course.stubs import modified_chapters
 from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, load_syllabus
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where in the learner's folder an exercise is; `problem` is a sentence where the file cannot be used."""
 
     file: Path
@@ -22,7 +22,7 @@ class Place:
     problem: str | None = None
 
     def __str__(self) -> str:
-        return f"{shown(self.file)}:{self.line}"
+        return f"{short_path(self.file)}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Step:
 
     chapter: Chapter
     exercise: Exercise
-    place: Place
+    place: Location
 
     @property
     def command(self) -> str:
@@ -56,66 +56,66 @@ def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
         reason = f"an entry has the wrong form ({error})"
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         reason = str(error)
-    raise SourceProblem(f"{shown(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
+    raise SourceProblem(f"{short_path(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
 
 
 def next_step(scores: dict[str, Score] | None = None) -> Step | None:
     """The first exercise not passed in the current chapter; None when all is done."""
-    scores = load() if scores is None else scores
+    scores = load_scores() if scores is None else scores
     chapter = current_chapter(scores)
     if chapter is None:
         return None
-    exercise = next(exercise for exercise in chapter.exercises if not passed(exercise, scores))
-    return Step(chapter, exercise, place_of(exercise))
+    exercise = next(exercise for exercise in chapter.exercises if not is_passed(exercise, scores))
+    return Step(chapter, exercise, locate(exercise))
 
 
-def undone_after(exercise: Exercise) -> Exercise | None:
+def next_unpassed(exercise: Exercise) -> Exercise | None:
     """The next exercise of the course that has not been passed, from the beginning again after the last; None where there is no other."""
-    course, scores = read_course().exercises, load()
+    course, scores = read_course().exercises, load_scores()
     here = course.index(exercise)
-    return next((other for other in [*course[here + 1 :], *course[:here]] if not passed(other, scores)), None)
+    return next((other for other in [*course[here + 1 :], *course[:here]] if not is_passed(other, scores)), None)
 
 
 def current_chapter(scores: dict[str, Score]) -> Chapter | None:
     """The unfinished chapter that was worked on last, else the first unfinished one."""
-    unfinished = {chapter.name: chapter for chapter in read_course().chapters if not done(chapter, scores) and chapter.exercises}
-    begun = worked_on(unfinished)
+    unfinished = {chapter.name: chapter for chapter in read_course().chapters if not is_complete(chapter, scores) and chapter.exercises}
+    begun = modified_chapters(unfinished)
     if begun:
         return unfinished[max(begun, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
     return next(iter(unfinished.values()), None)
 
 
-def done(chapter: Chapter, scores: dict[str, Score]) -> bool:
-    return bool(chapter.exercises) and all(passed(exercise, scores) for exercise in chapter.exercises)
+def is_complete(chapter: Chapter, scores: dict[str, Score]) -> bool:
+    return bool(chapter.exercises) and all(is_passed(exercise, scores) for exercise in chapter.exercises)
 
 
-def passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
+def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
     return exercise.name in scores and scores[exercise.name].passed
 
 
-def earned(chapter: Chapter, scores: dict[str, Score]) -> float:
+def points_earned(chapter: Chapter, scores: dict[str, Score]) -> float:
     return sum(scores[exercise.name].earned for exercise in chapter.exercises if exercise.name in scores)
 
 
-def place_of(named: Exercise | Chapter) -> Place:
+def locate(named: Exercise | Chapter) -> Location:
     """The file and line where an exercise (or a chapter) begins in the learner's folder."""
     module = named.module if isinstance(named, Exercise) else named.name
     file = EXERCISES / f"{module}.py"
     reset = f"`headway reset {module.partition('_')[0]}` brings the stub"
     if not file.exists():
-        return Place(file, 1, f"{shown(file)} is missing; {reset}")
+        return Location(file, 1, f"{short_path(file)} is missing; {reset}")
     if isinstance(named, Chapter):
-        return Place(file, 1)
+        return Location(file, 1)
     try:
-        found = find_definition(read_source(file), named.name, shown(file))
+        found = find_definition(read_source(file), named.name, short_path(file))
     except SourceProblem as error:
-        return Place(file, error.line or 1, str(error))
+        return Location(file, error.line or 1, str(error))
     if found is None:
-        return Place(file, 1, f"{shown(file)} does not define {named.name}; `headway reset {named.name}` puts the stub at its end")
-    return Place(file, found.line)
+        return Location(file, 1, f"{short_path(file)} does not define {named.name}; `headway reset {named.name}` puts the stub at its end")
+    return Location(file, found.line)
 
 
-def shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """A path as short as it can be from here."""
     try:
         relative = os.path.relpath(path)

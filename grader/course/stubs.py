@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.sealed import reading as sealed
+from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, parse, read_source, split_lines
 from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
-from grader.course.torch_operators import in_words
+from grader.course.torch_operators import describe_forbidden
 from grader.files import problem, write_whole
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
 LOCK = ".stubs.toml"
 
-YOUR_TURN = """\
+STUB_INTRODUCTION = """\
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson {name}.md says why, and `headway check` says how far you are.
 """
@@ -51,7 +51,7 @@ LOCK_HEADER = """\
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StubOutcome:
     """What became of one chapter's stub: "written", "unchanged", "kept" (somebody worked on it) or "failed"."""
 
     chapter: str
@@ -82,14 +82,14 @@ def stub_text(solution: str, name: str) -> str:
         raise SourceProblem(f"{file}, line {opened}: {BEGIN} without {END} below it", file=file, line=opened)
     text = re.sub(r"\n{4,}", "\n\n\n", re.sub(r"\r\n?", "\n", "".join(out)))
     tree = parse(text, f"the stub of {file}")
-    _refuse_loose_raises(tree, file)
+    _check_blocks_are_in_methods(tree, file)
     return _with_docstring(text, tree, name).rstrip("\n") + "\n"
 
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
     """The stub of a chapter, made from its solution, in a handout as it was given out; SourceProblem where there is none."""
-    if solutions == SOLUTIONS and sealed.holds(module):
-        return sealed.stub(module)
+    if solutions == SOLUTIONS and sealed.is_sealed(module):
+        return sealed.read_stub(module)
     return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)
 
 
@@ -100,13 +100,13 @@ def with_rules(stub: str, module: str) -> str:
         return stub
     for exercise in chapter.exercises:
         if exercise.own_forbids:
-            sentence = f"Write it yourself, without {in_words(exercise.own_forbids)}."
+            sentence = f"Write it yourself, without {describe_forbidden(exercise.own_forbids)}."
             tree = parse(stub, f"the stub of {module}.py")
             node = next((node for node in tree.body if getattr(node, "name", None) == exercise.name), None)
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 stub = _with_sentence(stub, node, sentence, f"{module}.py")
     if chapter.forbids:
-        sentence = f"In this chapter, write attention yourself, without {in_words(chapter.forbids)}."
+        sentence = f"In this chapter, write attention yourself, without {describe_forbidden(chapter.forbids)}."
         stub = _with_sentence(stub, parse(stub), sentence, f"{module}.py")
     return stub
 
@@ -116,7 +116,7 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(re.sub(r"\r\n?", "\n", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[Outcome]:
+def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[StubOutcome]:
     """Write the stubs that nobody has worked on, and the lock; one outcome a chapter."""
     locked, outcomes = read_lock(exercises), []
     made = dict(locked)
@@ -127,9 +127,9 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
             text = reference_stub(module, solutions)
             outcome = _write_one(exercises / f"{module}.py", module, text, locked.get(module))
         except SourceProblem as error:
-            outcome = Outcome(module, "failed", str(error))
+            outcome = StubOutcome(module, "failed", str(error))
         except OSError as error:
-            outcome = Outcome(module, "failed", problem(error, f"write {exercises.name}/{module}.py"))
+            outcome = StubOutcome(module, "failed", problem(error, f"write {exercises.name}/{module}.py"))
         else:
             made[module] = fingerprint(text)
         outcomes.append(outcome)
@@ -137,7 +137,7 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         try:
             write_whole(exercises / LOCK, LOCK_HEADER + "".join(f'{name} = "{made[name]}"\n' for name in sorted(made)))
         except OSError as error:
-            outcomes.append(Outcome(LOCK, "failed", problem(error, f"write {exercises.name}/{LOCK}")))
+            outcomes.append(StubOutcome(LOCK, "failed", problem(error, f"write {exercises.name}/{LOCK}")))
     return outcomes
 
 
@@ -176,7 +176,7 @@ def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
     return {name: value for name, value in data.items() if isinstance(value, str)}
 
 
-def worked_on(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
+def modified_chapters(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
     """Those chapters that are there and are no longer the stub they began as."""
     locked, found = read_lock(exercises), []
     for module in modules:
@@ -192,7 +192,7 @@ def worked_on(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
     return found
 
 
-def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcome:
+def _write_one(path: Path, module: str, text: str, locked: str | None) -> StubOutcome:
     shown = f"{path.parent.name}/{path.name}"
     if path.exists():
         try:
@@ -200,18 +200,18 @@ def _write_one(path: Path, module: str, text: str, locked: str | None) -> Outcom
         except SourceProblem:
             present = ""
         if present == fingerprint(text):
-            return Outcome(module, "unchanged", f"{shown} is the stub already")
+            return StubOutcome(module, "unchanged", f"{shown} is the stub already")
         if present != locked:
-            return Outcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
+            return StubOutcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
     write_whole(path, text)
-    return Outcome(module, "written", f"{shown} written")
+    return StubOutcome(module, "written", f"{shown} written")
 
 
 def _modules(modules: Iterable[str] | None) -> list[str]:
     return list(modules) if modules is not None else [chapter.name for chapter in load_syllabus().chapters]
 
 
-def _refuse_loose_raises(tree: ast.Module, file: str) -> None:
+def _check_blocks_are_in_methods(tree: ast.Module, file: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
             message = f"{file}: a solution block in class {node.name} stands outside its methods; each method needs its own"
@@ -233,7 +233,7 @@ def _with_sentence(text: str, node: ast.Module | ast.FunctionDef | ast.ClassDef,
 
 def _with_docstring(text: str, tree: ast.Module, name: str) -> str:
     uses_torch = re.search(r"^(import|from) torch\b", text, re.MULTILINE) is not None
-    turn = YOUR_TURN.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
+    turn = STUB_INTRODUCTION.format(name=name) + "\n" + RULES + (TENSOR_RULES if uses_torch else "") + ERROR_RULE
     if ast.get_docstring(tree) is None:
         return f'"""{name}\n\n{turn}"""\n\n{text}'
     lines = split_lines(text)

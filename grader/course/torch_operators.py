@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader.course.names import bare, forbidden
+from grader.course.name_resolution import canonical_name, match_forbidden
 
 TOOLS = "tools"
 ANOTHER_PACKAGE = "another package"  # what is reported for the import of a package that is not on the list
@@ -36,12 +36,12 @@ class Family:
 
     def names(self, name: str) -> bool:
         """Does this name, in an exercise's `forbids`, mean this family?"""
-        return name in self.classes or name in self.functions or bare(name) in _bare(self.operators)
+        return name in self.classes or name in self.functions or canonical_name(name) in _canonical_names(self.operators)
 
 
 @cache
-def _bare(operators: frozenset[str]) -> frozenset[str]:
-    return frozenset(map(bare, operators))
+def _canonical_names(operators: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(canonical_name, operators))
 
 
 @cache
@@ -90,7 +90,7 @@ def operators() -> dict[str, str]:
 def forbidden_operators(forbids: tuple[str, ...]) -> tuple[str, ...]:
     """The operators of this torch that an exercise with these forbidden names may not run."""
     denied = {family.name for family in families_of(forbids)}
-    return tuple(name for name, family in operators().items() if family in denied or forbidden(name, forbids))
+    return tuple(name for name, family in operators().items() if family in denied or match_forbidden(name, forbids))
 
 
 @cache
@@ -118,14 +118,14 @@ def may_import_anything(forbids: tuple[str, ...]) -> bool:
     return all(family.packages for family in denied) and all(any(family.names(name) for family in denied) for name in forbids)
 
 
-def in_words(forbids: Iterable[str]) -> str:
+def describe_forbidden(forbids: Iterable[str]) -> str:
     """What these forbidden names stand for, as a phrase for a learner: a family by its most used functions, another name as itself."""
     names, denied = tuple(forbids), families_of(forbids)
     alone = [name for name in names if not any(family.names(name) for family in denied)]
     return " and without ".join([*(family.says for family in denied), *(f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone)])
 
 
-def what_ran(exercise: str, seen: Collection[str]) -> list[str]:
+def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:
     """A sentence for each kind of shortcut that these reported names show."""
     found = []
     if ANOTHER_PACKAGE in seen:
@@ -136,7 +136,7 @@ def what_ran(exercise: str, seen: Collection[str]) -> list[str]:
     ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}
     ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called
     for name in sorted(ran, key=lambda name: (name.startswith("_"), len(name), name)):
-        names.setdefault(bare(name), name)
+        names.setdefault(canonical_name(name), name)
     if names:
         which = " and ".join(f"`{name}`" for name in list(names.values())[:3])
         advice = "use arithmetic, reductions, indexing and matrix products"

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType, ModuleType
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed.form import opened, plain
+from grader.course.sealed.format import module_bytes, read_tree
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
@@ -31,7 +31,7 @@ def without_text(source: ChapterSource) -> ChapterSource:
     It has no docstrings and no comments, and neither the author's lines nor the author's path, so no traceback can show them.
     """
     filename = f"<{source.name}>"
-    code = compile(opened(source.sealed or plain(source.text)), filename, "exec", dont_inherit=True)
+    code = compile(read_tree(source.sealed or module_bytes(source.text)), filename, "exec", dont_inherit=True)
     return ChapterSource(source.name, "", filename, code=marshal.dumps(code))
 
 
@@ -39,7 +39,7 @@ def without_text(source: ChapterSource) -> ChapterSource:
 def _compiled(source: ChapterSource) -> CodeType:
     if source.code:
         return marshal.loads(source.code)
-    return compile(opened(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
+    return compile(read_tree(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

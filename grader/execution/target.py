@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed import reading as sealed
+from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, bound_names, parse, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
@@ -29,7 +29,7 @@ class Target:
     given: Given | None = None  # a definition that stands in place of the one on disk
 
     def has(self, module: str) -> bool:
-        if self.folder == SOLUTIONS and sealed.holds(module):
+        if self.folder == SOLUTIONS and sealed.is_sealed(module):
             return True
         return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
 
@@ -62,7 +62,7 @@ def resolve(word: str | None) -> Target:
     """`--target`: nothing (the exercises), the word `solutions`, or a folder that holds at least one chapter."""
     try:
         for chapter in load_syllabus().chapters:
-            sealed.reference(chapter.name)
+            sealed.read_reference(chapter.name)
     except SourceProblem as problem:
         raise NoTarget(str(problem)) from None
     if word is None:
@@ -159,4 +159,4 @@ def _index(text: str) -> _Index:
 def reference_of(module: str) -> ChapterSource | None:
     """Our chapter: its text, or in a handout what is sealed of it."""
     path = SOLUTIONS / f"{module}.py"
-    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.reference(module)
+    return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.read_reference(module)

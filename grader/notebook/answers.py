@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course.hints import Hint
-from grader.course.progress import load, number
+from grader.course.progress import format_points, load_scores
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import Given
 from grader.notebook import html
-from grader.plugin.layout import WIDTH, Page, tell
+from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 
@@ -111,7 +111,7 @@ def _closing(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -
 
 
 def _on_record(name: str) -> bool:
-    score = load().get(name)
+    score = load_scores().get(name)
     return score is not None and score.passed
 
 
@@ -134,7 +134,7 @@ def _page(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> st
         page.failure(words)
     telling = _telling(verdict)
     for result in telling[:SHOWN_WHOLE]:
-        tell(page, result, last="")
+        print_result(page, result, last="")
     if telling[SHOWN_WHOLE:]:
         page.title("and also")
     for result in telling[SHOWN_WHOLE:]:
@@ -160,7 +160,7 @@ def _wrapped(sentence: str) -> list[str]:
 
 
 def _score(result: ExerciseResult) -> str:
-    return f"{number(result.earned)}/{number(result.exercise.points)}"
+    return f"{format_points(result.earned)}/{format_points(result.exercise.points)}"
 
 
 def _word(result: ExerciseResult) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.course.forbids import OFF_LIMITS, forbidden_calls, reference_imports
 from grader.course.source import SourceProblem, parse
+from grader.course.source_check import FORBIDDEN_ROOTS, forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.overrides import Given
 from grader.notebook.torch_names import name_in_torch
@@ -37,7 +37,7 @@ def read(exercise: Exercise, value: Any) -> Given:
     if own:
         return Given(exercise.name, exercise.module, value, forbidden=(f"{own} is torch's own, and this exercise asks you to write it yourself",))
     home = str(getattr(thing, "__module__", None) or "")
-    if home.partition(".")[0] in OFF_LIMITS and not home.startswith("exercises."):
+    if home.partition(".")[0] in FORBIDDEN_ROOTS and not home.startswith("exercises."):
         return Given(exercise.name, exercise.module, value, forbidden=(f"what you gave comes from {home}, which holds the answer",))
     space = _space(thing)
     files = _files(thing, space)
@@ -145,7 +145,7 @@ def _is_others(module: str) -> bool:
     if root in ("builtins", "exercises") or module.startswith("grader.notebook"):
         return False
     file = str(getattr(sys.modules.get(root), "__file__", None) or "")
-    return root in (*OFF_LIMITS, *sys.stdlib_module_names, "torch") or "site-packages" in file or "dist-packages" in file
+    return root in (*FORBIDDEN_ROOTS, *sys.stdlib_module_names, "torch") or "site-packages" in file or "dist-packages" in file
 
 
 @dataclass

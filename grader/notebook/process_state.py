@@ -16,7 +16,7 @@ from grader.course.syllabus import TESTS
 
 
 @contextlib.contextmanager
-def left_as_it_was() -> Iterator[None]:
+def restore_state() -> Iterator[None]:
     """Whatever happens in between (pytest comes back to the working directory by itself). torch is set as it is for a graded run: one thread, float32, on the CPU."""
     import torch  # first: loading the plugin sets OMP_NUM_THREADS to 1, which a torch loaded later would stay with
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from grader.course.hints import take_hint
+from grader.course.hints import reveal_hint
 from grader.course.source import SourceProblem, find_definition
 from grader.course.status import read_course
 from grader.course.stubs import reference_stub
@@ -17,7 +17,7 @@ from grader.notebook.answers import Answer, hint_answer, sentence_answer, verdic
 _NOTHING: Any = object()
 
 
-class Misused(Exception):
+class InvalidCall(Exception):
     """What was asked makes no sense; the message says so in a sentence."""
 
 
@@ -36,10 +36,10 @@ def check(name: Any = None, given: Any = _NOTHING) -> Answer:
             return _checked(found, None)
         if not isinstance(found, Exercise):
             example = found.exercises[0].name
-            raise Misused(f'{found.id} is a chapter, and an object goes with the name of one exercise: check("{example}", {example}).')
-        _see_to_it(found, given, course)
+            raise InvalidCall(f'{found.id} is a chapter, and an object goes with the name of one exercise: check("{example}", {example}).')
+        _validate_target(found, given, course)
         return _checked(found, given)
-    except (Misused, SourceProblem, UnknownName) as problem:
+    except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
 
 
@@ -51,12 +51,12 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
             name = _own_name(name, course)
         exercise = _found(name, _NOTHING, course)
         if not isinstance(exercise, Exercise):
-            raise Misused(f'Hints go by exercise: hint("{exercise.exercises[0].name}").')
+            raise InvalidCall(f'Hints go by exercise: hint("{exercise.exercises[0].name}").')
         if level is not None and (type(level) is not int or level < 1):
-            raise Misused(f'The levels of a hint are 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
-    except (Misused, SourceProblem, UnknownName) as problem:
+            raise InvalidCall(f'The levels of a hint are 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
+    except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
-    shown = take_hint(exercise, level)
+    shown = reveal_hint(exercise, level)
     return hint_answer(shown) if shown else sentence_answer(f"{exercise.name} has no hints.")
 
 
@@ -78,17 +78,17 @@ def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
 
         step = next_step()
         if step is None:
-            raise Misused('Everything has been passed. check("softmax") tests one exercise again, and check("ch03") a chapter.')
+            raise InvalidCall('Everything has been passed. check("softmax") tests one exercise again, and check("ch03") a chapter.')
         return step.exercise
     if isinstance(name, str):
         try:
             return course.find(name.strip())
         except UnknownName as problem:
             said = str(problem).replace("`headway list` names them all", "`!headway list` names them all")
-            raise Misused(said[:1].upper() + said[1:] + ("" if said.endswith("?") else ".")) from None
+            raise InvalidCall(said[:1].upper() + said[1:] + ("" if said.endswith("?") else ".")) from None
     if isinstance(given, str):
-        raise Misused(f'The name comes first: check("{given}", {_called(name, given)}).')
-    raise Misused(f'The name of an exercise comes first, in quotes, as in check("softmax", softmax); this is {_a(name)}.')
+        raise InvalidCall(f'The name comes first: check("{given}", {_called(name, given)}).')
+    raise InvalidCall(f'The name of an exercise comes first, in quotes, as in check("softmax", softmax); this is {_a(name)}.')
 
 
 def _own_name(given: Callable, course: Syllabus) -> str:
@@ -99,20 +99,20 @@ def _own_name(given: Callable, course: Syllabus) -> str:
         return name
     near = difflib.get_close_matches(name, names, n=1)
     example = near[0] if near else "softmax"
-    raise Misused(f'No exercise is called {name}; say which one it is meant for: check("{example}", {_called(given, example)}).')
+    raise InvalidCall(f'No exercise is called {name}; say which one it is meant for: check("{example}", {_called(given, example)}).')
 
 
-def _see_to_it(exercise: Exercise, given: Any, course: Syllabus) -> None:
-    """Misused, unless this can be an implementation of the exercise."""
+def _validate_target(exercise: Exercise, given: Any, course: Syllabus) -> None:
+    """InvalidCall, unless this can be an implementation of the exercise."""
     name = exercise.name
     if not callable(given):
         wanted = "class" if _is_class(exercise) else "function"
-        raise Misused(f'check takes the {wanted} itself, and this is {_a(given)}: check("{name}", {name}), without calling it.')
+        raise InvalidCall(f'check takes the {wanted} itself, and this is {_a(given)}: check("{name}", {name}), without calling it.')
     if _is_class(exercise) and type(given).__name__ == name:
-        raise Misused(f'check makes its own objects of a class, and this is one already: check("{name}", {name}).')
+        raise InvalidCall(f'check makes its own objects of a class, and this is one already: check("{name}", {name}).')
     other = getattr(given, "__name__", "")
     if other != name and any(exercise.name == other for exercise in course.exercises):
-        raise Misused(f'{other} is another exercise; its check is check("{other}", {other}).')
+        raise InvalidCall(f'{other} is another exercise; its check is check("{other}", {other}).')
 
 
 def _is_class(exercise: Exercise) -> bool:

@@ -12,7 +12,7 @@ from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
 from grader.execution.overrides import Given
-from grader.notebook.process_state import left_as_it_was
+from grader.notebook.process_state import restore_state
 from grader.verdict.summary import Verdict
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(found: Exercise | Chapter, given: Given | None) -> Verdict:
     if not _one_at_a_time.acquire(blocking=False):
         raise NotRun("Another check is still running; ask again when it is done.")
     try:
-        with left_as_it_was():
+        with restore_state():
             verdict = _run(found, given)
     finally:
         _one_at_a_time.release()

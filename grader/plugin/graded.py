@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from _pytest.outcomes import Failed
 from grader.course import progress
-from grader.course.forbids import forbidden_calls, reference_imports
 from grader.course.source import SourceProblem, find_definition
+from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.course.torch_operators import what_ran
+from grader.course.torch_operators import describe_shortcuts
 from grader.execution.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
 from grader.execution.target import uses
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
-from grader.verdict.explaining import failure
+from grader.verdict.explanation import explain_failure
 from grader.verdict.results import ExerciseResult, Failure, RunResult, TestResult
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
@@ -67,7 +67,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = self._missing(exercise, str(problem))
         elif outcome != "passed":
-            words = failure(problem, promise, self.trial.last_call(), comparing.current, readable(printed[-4000:], 4000))
+            words = explain_failure(problem, promise, self.trial.last_call(), comparing.current, readable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = words
@@ -127,15 +127,15 @@ class GradedRun:
             return
         result.forbidden = list(given.forbidden) if given else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
-            result.forbidden = what_ran(exercise.name, self.shortcuts[exercise.name])
+            result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
 
     def _keep_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:
             return
         whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a typing error undoes nothing
-        before = progress.load()
+        before = progress.load_scores()
         self.news = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
-        trouble = progress.record({r.exercise.name: r.earned for r in whole})
+        trouble = progress.record_scores({r.exercise.name: r.earned for r in whole})
         if trouble:
             self.notes.append(trouble)
 

@@ -25,7 +25,7 @@ from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E4
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import terminal  # noqa: E402
 from grader.plugin.graded import GradedRun, outcome_of  # noqa: E402
-from grader.verdict.examples import run_pinned, settle, take_pinned  # noqa: E402
+from grader.verdict.examples import collect_pinned, run_pinned, use_headway_profile  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
 
@@ -35,7 +35,7 @@ RUN = pytest.StashKey[GradedRun]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "exercise(name, weight): the exercise a graded test belongs to, and its weight there")
-    settle()
+    use_headway_profile()
     option = config.option
     try:
         target = resolve(option.target)
@@ -122,7 +122,7 @@ def _prepare(item: pytest.Function, run: GradedRun) -> None:
         item.obj = each_example(item.obj)
     elif not hasattr(handle.inner_test, "__wrapped__"):
         handle.inner_test = each_example(handle.inner_test)
-        take_pinned(item.obj)
+        collect_pinned(item.obj)
         item.obj._hypothesis_internal_database_key = b""  # there is no database; to find the key, hypothesis reads the test's source anew
     give_seed(item, run)
 

@@ -12,7 +12,7 @@ WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are named
 
 
-def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
+def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
     """What is wrong with one exercise: the first failure in full, the others by name; `last` in place of the line about hints."""
     page.title(result.exercise.name)
     for sentence in result.forbidden:
@@ -34,7 +34,7 @@ def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | 
         page.line(f"  and {len(failures) - ALSO - 1} more")
     if last is None:
         last = f"For a hint: headway hint {result.exercise.name}"
-        if concerns_a_picture(result):
+        if has_failing_picture(result):
             last += f"\nSee it: headway show {result.exercise.name}"
     if last:
         page.blank()
@@ -42,7 +42,7 @@ def tell(page: Page, result: ExerciseResult, verbose: bool = False, last: str | 
             page.line(line)
 
 
-def concerns_a_picture(result: ExerciseResult) -> bool:
+def has_failing_picture(result: ExerciseResult) -> bool:
     """Does a test fail whose exercise can be looked at?"""
     return has_picture(result.exercise.name) and any(test.outcome == "failed" for test in result.tests)
 

@@ -12,7 +12,7 @@ from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
 from grader.plugin.graded import NOTHING_YET
-from grader.plugin.layout import Page, tell
+from grader.plugin.layout import Page, print_result
 from grader.verdict.results import ExerciseResult
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
     waiting = {result.exercise.name: leans for result in telling if (leans := _leans_on(run, result, telling))}
     whole = [r for r in telling if verbose or r.exercise.name not in waiting]
     for result in whole if verbose else whole[:SHOWN_WHOLE]:
-        tell(page, result, verbose)
+        print_result(page, result, verbose)
     brief = [r for r in telling if r not in (whole if verbose else whole[:SHOWN_WHOLE])]
     if brief:
         page.title("and also")
@@ -94,16 +94,16 @@ def _points(page: Page, run: GradedRun) -> None:
         if not mine:
             continue
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
-        page.columns(f"{chapter.id} {chapter.title}", f"{progress.number(earned)}/{progress.number(points)}", "", bold=True)
+        page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_points(earned)}/{progress.format_points(points)}", "", bold=True)
         if all(result.outcome == "todo" and not result.earned for result in mine):
             page.line("  still to do" if len(mine) == 1 else f"  all {len(mine)} exercises are still to do", yellow=True)
             continue
         for result in mine:
-            score = f"{progress.number(result.earned)}/{progress.number(result.exercise.points)}"
+            score = f"{progress.format_points(result.earned)}/{progress.format_points(result.exercise.points)}"
             page.columns(f"  {result.exercise.name}", score, _word(result, len(run.weights[result.exercise.name])), **_colour(result))
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
-        page.columns("together", f"{progress.number(whole.earned)}/{progress.number(whole.points)}", "", bold=True)
+        page.columns("together", f"{progress.format_points(whole.earned)}/{progress.format_points(whole.points)}", "", bold=True)
     if all(test.message == NOTHING_YET for result in results for test in result.tests):
         page.blank()
         page.line("Nothing is done yet, and nothing is wrong: every stub is still a stub.")

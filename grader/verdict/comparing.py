@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from grader.execution.errors import LearnerError
 from grader.execution.proxy import Handle
-from grader.verdict.expected_errors import Naming, listed, raise_line, unnamed
+from grader.verdict.expected_errors import Naming, list_values, missing_values, raise_line
 from torch import Tensor
 
 _equal = torch.equal  # as it was before any learner's code ran
@@ -69,7 +69,7 @@ def close(got: Any, expected: Any, what: str = "the result", tol: float | None =
     elif isinstance(expected, float):
         _close_number(got, expected, what, tol)
     else:
-        _same_form(got, expected, what)
+        _check_container(got, expected, what)
         keys = expected if isinstance(expected, dict) else range(len(expected))
         for key in keys:
             close(got[key], expected[key], f"{what}[{key!r}]", tol)
@@ -88,17 +88,17 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
     else:
         equal = got == expected
     if not equal or isinstance(got, bool) != isinstance(expected, bool) or (isinstance(expected, list) and not isinstance(got, list)):
-        raise Mismatch(f"{_start(what)} came out wrong", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, compared=True)
 
 
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
     """`got` is a tensor of this shape (and dtype); returned, to compute with."""
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{_start(what)} should be a tensor of shape {tuple(shape)}; it is {noun(got)}", got)
+        raise Mismatch(f"{_capitalize(what)} should be a tensor of shape {tuple(shape)}; it is {describe_value(got)}", got)
     if tuple(got.shape) != tuple(shape):
-        raise Mismatch(f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
+        raise Mismatch(f"{_capitalize(what)} has shape {tuple(got.shape)}; it should be {tuple(shape)}", got)
     if dtype is not None and got.dtype != dtype:
-        raise Mismatch(f"{_start(what)} has dtype {_name(got.dtype)}; it should be {_name(dtype)}", got)
+        raise Mismatch(f"{_capitalize(what)} has dtype {_name(got.dtype)}; it should be {_name(dtype)}", got)
     return got
 
 
@@ -121,7 +121,7 @@ def refuses(
     of that line, where the usual one does not fit: "the input is longer than max_len = {max_len}".
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
-    wanted = f"{because}, so the call should raise {kind}" + (f" with {listed(naming)} in its message" if naming else "")
+    wanted = f"{because}, so the call should raise {kind}" + (f" with {list_values(naming)} in its message" if naming else "")
     line = f"For example: `{raise_line(kind, naming, because, example)}`"
     try:
         result = call()
@@ -129,7 +129,7 @@ def refuses(
         said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
         if not isinstance(problem, errors):
             raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
-        missing = unnamed(problem.message, naming)
+        missing = missing_values(problem.message, naming)
         if missing:
             raise Mismatch(f"{wanted}. It raised {said}, which does not name {' and '.join(missing)}. {line}") from None
         return
@@ -139,7 +139,7 @@ def refuses(
 def _short(value: Any) -> str:
     """A value itself where it is plain and short, else as a noun."""
     plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
-    return repr(value) if plain else noun(value)
+    return repr(value) if plain else describe_value(value)
 
 
 def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> None:
@@ -147,19 +147,19 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
         missing = ""
         if got is None:
             missing = ": nothing flows back there" if "gradient" in what.lower() else " (is a `return` missing?)"
-        raise Mismatch(f"{_start(what)} should be a tensor; it is {noun(got)}{missing}", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} should be a tensor; it is {describe_value(got)}{missing}", got, expected, compared=True)
     if got.shape != expected.shape:
-        sentence = f"{_start(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
+        sentence = f"{_capitalize(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
         raise Mismatch(sentence, got, expected, compared=True)
     if got.dtype != expected.dtype:
-        raise Mismatch(f"{_start(what)} has dtype {_name(got.dtype)}; it should be {_name(expected.dtype)}", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} has dtype {_name(got.dtype)}; it should be {_name(expected.dtype)}", got, expected, compared=True)
     if got.device != expected.device:
-        raise Mismatch(f"{_start(what)} is on device {got.device}; it should be on {expected.device}")
+        raise Mismatch(f"{_capitalize(what)} is on device {got.device}; it should be on {expected.device}")
     if expected.device.type == "meta":
         return
     limit = tolerance(expected) if tol is None else tol
-    if not _agree(got, expected, limit):
-        raise Mismatch(f"{_start(what)} came out wrong", got, expected, limit, compared=True)
+    if not _values_agree(got, expected, limit):
+        raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, limit, compared=True)
 
 
 def tolerance(expected: Tensor) -> float:
@@ -167,7 +167,7 @@ def tolerance(expected: Tensor) -> float:
     return {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(expected.dtype, 0.0)
 
 
-def _agree(got: Tensor, expected: Tensor, tol: float) -> bool:
+def _values_agree(got: Tensor, expected: Tensor, tol: float) -> bool:
     if got.numel() == 0:
         return True
     if not expected.is_floating_point():
@@ -190,23 +190,23 @@ def _close_number(got: Any, expected: float, what: str, tol: float | None) -> No
     value = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
     limit = 1e-5 if tol is None else tol
     if isinstance(value, bool) or not isinstance(value, abstract.Real) or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
-        raise Mismatch(f"{_start(what)} came out wrong", value, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} came out wrong", value, expected, compared=True)
 
 
-def _same_form(got: Any, expected: Any, what: str) -> None:
+def _check_container(got: Any, expected: Any, what: str) -> None:
     kind = type(expected).__name__
     if isinstance(expected, dict):
         if not isinstance(got, dict) or list(got) != list(expected):
-            raise Mismatch(f"{_start(what)} should be a dict with the keys {list(expected)}; it is {noun(got)}", got, expected, compared=True)
+            raise Mismatch(f"{_capitalize(what)} should be a dict with the keys {list(expected)}; it is {describe_value(got)}", got, expected, compared=True)
     elif not isinstance(got, list | tuple) or len(got) != len(expected):
-        raise Mismatch(f"{_start(what)} should be a {kind} of {len(expected)}; it is {noun(got)}", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} should be a {kind} of {len(expected)}; it is {describe_value(got)}", got, expected, compared=True)
 
 
 def _whole_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point() else value
 
 
-def _start(what: str) -> str:
+def _capitalize(what: str) -> str:
     """What is talked of, at the start of a sentence: a capital, unless it is a name as in code."""
     first = what.split(" ")[0]
     return what if any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
@@ -216,7 +216,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def noun(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value as a noun: "None", "a list of 3", "a tensor of shape (2, 3)", "an object (generator)"."""
     if value is None:
         return "None"

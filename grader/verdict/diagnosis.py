@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.misconceptions import Misconception, StaleEdit, misconceptions
-from grader.course.sealed import reading as sealed
+from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
@@ -38,10 +38,10 @@ Map = Callable[[Callable[["Misconception"], int], list["Misconception"]], Iterab
 @cache
 def text_with_mistake(module: str, mistake: Misconception) -> str:
     """The text of the reference's chapter with this one mistake in it. StaleEdit where the edit does not fit."""
-    return mistake.applied_to_chapter(_ours(module).text)
+    return mistake.applied_to_chapter(_reference_chapter(module).text)
 
 
-def _ours(module: str) -> ChapterSource:
+def _reference_chapter(module: str) -> ChapterSource:
     """The reference's chapter, which is there where its tests and its mistakes are."""
     source = reference_of(module)
     assert source is not None
@@ -51,7 +51,7 @@ def _ours(module: str) -> ChapterSource:
 def _mistaken_source(module: str, mistake: Misconception) -> ChapterSource:
     filename = f"known mistake/{module}.py"
     if mistake.edit:
-        return sealed.mistaken(module, mistake.edit, filename)
+        return sealed.apply_mistake(module, mistake.edit, filename)
     return ChapterSource(module, text_with_mistake(module, mistake), filename)
 
 
@@ -65,43 +65,43 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
     if not failing:
         return None
     known = list(misconceptions(exercise.module, exercise.name))
-    fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _fits(mistake, exercise, failing), known)) if fits]
-    with _Replayer(exercise, _ours(exercise.module)) as reference:
-        telling = [record for record in passing if _alike(reference, record, strict=False)]
-    found = [mistake for mistake in fitting if _fits(mistake, exercise, telling, strict=False)] or _nearly(known, exercise, failing, telling, each)
+    fitting = [mistake for mistake, fits in zip(known, each(lambda mistake: _explains_all(mistake, exercise, failing), known)) if fits]
+    with _Replayer(exercise, _reference_chapter(exercise.module)) as reference:
+        telling = [record for record in passing if _replies_match(reference, record, strict=False)]
+    found = [mistake for mistake in fitting if _explains_all(mistake, exercise, telling, strict=False)] or _best_partial_match(known, exercise, failing, telling, each)
     return Diagnosis(found[0].id, found[0].says, found[0].hint) if len(found) == 1 else None
 
 
-def _nearly(known: list[Misconception], exercise: Exercise, failing: list[Record], telling: list[Record], each: Map) -> list[Misconception]:
+def _best_partial_match(known: list[Misconception], exercise: Exercise, failing: list[Record], telling: list[Record], each: Map) -> list[Misconception]:
     """The mistakes that explain most of the wrong answers better than any other does.
 
     Code that makes a mistake in a way of its own may differ from ours in a corner, or have a second fault beside it. But the same
     wrong numbers in test after test are no coincidence. Tests in which something was raised say too little to be counted.
     """
     wrong = [record for record in failing if not any("error" in asked.reply for asked in record.log)]
-    points = list(each(lambda mistake: _points(mistake, exercise, wrong, telling), known))
+    points = list(each(lambda mistake: _score_mistake(mistake, exercise, wrong, telling), known))
     return [mistake for mistake, many in zip(known, points) if many and many == max(points)]
 
 
-def _points(mistake: Misconception, exercise: Exercise, wrong: list[Record], telling: list[Record]) -> int:
+def _score_mistake(mistake: Misconception, exercise: Exercise, wrong: list[Record], telling: list[Record]) -> int:
     """How much better this mistake explains the answers than none would; 0 where it explains too few."""
-    with _mistaken_far(mistake, exercise) as far:
+    with _open_mistaken(mistake, exercise) as far:
         fits = 0
         for tried, record in enumerate(wrong, start=1):
-            fits += _alike(far, record)
+            fits += _replies_match(far, record)
             if 3 * (tried - fits) > len(wrong) or (tried == 2 and not fits):
                 return 0
-        clashes = sum(not _alike(far, record, strict=False) for record in telling) if fits else 0
+        clashes = sum(not _replies_match(far, record, strict=False) for record in telling) if fits else 0
     return fits - clashes if fits >= 3 and clashes <= 1 or fits == len(wrong) and not clashes else 0
 
 
-def _fits(mistake: Misconception, exercise: Exercise, records: list[Record], strict: bool = True) -> bool:
-    with _mistaken_far(mistake, exercise) as far:
-        return all(_alike(far, record, strict) for record in records)
+def _explains_all(mistake: Misconception, exercise: Exercise, records: list[Record], strict: bool = True) -> bool:
+    with _open_mistaken(mistake, exercise) as far:
+        return all(_replies_match(far, record, strict) for record in records)
 
 
 @contextmanager
-def _mistaken_far(mistake: Misconception, exercise: Exercise) -> Iterator[_Replayer | None]:
+def _open_mistaken(mistake: Misconception, exercise: Exercise) -> Iterator[_Replayer | None]:
     """The reference with this mistake in it, to be asked; None where the edit does not fit, which `headway dev-check` tells the maintainer."""
     try:
         far = _Replayer(exercise, _mistaken_source(exercise.module, mistake))
@@ -128,7 +128,7 @@ class _Replayer:
 
     def replies(self, record: Record) -> Iterator[Reply]:
         """What it answers to each question of this record, as far as one listens."""
-        memory, far = _memory, None
+        memory, far = _cache, None
         for place, asked in enumerate(record.log):
             reply = memory.replies.get((self.own, record.paths[place])) if memory and far is None else None
             if reply is None:
@@ -151,7 +151,7 @@ class _Replayer:
         return self.far
 
 
-class _Memory:
+class _ReplyCache:
     def __init__(self) -> None:
         self.replies: dict[tuple[ChapterSource, bytes], Reply] = {}
         self.bytes = 0
@@ -162,31 +162,31 @@ class _Memory:
             self.replies[key] = reply
 
 
-_memory: _Memory | None = None
+_cache: _ReplyCache | None = None
 
 
 @contextmanager
-def remembering() -> Iterator[None]:
+def cache_replies() -> Iterator[None]:
     """Within this, ours are not asked again what they have answered: for whoever tries many implementations of one exercise."""
-    global _memory
-    _memory = _Memory()
+    global _cache
+    _cache = _ReplyCache()
     try:
         yield
     finally:
-        _memory = None
+        _cache = None
 
 
-def _alike(far: _Replayer | None, record: Record, strict: bool = True) -> bool:
+def _replies_match(far: _Replayer | None, record: Record, strict: bool = True) -> bool:
     """Does `far` answer this record as the learner did? Leniently, errors need only be of one type."""
     if far is None:
         return False
     try:
-        return all(_answers_alike(reply, asked, strict) for reply, asked in zip(far.replies(record), record.log))
+        return all(_reply_matches(reply, asked, strict) for reply, asked in zip(far.replies(record), record.log))
     except (OutOfTime, ChapterBroken):
         return False
 
 
-def _answers_alike(answer: Reply, asked: Asked, strict: bool) -> bool:
+def _reply_matches(answer: Reply, asked: Asked, strict: bool) -> bool:
     reply, out = answer
     if "value" in reply and out == asked.out and repr(reply) == repr(asked.reply):  # to the last bit: nothing has to be unpacked
         return True
@@ -199,22 +199,22 @@ def _answers_alike(answer: Reply, asked: Asked, strict: bool) -> bool:
         own_words = all(error["where"] and "raise " in error["where"][2] for error in (mine, theirs))
         if not strict or mine["message"] == theirs["message"]:
             return True
-        ours, others = (_facts(error["message"], asked.tree) for error in (mine, theirs))
+        ours, others = (_message_facts(error["message"], asked.tree) for error in (mine, theirs))
         return own_words and (bool(ours & others) or not (ours or others))
-    return equal(_plain(reply["value"], out), _plain(asked.reply["value"], asked.out))
+    return values_match(_unpack_value(reply["value"], out), _unpack_value(asked.reply["value"], asked.out))
 
 
-def _facts(message: str, asked: Any) -> set[str]:
+def _message_facts(message: str, asked: Any) -> set[str]:
     """What an author's own words say whatever the words are: the numbers, and the words that were in the question."""
     spoken = {word.casefold() for word in re.findall(r"\w+", json.dumps(asked, ensure_ascii=False))}
     return {word for word in re.findall(r"\w+", message) if word.isdigit() or word.casefold() in spoken}
 
 
-def _plain(tree: Any, buffers: list[bytes]) -> Any:
+def _unpack_value(tree: Any, buffers: list[bytes]) -> Any:
     return unpack(tree, buffers, lambda handle: ("handle", handle[0]))
 
 
-def equal(a: Any, b: Any) -> bool:
+def values_match(a: Any, b: Any) -> bool:
     """The same value up to rounding."""
     if type(a) is not type(b):
         return False
@@ -230,7 +230,7 @@ def equal(a: Any, b: Any) -> bool:
     if isinstance(a, float):
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
     if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b))
+        return len(a) == len(b) and all(values_match(x, y) for x, y in zip(a, b))
     if isinstance(a, dict):
-        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+        return list(a) == list(b) and all(values_match(a[key], b[key]) for key in a)
     return a == b

@@ -27,7 +27,7 @@ class Pinned:
         return Pinned(lambda: change(self.make()))
 
 
-def take_pinned(test: Any) -> None:
+def collect_pinned(test: Any) -> None:
     """Take the examples of `@example` from hypothesis, which runs them first and shows them as they are.
 
     Run last, they cost nothing where a drawn example fails already, and a failure is shown by the smallest example there is.
@@ -35,20 +35,20 @@ def take_pinned(test: Any) -> None:
     test.hypothesis.pinned = [pin.kwargs for pin in reversed(vars(test).pop("hypothesis_explicit_examples", ()))]
 
 
-def pinned_of(test: Any) -> list[dict[str, Any]]:
+def pinned_examples(test: Any) -> list[dict[str, Any]]:
     """The examples that a test is run on at every seed."""
     return getattr(getattr(test, "hypothesis", None), "pinned", [])
 
 
 def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
     """Run the test on each of its pinned examples."""
-    for pinned in pinned_of(test):
+    for pinned in pinned_examples(test):
         comparing.current.sizes.clear()
         arguments = {name: value.make() if isinstance(value, Pinned) else value for name, value in pinned.items()}
         test.hypothesis.inner_test(**fixtures, **arguments)
 
 
-def settle() -> None:
+def use_headway_profile() -> None:
     """Make `headway` the profile in force."""
     hypothesis.settings.register_profile(
         "headway",
@@ -56,10 +56,10 @@ def settle() -> None:
         suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )  # fmt: skip
     hypothesis.settings.load_profile("headway")
-    _overlook_local_code()
+    _ignore_local_constants()
 
 
-def _overlook_local_code() -> None:
+def _ignore_local_constants() -> None:
     """Hypothesis now and then draws a number that it has read in a loaded module: the learner's, or that of whoever was graded before.
 
     No setting turns this off; older versions do not do it.

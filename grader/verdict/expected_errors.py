@@ -13,17 +13,17 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:[,_' ]\d{3})+(?!\d)")
 
 
-def unnamed(message: str, naming: Naming) -> list[str]:
+def missing_values(message: str, naming: Naming) -> list[str]:
     """What the message should name and does not: "d_model = 13" where the name is known, "13" where it is not."""
-    return [_labelled(name, value) for name, value in _items(naming) if not names(message, value)]
+    return [_labelled(name, value) for name, value in _items(naming) if not mentions(message, value)]
 
 
-def listed(naming: Naming) -> str:
+def list_values(naming: Naming) -> str:
     """All that a message should name: "d_model = 13 and n_heads = 4"."""
-    return _joined(_labelled(name, value) for name, value in _items(naming))
+    return _join_words(_labelled(name, value) for name, value in _items(naming))
 
 
-def names(message: str, value: Any) -> bool:
+def mentions(message: str, value: Any) -> bool:
     """Whether a message contains a number or a word by itself: 7 is in "(2, 7)" and in "7.0", and not in "17" or "7.5"."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", message) is not None
@@ -34,7 +34,7 @@ def raise_line(kind: str, naming: Naming, because: str, example: str | None = No
     """A line that raises the error; with the names of the values it is an f-string that may be copied as it is."""
     if example is None and isinstance(naming, Mapping) and naming:
         first, *others = (f"{name} = {{{name}{'!r' if isinstance(value, str) else ''}}}" for name, value in naming.items())
-        example = f"{first} is not possible" + (f" with {_joined(others)}" if others else "")
+        example = f"{first} is not possible" + (f" with {_join_words(others)}" if others else "")
     if example is not None:
         return f'raise {kind}(f"{example}")'
     return f'raise {kind}("{because}")'
@@ -58,6 +58,6 @@ def _numbers(message: str) -> Iterable[float]:
         yield float(re.sub(r"\D", "", match[0]))
 
 
-def _joined(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

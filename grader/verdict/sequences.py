@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from grader.verdict.relations.phrases import listed
+from grader.verdict.relations.phrases import join_words
 
 MOST = 2000  # items beyond which nothing is looked for
 
@@ -125,7 +125,7 @@ def _mapping(got: dict, expected: dict) -> list[str]:
         return ["None of its keys is right."]
     for keys, what in ((missing, "missing"), (extra, "too many")):
         if keys:
-            named = listed([repr(key) for key in keys[:4]]) if len(keys) <= 4 else f"{', '.join(map(repr, keys[:3]))} and {len(keys) - 3} more"
+            named = join_words([repr(key) for key in keys[:4]]) if len(keys) <= 4 else f"{', '.join(map(repr, keys[:3]))} and {len(keys) - 3} more"
             said.append(f"{'The key' if len(keys) == 1 else 'The keys'} {named} {'is' if len(keys) == 1 else 'are'} {what}.")
     if said:
         return said

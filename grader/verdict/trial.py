@@ -82,7 +82,7 @@ class Trial:
     # ---- the two sides a test sees
 
     def learner(self, chapter: str) -> Implementation:
-        return Implementation(_Late(self, chapter))
+        return Implementation(_LazyImplementation(self, chapter))
 
     def reference(self, chapter: str) -> Implementation:
         return Implementation(self._reference(load_syllabus().chapter(chapter)))
@@ -207,7 +207,7 @@ class Trial:
         self._doors, self._references = {}, {}
 
 
-class _Late:
+class _LazyImplementation:
     """A door looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
 
     def __init__(self, trial: Trial, chapter: str) -> None:

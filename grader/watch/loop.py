@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any
 
 from grader.console.editor import editor_for
-from grader.console.page import wrapped
-from grader.course.hints import take_hint
-from grader.course.progress import load
-from grader.course.solution_diff import difference
+from grader.console.output import wrap_text
+from grader.course.hints import reveal_hint
+from grader.course.progress import load_scores
+from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem, parse, read_source
-from grader.course.status import passed, place_of, undone_after
+from grader.course.status import is_passed, locate, next_unpassed
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.processes.job import again
 from grader.teaching.show.catalog import has_picture
@@ -198,21 +198,21 @@ class Watch:
             signal.signal(signal.SIGTSTP, handler)
 
     def hint(self) -> None:
-        found = take_hint(self.state.exercise)
+        found = reveal_hint(self.state.exercise)
         if found is None:
             self.state.note = f"{self.state.exercise.name} has no hints."
             return
         self.state.over = self.state.picture = None
         more = "That is the last one." if found.is_last else "h again says more."
-        prose = wrapped(found.text, min(self.full.size[0], 80))
+        prose = wrap_text(found.text, min(self.full.size[0], 80))
         self.state.below = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
         self.full.top = 10**6  # the drawing knows where the end is
 
     def next(self) -> None:
-        following = undone_after(self.state.exercise)
+        following = next_unpassed(self.state.exercise)
         if following is not None:
             self.turn_to(following)
-        elif passed(self.state.exercise, load()):
+        elif is_passed(self.state.exercise, load_scores()):
             self.state.note = "Everything has been passed. l lists all exercises."
         else:
             self.state.note = "This is the last one that has not been passed."
@@ -238,11 +238,11 @@ class Watch:
 
     def diff(self, peeking: bool) -> None:
         exercise = self.state.exercise
-        if not peeking and not passed(exercise, load()):
+        if not peeking and not is_passed(exercise, load_scores()):
             self.state.note, self.peeking = f"{exercise.name} has not passed yet, and finding your own way is what it is for. d again: look all the same.", True
             return
         try:
-            lines = difference(exercise)
+            lines = diff_with_reference(exercise)
         except SourceProblem as problem:
             self.state.note = str(problem)
             return
@@ -251,7 +251,7 @@ class Watch:
         self.state.note = "Yours (-) and the reference (+). esc: back to the verdict."
 
     def edit(self) -> None:
-        place = place_of(self.state.exercise)
+        place = locate(self.state.exercise)
         editor = editor_for(place)
         if editor is None:
             self.state.note = f"{place}. Name your editor in $EDITOR, and o opens it there."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from grader.console.page import wrapped
-from grader.course.progress import load, number
-from grader.course.status import place_of, shown, undone_after
+from grader.console.output import wrap_text
+from grader.course.progress import format_points, load_scores
+from grader.course.status import locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.plugin.layout import Page, concerns_a_picture, tell
+from grader.plugin.layout import Page, has_failing_picture, print_result
 from grader.teaching.show.half_blocks import colours
 from grader.teaching.show.terminal import lines as drawn
 from grader.verdict.results import ExerciseResult
@@ -23,16 +23,16 @@ def heading(state: State, width: int) -> list[Text]:
     """Which exercise it is, its promise, and where it is."""
     exercise = state.exercise
     chapter = load_syllabus().chapter(exercise.chapter)
-    score = load().get(exercise.name)
+    score = load_scores().get(exercise.name)
     left = Text.assemble((exercise.name, "bold"), (f"  {chapter.number} {chapter.title}", "dim"))
-    right = f"{score} points" if score else f"{number(exercise.points)} points"
+    right = f"{score} points" if score else f"{format_points(exercise.points)} points"
     left.append(right.rjust(max(len(right) + 2, width - len(left) - 1)), "green" if score and score.passed else "")
     page = _Lines(width)
     page.wrapped(exercise.promise)
     lesson = EXERCISES / f"{chapter.name}.md"
-    where = Text(f"{place_of(exercise)}", "cyan")
-    if lesson.exists() and len(where) + len(shown(lesson)) + 12 < width:
-        where.append(f"   lesson: {shown(lesson)}", "dim")
+    where = Text(f"{locate(exercise)}", "cyan")
+    if lesson.exists() and len(where) + len(short_path(lesson)) + 12 < width:
+        where.append(f"   lesson: {short_path(lesson)}", "dim")
     return [left, *page.lines, where]
 
 
@@ -56,7 +56,7 @@ def body(state: State, width: int) -> list[Text]:
 def status(state: State, width: int) -> list[Text]:
     """What is going on, or when that was: a line, or two."""
     line = _status(state)
-    return [Text(part, line.style) for part in wrapped(line.plain, width)]
+    return [Text(part, line.style) for part in wrap_text(line.plain, width)]
 
 
 def _status(state: State) -> Text:
@@ -81,7 +81,7 @@ def result_line(state: State) -> str:
     result = state.verdict.result(state.exercise.name) if state.verdict else None
     if result is None:
         return f"{state.exercise.name}: no verdict yet."
-    return f"{state.exercise.name}: {_word(result)}, {number(result.earned)} of {number(result.exercise.points)} points."
+    return f"{state.exercise.name}: {_word(result)}, {format_points(result.earned)} of {format_points(result.exercise.points)} points."
 
 
 def _elapsed(state: State) -> str:
@@ -102,19 +102,19 @@ def _verdict(page: _Lines, state: State, verdict: Verdict) -> None:
         page.title("passed")
         page.wrapped(f"{exercise.name} works: {_count(result)}. {exercise.why}", green=True)
         page.wrapped(exercise.unlocks)
-        if following := undone_after(exercise):
+        if following := next_unpassed(exercise):
             page.blank()
             page.line(f"Next: {following.name}, {'with the key n' if state.keys else 'with headway watch ' + following.name}", bold=True)
     elif result.outcome == "todo" and not result.forbidden:
         _unwritten(page, result)
     else:
-        tell(page, result, last="")
-        if concerns_a_picture(result):
+        print_result(page, result, last="")
+        if has_failing_picture(result):
             page.blank()
             page.line(f"See it: {'the key s' if state.keys else f'headway show {exercise.name}'}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
-        page.line(f"So far: {number(result.earned)} of {number(exercise.points)} points.")
+        page.line(f"So far: {format_points(result.earned)} of {format_points(exercise.points)} points.")
     for note in verdict.notes:
         page.blank()
         page.wrapped(f"Note: {note}", yellow=True)

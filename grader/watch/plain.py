@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.console.page import page
+from grader.console.output import make_console
 from grader.watch.page import body, heading, status
 from grader.watch.state import State
 from rich.text import Text
@@ -12,7 +12,7 @@ class Plain:
     """Prints each thing once, when it is news."""
 
     def __init__(self) -> None:
-        self.console = page()
+        self.console = make_console()
 
     def start(self, state: State) -> None:
         self._print(*heading(state, self.console.width), Text("Testing at every save; Control-C ends it."), Text(""))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from grader.course.status import shown
+from grader.course.status import short_path
 from grader.course.syllabus import EXERCISES, Exercise
 
 PICTURES = EXERCISES / "pictures"
@@ -18,7 +18,7 @@ def show_chapter(exercise: Exercise) -> str:
     path = PICTURES / f"{exercise.module}.svg"
     if not path.exists():
         return f"There is no picture of {exercise.name}."
-    where = f"{exercise.name} has no picture of its own; its chapter's is {shown(path)}"
+    where = f"{exercise.name} has no picture of its own; its chapter's is {short_path(path)}"
     return f"{where}." if _opened(path) else f"{where}, which a browser shows."
 
 

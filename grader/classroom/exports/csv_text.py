@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.classroom import sanitize
 from grader.classroom.judging.record import Person
-from grader.plugin.layout import WIDTH, Page, tell
+from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 
 UNTESTED = "No test of this exercise was run."
@@ -24,7 +24,7 @@ def sentence(words: str) -> str:
 def told(result: ExerciseResult) -> str:
     """All of it, as `headway check` tells it: the first failure in full, the others by name, and the command for a hint."""
     lines, page = _page()
-    tell(page, sanitize.result(result))
+    print_result(page, sanitize.result(result))
     return "\n".join(lines[2:])  # without the blank line and the title
 
 

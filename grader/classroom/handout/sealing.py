@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grader.classroom.handout.dependencies import reached
 from grader.course.misconceptions import misconceptions
-from grader.course.sealed import form
+from grader.course.sealed import format as sealed_format
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
@@ -19,7 +19,7 @@ _INSTEAD = "{name} is graded by your instructor alone, so this handout has no {n
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
     """Write one chapter of the reference, sealed."""
-    write_whole(folder / f"{module}.sealed", form.packed(form.statements(form.plain(without(module, hidden)))))
+    write_whole(folder / f"{module}.sealed", sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(without(module, hidden)))))
 
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
@@ -32,10 +32,10 @@ def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[st
             continue
         segment = definition(text, mistake.exercise)
         start = next(place for place, node in enumerate(nodes) if node.lineno == segment.line)
-        body = form.plain(mistake.applied_to(segment.text))
+        body = sealed_format.module_bytes(mistake.applied_to(segment.text))
         entries.append([mistake.id, mistake.exercise, mistake.says, mistake.hint, start, 1, body])
     if entries:
-        write_whole(folder / f"{module}.mistakes", form.packed(entries))
+        write_whole(folder / f"{module}.mistakes", sealed_format.pack(entries))
     return len(entries)
 
 

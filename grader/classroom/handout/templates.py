@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from grader.course.progress import number
+from grader.course.progress import format_points
 from grader.course.syllabus import Chapter
 
 
@@ -13,7 +13,7 @@ def readme(chapters: Sequence[Chapter], hidden: Collection[str]) -> str:
     rows = []
     for chapter in chapters:
         names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
-        rows.append(f"| {chapter.number} {chapter.title} | {names} | {number(chapter.points)} |")
+        rows.append(f"| {chapter.number} {chapter.title} | {names} | {format_points(chapter.points)} |")
     return _README.format(rows="\n".join(rows), first=chapters[0].name, example=chapters[0].exercises[0].name, hidden=_hidden(hidden), files=_files(chapters))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.console.page import command_line, complain, page, say
-from grader.course.progress import load
+from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.course.progress import load_scores
 from grader.course.status import current_chapter, read_course
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.teaching.book.build import build, cannot
@@ -21,34 +21,34 @@ def book(name: str | None, port: int, browser: bool) -> int:
         if not is_current() and not build():
             return 1
     except KeyboardInterrupt:
-        complain("stopped before the book was built")
+        print_error("stopped before the book was built")
         return 130
     try:
         serving = server(FOLDER, port)
     except (OSError, OverflowError):
-        complain(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
+        print_error(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
         return 1
     with serving:
         try:
             _say_where(address_of(serving, where), browser and open_browser(address_of(serving, where)))
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            page().print("\nThe book is closed.")
+            make_console().print("\nThe book is closed.")
     return 0
 
 
 def _say_where(address: str, opened: bool) -> None:
-    console = page()
-    say(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
+    console = make_console()
+    print_wrapped(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
     console.print(command_line(address), soft_wrap=True)
-    say(console, "Control-C ends it.", style="dim")
+    print_wrapped(console, "Control-C ends it.", style="dim")
 
 
 def _page_of(name: str | None) -> str:
     """The page of an exercise or a chapter; of the current chapter, where nothing is named. UnknownName where there is none."""
     if name is None:
         read_course()
-        chapter = current_chapter(load())
+        chapter = current_chapter(load_scores())
         where = f"{chapter.name}.html" if chapter else "index.html"
     else:
         found = read_course().find(name)

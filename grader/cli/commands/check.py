@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.console.page import complain, page, say
-from grader.course.progress import load
-from grader.course.status import next_step, passed, place_of, read_course
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.progress import load_scores
+from grader.course.status import is_passed, locate, next_step, read_course
 from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
 from grader.processes.client import BrokeOff, NoEngine, answers
 from grader.processes.job import Job, again
@@ -28,7 +28,7 @@ def check(name: str | None) -> int:
     if name is None:
         step = next_step()
         if step is None:
-            page().print("Everything has been passed. `pytest` tests all of it again.")
+            make_console().print("Everything has been passed. `pytest` tests all of it again.")
             return PASSED
         found: Exercise | Chapter = step.exercise
     else:
@@ -36,22 +36,22 @@ def check(name: str | None) -> int:
     exercises = found.exercises if isinstance(found, Chapter) else (found,)
     suites = suites_of(found.id if isinstance(found, Chapter) else found.chapter)
     if not exercises or not suites:
-        complain(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
+        print_error(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
         return UNUSABLE
-    place = place_of(found)
+    place = locate(found)
     if not place.file.exists():
-        complain(place.problem or f"there is no {place.file}")
+        print_error(place.problem or f"there is no {place.file}")
         return UNUSABLE
-    known = {exercise.name for exercise in exercises if passed(exercise, load())}
+    known = {exercise.name for exercise in exercises if is_passed(exercise, load_scores())}
     outcomes, status = run_tests(suites, found)
     if status in (INTERRUPTED, UNUSABLE):
         return status
     missing = [exercise.name for exercise in exercises if exercise.name not in outcomes]
     if missing:
-        complain(f"no test ran for {', '.join(missing)}")
+        print_error(f"no test ran for {', '.join(missing)}")
     if isinstance(found, Exercise) and found.name in known and outcomes.get(found.name) == "passed":
-        say(page(), f"{found.name} still works. {found.why}", style="green")
-        say(page(), found.unlocks)
+        print_wrapped(make_console(), f"{found.name} still works. {found.why}", style="green")
+        print_wrapped(make_console(), found.unlocks)
     return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
 
 
@@ -60,7 +60,7 @@ def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, 
     try:
         outcomes, status = _by_the_engine(found)
     except BrokeOff as problem:
-        complain(f"{problem}; testing once more, without the engine")
+        print_error(f"{problem}; testing once more, without the engine")
         outcomes, status = _alone(suites, found, "--door", "worker")
     except NoEngine:
         outcomes, status = _alone(suites, found)
@@ -76,7 +76,7 @@ def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     if os.environ.get("PYTEST_ADDOPTS"):
         raise NoEngine("")  # somebody wants something of their own of pytest
     columns = shutil.get_terminal_size().columns
-    job = Job(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, page().color_system is not None)
+    job = Job(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
     outcomes: dict[str, str] = {}
     for message in answers(job):
         match message:
@@ -84,7 +84,7 @@ def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
                 sys.stdout.write(text)
                 sys.stdout.flush()
             case {"again": why}:
-                say(page(), f"\n\n{again(why)}", style="yellow")
+                print_wrapped(make_console(), f"\n\n{again(why)}", style="yellow")
             case {"verdict": data}:
                 outcomes = Verdict.from_data(data).outcomes
             case {"done": status}:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader.console.page import page, wrapped
-from grader.course.sealed import reading as sealed
+from grader.console.output import make_console, wrap_text
+from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, parse, read_source
-from grader.course.status import read_course, shown
+from grader.course.status import read_course, short_path
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
 from grader.execution.sandbox import isolation, namespaces
 from rich.text import Text
@@ -47,11 +47,11 @@ class Finding:
 
 def doctor() -> int:
     """Print what is found; 1 where something is wrong."""
-    console, wrong = page(), 0
+    console, wrong = make_console(), 0
     for finding in examine():
         wrong += finding.state == "wrong"
         mark, style = {"ok": ("ok   ", "green"), "note": ("note ", "yellow"), "wrong": ("wrong", "bold red")}[finding.state]
-        for number, line in enumerate(wrapped(finding.sentence, console.width - 8)):
+        for number, line in enumerate(wrap_text(finding.sentence, console.width - 8)):
             console.print(Text.assemble((f" {mark if number == 0 else '     '}  ", style), line), soft_wrap=True)
     console.print()
     console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
@@ -123,18 +123,18 @@ def _isolation() -> Iterator[Finding]:
 
 def _chapters() -> Iterator[Finding]:
     if not os.access(EXERCISES, os.W_OK):
-        yield Finding("note", f"{shown(EXERCISES)} cannot be written, so progress is not kept")
+        yield Finding("note", f"{short_path(EXERCISES)} cannot be written, so progress is not kept")
     read = 0
     for chapter in read_course().chapters:
         file = EXERCISES / f"{chapter.name}.py"
-        if not chapter.exercises or not ((SOLUTIONS / file.name).exists() or sealed.holds(chapter.name)):
+        if not chapter.exercises or not ((SOLUTIONS / file.name).exists() or sealed.is_sealed(chapter.name)):
             continue
         try:
-            parse(read_source(file), shown(file))
+            parse(read_source(file), short_path(file))
             read += 1
         except SourceProblem as error:
-            yield Finding("wrong", str(error) if file.exists() else f"{shown(file)} is missing; `headway reset {chapter.id}` brings the stub")
-    yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {shown(EXERCISES)} can be read")
+            yield Finding("wrong", str(error) if file.exists() else f"{short_path(file)} is missing; `headway reset {chapter.id}` brings the stub")
+    yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {short_path(EXERCISES)} can be read")
 
 
 def _torch() -> Finding:
@@ -154,7 +154,7 @@ def _through_the_door(door: str) -> Finding:
     """Give the tests code of our own making, and see whether it is that code they meet."""
     chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
     if chapter is None:
-        return Finding("wrong", f"{shown(TESTS)} holds no graded tests; `git checkout tests` brings them back")
+        return Finding("wrong", f"{short_path(TESTS)} holds no graded tests; `git checkout tests` brings them back")
     exercise, secret = chapter.exercises[0].name, f"doctor {secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         text = _REPORTS.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))

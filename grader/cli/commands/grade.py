@@ -14,8 +14,8 @@ from grader.classroom.intake.reader import read_in_process
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.report.numbers import count
 from grader.classroom.sanitize import line
-from grader.console.page import complain, page, say
-from grader.course.progress import number
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.progress import format_points
 from grader.course.status import read_course
 from grader.course.syllabus import Chapter, Exercise
 from grader.execution.sandbox.isolation import Isolation, available, missing
@@ -47,10 +47,10 @@ def grade(
                 _tell_changed(before, book.contents())
             return status
     except GradingProblem as trouble:
-        complain(str(trouble))
+        print_error(str(trouble))
         return WRONG_USE
     except KeyboardInterrupt:
-        complain("stopped; what has been graded is kept, and the same command goes on from there")
+        print_error("stopped; what has been graded is kept, and the same command goes on from there")
         return INTERRUPTED
 
 
@@ -58,16 +58,16 @@ def regrade(name: str, out: Path, jobs: int | None) -> int:
     """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
     asked = _asked(out)
     if asked is None:
-        complain(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
+        print_error(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
         return WRONG_USE
     try:
         with Gradebook.open(out) as book:
             alike = book.forget(name)
     except GradingProblem as trouble:
-        complain(str(trouble))
+        print_error(str(trouble))
         return WRONG_USE
     if len(alike) > 1:
-        say(page(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
+        print_wrapped(make_console(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
     submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
     return grade(submissions, out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, asked["require_isolation"], None, False)
 
@@ -116,7 +116,7 @@ def _isolation(required: bool) -> Isolation:
     if lacking and required:
         raise GradingProblem("--require-isolation: " + "; ".join(str(layer) for layer in lacking))
     for layer in lacking:
-        complain(str(layer))
+        print_error(str(layer))
     return available()
 
 
@@ -135,7 +135,7 @@ def _cluster(address: str, names: list[str], seed: int, require_isolation: bool)
 
     cluster = Cluster(address, names, seed, require_isolation)
     for sentence in cluster.lacking:
-        complain(f"on a worker of the cluster, {sentence}")
+        print_error(f"on a worker of the cluster, {sentence}")
     return cluster, cluster.threads or os.cpu_count() or 1
 
 
@@ -143,7 +143,7 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     from grader.classroom.grade import grade as grade_class
     from grader.classroom.judging.dispatch import NotJudged
 
-    console = page()
+    console = make_console()
     columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False))
     progress = Progress(*columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal)
     task = progress.add_task("grading", total=None, last="")
@@ -157,7 +157,7 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
         with progress:
             graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, at_once, told)
     except NotJudged as trouble:
-        complain(str(trouble))
+        print_error(str(trouble))
         return WRONG_USE
     _summary(console, graded, out, notes)
     return SOME_NOT if graded.without else ALL_GRADED
@@ -166,9 +166,9 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 def _summary(console, graded, out: Path, notes: list[str]) -> None:
     people, points = graded.people.people, graded.people.points
     totals = [float(person.total.earned) for person in people if not person.problem]
-    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {number(float(points))} points to be had.")
+    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {format_points(float(points))} points to be had.")
     if totals:
-        console.print(f"lowest {number(min(totals))}, median {number(median(totals))}, highest {number(max(totals))}")
+        console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
     for person in people:
         if person.problem:
             _sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
@@ -181,11 +181,11 @@ def _summary(console, graded, out: Path, notes: list[str]) -> None:
 def _sentence(console, sentence: str, style: str = "") -> None:
     """In one line where no terminal is there to need it shorter: whoever searches a log finds all of it."""
     if console.is_terminal:
-        say(console, sentence, style=style)
+        print_wrapped(console, sentence, style=style)
     else:
         console.print(sentence, soft_wrap=True)
 
 
 def _tell_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
     names = sorted(now[0] for slug, now in after.items() if before.get(slug) != now)
-    _sentence(page(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")
+    _sentence(make_console(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.console.page import complain, page, say
-from grader.course.progress import number
-from grader.course.status import read_course, shown
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.progress import format_points
+from grader.course.status import read_course, short_path
 from grader.files import problem
 
 
@@ -18,22 +18,22 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
     try:
         made = make(folder, _names(chapters), _names(hidden), force)
     except NoHandout as trouble:
-        complain(str(trouble))
+        print_error(str(trouble))
         return 2
     except OSError as trouble:
-        complain(problem(trouble, f"make {shown(folder)}"))
+        print_error(problem(trouble, f"make {short_path(folder)}"))
         return 2
-    console = page()
+    console = make_console()
     for chapter in made.chapters:
         count = len(chapter.exercises)
-        say(console, f"{chapter.id} {chapter.title}: {count} exercise{'s' * (count != 1)}, {number(chapter.points)} points")
+        print_wrapped(console, f"{chapter.id} {chapter.title}: {count} exercise{'s' * (count != 1)}, {format_points(chapter.points)} points")
     for name, reason in made.hidden.items():
-        say(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
+        print_wrapped(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
     console.print()
-    say(console, f"The handout is in {shown(made.folder)}.")
+    print_wrapped(console, f"The handout is in {short_path(made.folder)}.")
     if made.hidden:
-        say(console, "What is hidden only you can grade, with this kit: the handout has the stubs, and neither the tests nor the reference.")
-    say(console, "The reference in it is sealed, which is a curtain and no lock. Hide what nobody may find.")
+        print_wrapped(console, "What is hidden only you can grade, with this kit: the handout has the stubs, and neither the tests nor the reference.")
+    print_wrapped(console, "The reference in it is sealed, which is a curtain and no lock. Hide what nobody may find.")
     return 0
 
 
@@ -46,15 +46,15 @@ def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> 
     try:
         graded = write_archive(archive, _names(chapters), seed, points)
     except GradingProblem as trouble:
-        complain(str(trouble))
+        print_error(str(trouble))
         return 2
     except OSError as trouble:
-        complain(problem(trouble, f"write {shown(archive)}"))
+        print_error(problem(trouble, f"write {short_path(archive)}"))
         return 2
-    console = page()
+    console = make_console()
     whole = "all chapters" if len(graded) > 1 and not _names(chapters) else ", ".join(f"{chapter.id} {chapter.title}" for chapter in graded)
-    say(console, f"The autograder for {whole} is in {shown(archive)}: upload it as it is, under Configure Autograder.")
-    say(console, "It holds the reference and the tests, so it is for Gradescope alone. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
+    print_wrapped(console, f"The autograder for {whole} is in {short_path(archive)}: upload it as it is, under Configure Autograder.")
+    print_wrapped(console, "It holds the reference and the tests, so it is for Gradescope alone. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
     return 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.console.page import complain, page, say
-from grader.course.hints import take_hint
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.hints import reveal_hint
 from grader.course.status import next_step, read_course
 from rich.text import Text
 
@@ -14,20 +14,20 @@ def hint(name: str | None, level: int | None) -> int:
     if name is None:
         step = next_step()
         if step is None:
-            page().print("Everything has been passed; `headway hint NAME` still shows the hints of an exercise.")
+            make_console().print("Everything has been passed; `headway hint NAME` still shows the hints of an exercise.")
             return 0
         exercise = step.exercise
     else:
         exercise = course.exercise(name)
-    shown = take_hint(exercise, level)
+    shown = reveal_hint(exercise, level)
     if shown is None:
-        page().print(f"{exercise.name} has no hints.")
+        make_console().print(f"{exercise.name} has no hints.")
         return 0
-    console = page()
+    console = make_console()
     console.print(Text(shown.title, style="bold"))
-    say(console, shown.text)
+    print_wrapped(console, shown.text)
     more = "That is the last one." if shown.is_last else f"The next one says more: headway hint {exercise.name}"
     console.print(Text(more, style="dim"))
     if shown.problem:
-        complain(shown.problem)
+        print_error(shown.problem)
     return 0

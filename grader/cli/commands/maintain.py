@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.console.page import complain, page, say
+from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import read_course
 from grader.course.stubs import check_stubs, write_stubs
 
@@ -15,13 +15,13 @@ def write_stubs_command() -> int:
     outcomes = write_stubs()
     for outcome in outcomes:
         if outcome.state == "failed":
-            complain(outcome.sentence)
+            print_error(outcome.sentence)
         else:
-            say(page(), outcome.sentence)
+            print_wrapped(make_console(), outcome.sentence)
     if not outcomes:
-        page().print("No chapter has a solution yet.")
+        make_console().print("No chapter has a solution yet.")
     for name in write_lesson_pictures():
-        say(page(), f"exercises/pictures/{name} is drawn anew.")
+        print_wrapped(make_console(), f"exercises/pictures/{name} is drawn anew.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 
@@ -30,9 +30,9 @@ def check_stubs_command() -> int:
     read_course()
     problems = check_stubs()
     for problem in problems:
-        complain(problem)
+        print_error(problem)
     if not problems:
-        page().print("Stubs and solutions are in step.")
+        make_console().print("Stubs and solutions are in step.")
     return int(bool(problems))
 
 

@@ -8,7 +8,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from grader.console.page import command_line, complain, page, say
+from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.source import read_source
 from grader.course.syllabus import is_handout
 
@@ -26,19 +26,19 @@ def measure(name: str | None, arguments: list[str]) -> int:
     if name not in known():
         near = get_close_matches(name, known(), n=1)
         here = " in this handout" if is_handout() else ""
-        complain(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
+        print_error(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
         return 2
     return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *arguments]).returncode
 
 
 def _list() -> int:
-    console = page()
+    console = make_console()
     if not known():
-        say(console, "There is nothing to measure in this handout: what its lessons claim needs chapters that are not in it.")
+        print_wrapped(console, "There is nothing to measure in this handout: what its lessons claim needs chapters that are not in it.")
         return 0
     for name, path in known().items():
-        say(console, name, style="bold")
-        say(console, (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0])
+        print_wrapped(console, name, style="bold")
+        print_wrapped(console, (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0])
         console.print()
     console.print("To run one:")
     console.print(command_line("headway measure NAME"))

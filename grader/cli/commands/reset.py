@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grader.console.page import page, say
+from grader.console.output import make_console, print_wrapped
 from grader.course.source import (
     SourceProblem,
     append_definition,
@@ -17,7 +17,7 @@ from grader.course.source import (
     replace_definition,
     write_source,
 )
-from grader.course.status import read_course, shown
+from grader.course.status import read_course, short_path
 from grader.course.stubs import fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, Chapter, Exercise
 from grader.files import problem, write_whole
@@ -35,18 +35,18 @@ def reset(name: str) -> int:
     else:
         kept = _reset_exercise(found, file, definition(stub, found.name, f"the stub of {file.name}").text)
     if kept is None:
-        page().print(f"{_called(found)} is the stub already.")
+        make_console().print(f"{_called(found)} is the stub already.")
     elif kept == "":
-        page().print(f"{shown(file)} was missing, and is the stub again.")
+        make_console().print(f"{short_path(file)} was missing, and is the stub again.")
     else:
-        say(page(), f"{_called(found)} is the stub again. Yours is kept in {kept}; `headway reset {name} --undo` brings it back.")
+        print_wrapped(make_console(), f"{_called(found)} is the stub again. Yours is kept in {kept}; `headway reset {name} --undo` brings it back.")
     return 0
 
 
 def undo_reset(name: str) -> int:
     """Exchange what is there for what the last reset put aside."""
     found = read_course().find(name)
-    file, console = _file(found), page()
+    file, console = _file(found), make_console()
     kept = _kept(found)
     if not kept:
         console.print(f"There is nothing to bring back: no reset of {name} has put anything aside.")
@@ -59,7 +59,7 @@ def undo_reset(name: str) -> int:
         stub = definition(reference_stub(file.stem), found.name, f"the stub of {file.name}").text
         aside = _reset_exercise(found, file, read_source(newest), unless=stub)
     newest.unlink()
-    say(console, f"{_called(found)} is what you had before." + (f" What was there since is kept in {aside}." if aside else ""))
+    print_wrapped(console, f"{_called(found)} is what you had before." + (f" What was there since is kept in {aside}." if aside else ""))
     return 0
 
 
@@ -87,7 +87,7 @@ def _reset_exercise(exercise: Exercise, file: Path, new: str, unless: str | None
     """Exchange one definition for `new`; what was there is kept unless it is `unless`. None where nothing changes."""
     try:
         text = read_source(file)
-        present = find_definition(text, exercise.name, shown(file))
+        present = find_definition(text, exercise.name, short_path(file))
     except SourceProblem as error:
         chapter = exercise.chapter
         raise SourceProblem(f"{error}; {exercise.name} cannot be told apart in it, so reset the whole chapter: `headway reset {chapter}`") from None
@@ -97,7 +97,7 @@ def _reset_exercise(exercise: Exercise, file: Path, new: str, unless: str | None
     if _same(present.text, new):
         return None
     kept = "" if unless is not None and _same(present.text, unless) else _keep(f"{file.stem}.{exercise.name}", present.text.encode())
-    write_source(file, replace_definition(text, exercise.name, new, shown(file)))
+    write_source(file, replace_definition(text, exercise.name, new, short_path(file)))
     return kept
 
 
@@ -107,8 +107,8 @@ def _keep(stem: str, data: bytes) -> str:
     try:
         write_whole(path, data)
     except OSError as error:
-        raise SourceProblem(f"nothing is changed, for yours could not be kept: {problem(error, f'write {shown(path)}')}") from error
-    return shown(path)
+        raise SourceProblem(f"nothing is changed, for yours could not be kept: {problem(error, f'write {short_path(path)}')}") from error
+    return short_path(path)
 
 
 def _kept(found: Exercise | Chapter) -> list[Path]:
@@ -129,7 +129,7 @@ def _file(found: Exercise | Chapter) -> Path:
 
 
 def _called(found: Exercise | Chapter) -> str:
-    return shown(_file(found)) if isinstance(found, Chapter) else found.name
+    return short_path(_file(found)) if isinstance(found, Chapter) else found.name
 
 
 def _is_text(data: bytes, text: str) -> bool:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.console.page import complain, page, say
-from grader.course.status import next_step, read_course, shown
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.status import next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
 from grader.files import write_whole
 from grader.processes.client import BrokeOff, NoEngine, answers
@@ -38,21 +38,21 @@ def _show(name: str | None, out: Path | None) -> int:
     if out is not None:
         kind = out.suffix.lower().removeprefix(".")
         if kind not in figures.KINDS:
-            complain(f"--out takes a file that ends in .png or .svg, and {out.name!r} does not")
+            print_error(f"--out takes a file that ends in .png or .svg, and {out.name!r} does not")
             return WRONG_USE
         try:
             figures.needed()
         except figures.NoFigure as problem:
-            complain(str(problem))
+            print_error(str(problem))
             return NOTHING
     try:
         picture = drawn(found)
     except BrokeOff as problem:
-        complain(str(problem))
+        print_error(str(problem))
         return NOTHING
     if out is not None:
         write_whole(out, figures.figure(picture, kind))
-        say(page(), f"{picture.verdict} The picture is {shown(out)}.")
+        print_wrapped(make_console(), f"{picture.verdict} The picture is {short_path(out)}.")
         return DRAWN
     console, colour = _terminal()
     for line in lines(picture, console.width, colour):
@@ -96,24 +96,24 @@ def _current() -> Exercise | None:
 
 def _offer(found: Exercise | Chapter | None, named: bool) -> int:
     """Those that have a picture: of the chapter that was asked for, or of all."""
-    console, course = page(), read_course()
+    console, course = make_console(), read_course()
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
-        say(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
+        print_wrapped(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
         chapters = [course.chapter(found.chapter)] if named and drawable(course.chapter(found.chapter)) else chapters
     elif isinstance(found, Chapter):
         chapters = [found] if drawable(found) else chapters
     for chapter in chapters:
         names = ", ".join(exercise.name for exercise in drawable(chapter))
         if names:
-            say(console, f"{chapter.number:>2} {chapter.title}: {names}")
+            print_wrapped(console, f"{chapter.number:>2} {chapter.title}: {names}")
     console.print("To see one: headway show NAME")
     return NOTHING if named and isinstance(found, Exercise) else DRAWN
 
 
 def _terminal() -> tuple[Console, str | None]:
     """Where to draw, as wide as it is, and the colours there are to draw with."""
-    plain = page()
+    plain = make_console()
     system = colours() if plain.is_terminal else None
     width = Console().width if plain.is_terminal else plain.width
     return Console(color_system=system, width=width, highlight=False, markup=False, emoji=False), system

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grader.console.page import bar, command_line, page, say
-from grader.course.progress import Score, load, number
-from grader.course.status import Step, current_chapter, done, earned, next_step, passed, read_course, shown
+from grader.console.output import command_line, make_console, print_wrapped, progress_bar
+from grader.course.progress import Score, format_points, load_scores
+from grader.course.status import Step, current_chapter, is_complete, is_passed, next_step, points_earned, read_course, short_path
 from grader.course.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
 from rich.text import Text
@@ -12,10 +12,10 @@ from rich.text import Text
 
 def status() -> int:
     """Where you are in the twelve chapters, and the one next thing to do."""
-    course, scores = read_course(), load()
-    here, console = current_chapter(scores), page()
-    mine, all_points = sum(earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
-    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{number(mine)} of {number(all_points)} points"
+    course, scores = read_course(), load_scores()
+    here, console = current_chapter(scores), make_console()
+    mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
+    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{format_points(mine)} of {format_points(all_points)} points"
     beside = console.width - len(heading) - 1
     console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
@@ -31,13 +31,13 @@ def status() -> int:
 def show_next() -> int:
     """The one next thing to do."""
     read_course()
-    _print_step(page(), next_step())
+    _print_step(make_console(), next_step())
     return 0
 
 
 def list_all() -> int:
     """Every exercise by chapter, with its points."""
-    course, scores, console = read_course(), load(), page()
+    course, scores, console = read_course(), load_scores(), make_console()
     step = next_step(scores)
     for chapter in course.chapters:
         heading = Text.assemble((f"{chapter.id} {chapter.title}", "bold"), f": {chapter.about}")
@@ -58,12 +58,12 @@ def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width:
     line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<22} ", "bold" if here else ""))
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
-    points = earned(chapter, scores)
-    tally = f"{number(points):>5}/{number(chapter.points)}"
+    points = points_earned(chapter, scores)
+    tally = f"{format_points(points):>5}/{format_points(chapter.points)}"
     if (room := width - len(line) - len(tally) - 4) > 3:
-        line.append("  ").append_text(bar(1.0 if done(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
+        line.append("  ").append_text(progress_bar(1.0 if is_complete(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
     line.append(tally)
-    passes = sum(passed(exercise, scores) for exercise in chapter.exercises)
+    passes = sum(is_passed(exercise, scores) for exercise in chapter.exercises)
     told = f"  {passes} of {len(chapter.exercises)} passed"
     return line.append(told, "dim") if (passes or here) and len(line) + len(told) <= width else line
 
@@ -77,21 +77,21 @@ def _print_step(console: Console, step: Step | None) -> None:
         if not any(chapter.exercises for chapter in read_course().chapters):
             console.print("The course has no exercises yet.")
         else:
-            say(console, "Everything there is has been passed." + ("" if is_handout() else " `headway diff NAME` shows how the reference does it."))
+            print_wrapped(console, "Everything there is has been passed." + ("" if is_handout() else " `headway diff NAME` shows how the reference does it."))
             if (EXERCISES / "AFTERWARDS.md").exists():
-                say(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
+                print_wrapped(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
         return
     exercise = step.exercise
-    name, where = f"Next: {exercise.name}", f" ({number(exercise.points)} points), {step.place}"
+    name, where = f"Next: {exercise.name}", f" ({format_points(exercise.points)} points), {step.place}"
     if len(name + where) > console.width:
         where = where.replace(", ", ",\n", 1)
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
-    say(console, exercise.promise)
+    print_wrapped(console, exercise.promise)
     if step.place.problem:
-        say(console, step.place.problem, style="red")
+        print_wrapped(console, step.place.problem, style="red")
     lesson = EXERCISES / f"{step.chapter.name}.md"
     if step.place.file.exists():
-        start = f"The lesson is {shown(lesson)}. Write" if lesson.exists() else "Write"
+        start = f"The lesson is {short_path(lesson)}. Write" if lesson.exists() else "Write"
         console.print(f"{start} the code, then test it with")
     console.print()
     console.print(command_line(step.command))

@@ -6,7 +6,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from grader.console.page import command_line, complain, page, say
+from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.syllabus import is_handout
 from grader.teaching.walks import list_walks
 
@@ -19,19 +19,19 @@ def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
         return _list()
     if name not in list_walks():
         near = get_close_matches(name, list_walks(), n=1)
-        complain(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` names them all"))
+        print_error(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` names them all"))
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
-        complain(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
+        print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
         return UNUSABLE
     if not _has_torch():
-        complain("torch is not installed for this Python; `headway doctor` says what to do")
+        print_error("torch is not installed for this Python; `headway doctor` says what to do")
         return UNUSABLE
     try:
         return _go(name, seed, pace and sys.stdin.isatty() and sys.stdout.isatty(), out)
     except KeyboardInterrupt:
         print(flush=True)
-        complain("stopped")
+        print_error("stopped")
         return INTERRUPTED
 
 
@@ -45,10 +45,10 @@ def _go(name: str, seed: int, pace: bool, out: Path | None) -> int:
     except WalkQuit:
         return DONE
     except NotInHandout as problem:
-        complain(str(problem))
+        print_error(str(problem))
         return UNUSABLE
     except PictureNotSaved as problem:
-        complain(str(problem))
+        print_error(str(problem))
         return FAILED
     return DONE
 
@@ -60,13 +60,13 @@ def _has_torch() -> bool:
 
 
 def _list() -> int:
-    console, walks = page(), _possible() if is_handout() else list_walks()
+    console, walks = make_console(), _possible() if is_handout() else list_walks()
     if not walks:
-        say(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
+        print_wrapped(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
         return DONE
     for name, title in walks.items():
-        say(console, name, style="bold")
-        say(console, title)
+        print_wrapped(console, name, style="bold")
+        print_wrapped(console, title)
         console.print()
     console.print("To take one:")
     console.print(command_line("headway walk NAME"))

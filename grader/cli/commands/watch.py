@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from grader.console.page import page, say
-from grader.course.progress import load
-from grader.course.status import next_step, passed, read_course
+from grader.console.output import make_console, print_wrapped
+from grader.course.progress import load_scores
+from grader.course.status import is_passed, next_step, read_course
 from grader.course.syllabus import Chapter, Exercise
 
 
@@ -15,7 +15,7 @@ def watch(name: str | None) -> int:
     """Until somebody quits. Without a name: what is next."""
     exercise = _chosen(name)
     if exercise is None:
-        say(page(), "Everything has been passed; `headway watch NAME` watches an exercise all the same.")
+        print_wrapped(make_console(), "Everything has been passed; `headway watch NAME` watches an exercise all the same.")
         return 0
     from grader.watch.loop import watch as live
 
@@ -29,6 +29,6 @@ def _chosen(name: str | None) -> Exercise | None:
         return step.exercise if step else None
     found = course.find(name)
     if isinstance(found, Chapter):
-        scores = load()
-        return next((exercise for exercise in found.exercises if not passed(exercise, scores)), found.exercises[0])
+        scores = load_scores()
+        return next((exercise for exercise in found.exercises if not is_passed(exercise, scores)), found.exercises[0])
     return found

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from grader.course.names import bare
+from grader.course.name_resolution import canonical_name
 from grader.course.torch_operators import families_of, forbidden_operators
 from grader.execution.forbidden.reports import report
 
@@ -101,7 +101,7 @@ def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], froz
     denied = families_of(forbids)
     operators = [name for name in forbidden_operators(forbids) if "::" not in name]
     functions = [*forbids, *(name for family in denied for name in family.functions)]
-    names = {spelling: name for name in reversed([*functions, *operators]) for spelling in (name, bare(name), "_" + bare(name))}
+    names = {spelling: name for name in reversed([*functions, *operators]) for spelling in (name, canonical_name(name), "_" + canonical_name(name))}
     return names, frozenset(module for family in denied for module in family.modules)
 
 

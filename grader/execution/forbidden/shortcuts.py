@@ -1,6 +1,6 @@
 """Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
 
-The source check (grader/course/forbids.py) reads the code. This watch runs with it and sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)` too:
+The source check (grader/course/source_check.py) reads the code. This watch runs with it and sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)` too:
 operators in torch's dispatcher (operators.py), functions that torch has in Python by their code (functions.py), imports by audit events
 (audit.py). Whatever runs before the answer has left counts, whoever called it: nothing of the course's own chapters runs a forbidden one.
 """

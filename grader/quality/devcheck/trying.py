@@ -17,7 +17,7 @@ from grader.execution.target import Target
 from grader.execution.worker import Nursery
 from grader.plugin import hooks
 from grader.quality.devcheck.subjects import Subject
-from grader.verdict.diagnosis import remembering
+from grader.verdict.diagnosis import cache_replies
 from grader.verdict.trial import Trial
 
 
@@ -83,7 +83,7 @@ class _Trying:
             self.jobs.send(why)
 
     def _try_all(self, run, job: Job, items: list[pytest.Item]) -> list[Tried]:
-        with remembering():
+        with cache_replies():
             return [self._try(run, job, subject, items) for subject in job.subjects]
 
     def _try(self, run, job: Job, subject: Subject, items: list[pytest.Item]) -> Tried:

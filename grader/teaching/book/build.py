@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from importlib.util import find_spec
 
-from grader.console.page import complain, page, say
-from grader.course.status import shown
+from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.status import short_path
 from grader.files import problem
 
 NEEDED = ("jinja2", "markdown_it", "pygments")
@@ -21,7 +21,7 @@ def make() -> int:
 
     if not build():
         return 1
-    say(page(), f"The book is in {shown(FOLDER)}: open {shown(FOLDER / 'index.html')}, or read it with `headway book`.")
+    print_wrapped(make_console(), f"The book is in {short_path(FOLDER)}: open {short_path(FOLDER / 'index.html')}, or read it with `headway book`.")
     return 0
 
 
@@ -29,7 +29,7 @@ def cannot() -> bool:
     """Whether something that the book needs is not installed; says what."""
     if all(find_spec(name) for name in NEEDED):
         return False
-    complain(f"the book needs the extra `book`, which is not installed: {INSTALL}")
+    print_error(f"the book needs the extra `book`, which is not installed: {INSTALL}")
     return True
 
 
@@ -38,13 +38,13 @@ def build() -> bool:
     from grader.teaching.book.site import FOLDER
     from grader.teaching.book.site import build as build_site
 
-    console = page(stderr=True)
+    console = make_console(stderr=True)
     if not console.is_terminal:
         console.print("Building the book ...")
     try:
         with console.status("Building the book ...") if console.is_terminal else nullcontext():
             build_site()
     except OSError as error:
-        complain("the book is not built: " + problem(error, f"write {shown(FOLDER)}"))
+        print_error("the book is not built: " + problem(error, f"write {short_path(FOLDER)}"))
         return False
     return True

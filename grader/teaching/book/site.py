@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from grader.course.progress import number
+from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
 from grader.teaching.book import glossary, search_index, shapes
@@ -95,7 +95,7 @@ class _Book:
         self._drawn = drawn(self._exercises.values())
         self._walks = walks(self._exercises)
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        self._html.globals |= {"number": number}
+        self._html.globals |= {"number": format_points}
         guides = GUIDES[:-2] if is_handout() else GUIDES
         self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
         self._others = {"AFTERWARDS": self._written(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}

@@ -17,9 +17,9 @@ from grader.teaching.show.catalog import subject
 from grader.teaching.show.difference import beside, differing
 from grader.teaching.show.panels import Pair, Panel, Picture
 from grader.verdict import comparing
-from grader.verdict.explaining import failure
-from grader.verdict.numbers import show
+from grader.verdict.explanation import explain_failure
 from grader.verdict.trial import CALL_SECONDS, Trial
+from grader.verdict.value_text import format_value
 
 Draw = Callable[[Implementation], list[Panel]]
 
@@ -93,10 +93,10 @@ def _trouble(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
         return "Yours is not written yet: this is the reference's."
     call = None if isinstance(problem, ChapterBroken) else trial.last_call()
     if isinstance(problem, ChapterBroken | OutOfTime | FarSideDied | LearnerError | comparing.Mismatch):
-        words = failure(problem, "", call, comparing.current)
+        words = explain_failure(problem, "", call, comparing.current)
         sentence, where = words.message, words.where
     else:
-        returned = re.sub(r"\s+", " ", show(call.result))[:120] if call else ""
+        returned = re.sub(r"\s+", " ", format_value(call.result))[:120] if call else ""
         sentence, where = (f"{call.what} returned {returned}, which cannot be drawn." if call else "What it returned cannot be drawn."), ""
     if isinstance(problem, ChapterBroken):
         sentence = f"{exercise.module}.py does not import. {sentence}"

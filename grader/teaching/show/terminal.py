@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.console.page import wrapped
+from grader.console.output import wrap_text
 from grader.teaching.drawing.charts import COLOURS
 from grader.teaching.show import half_blocks, plain_text
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Kind, Pair, Panel, Picture
@@ -22,12 +22,12 @@ def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
     colour = colours is not None
     width = max(NARROWEST, min(width, WIDEST))
     prose = min(width, PROSE)
-    page = [Text(part, "bold") for part in wrapped(f"{picture.exercise}: {picture.about}", prose)]
-    page += [Text(part, "dim") for part in wrapped(picture.look, prose)]
-    page += [Text(part, "green" if picture.agrees else "yellow") for part in wrapped(picture.verdict, prose)]
+    page = [Text(part, "bold") for part in wrap_text(f"{picture.exercise}: {picture.about}", prose)]
+    page += [Text(part, "dim") for part in wrap_text(picture.look, prose)]
+    page += [Text(part, "green" if picture.agrees else "yellow") for part in wrap_text(picture.verdict, prose)]
     for pair in picture.pairs:
         page += [Text(), *_pair(pair, width, colour)]
-        page += [Text(part, "yellow") for part in wrapped(pair.note, prose) if pair.note]
+        page += [Text(part, "yellow") for part in wrap_text(pair.note, prose) if pair.note]
     for line in page:
         line.truncate(width)
     return [half_blocks.in_256(line) for line in page] if colours == "256" else page
@@ -35,12 +35,12 @@ def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
 
 def _pair(pair: Pair, width: int, colour: bool) -> list[Text]:
     panel: Panel = pair.reference
-    head = [Text.assemble((part, "bold")) for part in wrapped(panel.title, width)]
+    head = [Text.assemble((part, "bold")) for part in wrap_text(panel.title, width)]
     names = _axes(panel)
     if len(head) == 1 and len(panel.title) + len(names) + 3 < width:
         head[0].append(f"   {names}", "dim")
     else:
-        head += [Text(part, "dim") for part in wrapped(names, width) if names]
+        head += [Text(part, "dim") for part in wrap_text(names, width) if names]
     match panel:
         case Grid():
             blocks, below = _grids(pair, width, colour)

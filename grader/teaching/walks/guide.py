@@ -16,8 +16,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on every machine, and small models are no quicker with more
 
 import torch  # noqa: E402
-from grader.console.page import page  # noqa: E402
-from grader.course.status import shown  # noqa: E402
+from grader.console.output import make_console  # noqa: E402
+from grader.course.status import short_path  # noqa: E402
 from grader.course.syllabus import EXERCISES, is_handout, load_syllabus  # noqa: E402
 from grader.files import problem, write_whole  # noqa: E402
 from grader.teaching.walks import load, module_name  # noqa: E402
@@ -46,7 +46,7 @@ class Measurement:
 
 def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
     """The whole walk. NotHere where this handout lacks a part of it; CannotSave, after everything was told, where there is no picture."""
-    walk, console = load_available_walk(name), page()
+    walk, console = load_available_walk(name), make_console()
     walk_page = WalkPage(console, (lambda: wait_for_key(console)) if pace else lambda: None)
     walk_page.title(f"headway walk {name}")
     walk_page.say((walk.__doc__ or "").partition("\n")[0])
@@ -57,7 +57,7 @@ def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
     walk.print_walk(walk_page, measurement.numbers)
     walk_page.end("A picture of it")
     path = _save_picture(walk.draw(measurement.numbers), name, out)
-    walk_page.say(f"The picture of this run is in {shown(path)}")
+    walk_page.say(f"The picture of this run is in {short_path(path)}")
     walk_page.blank()
     _print_next_step(walk_page, walk, measurement, status)
 
@@ -149,7 +149,7 @@ def _save_picture(svg: str, name: str, out: Path | None) -> Path:
     try:
         write_whole(path, svg)
     except OSError as error:
-        raise PictureNotSaved(f"the picture is not saved: {problem(error, f'write {shown(path)}')}") from None
+        raise PictureNotSaved(f"the picture is not saved: {problem(error, f'write {short_path(path)}')}") from None
     return path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from grader.console.page import page
+from grader.console.output import make_console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 AdvanceStep = Callable[[], None]
@@ -15,7 +15,7 @@ ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[AdvanceStep]:
     """For a person who waits."""
-    console = page(stderr=True)
+    console = make_console(stderr=True)
     if not console.is_terminal:
         console.print(f"{what} ...", soft_wrap=True)
         yield lambda: None

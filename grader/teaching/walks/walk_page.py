@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from grader.console.page import command_line, say, speaks_unicode
+from grader.console.output import command_line, print_wrapped, supports_unicode
 from grader.teaching.drawing.diagrams import colour
 from grader.teaching.drawing.svg import INK
 from rich.cells import cell_len
@@ -56,7 +56,7 @@ class WalkPage:
         self.wait = wait
         self.width = console.width
         self.steps = 0
-        self.fancy = speaks_unicode()
+        self.fancy = supports_unicode()
         self.dot = "·" if self.fancy else "."
 
     # ---- words
@@ -83,7 +83,7 @@ class WalkPage:
 
     def say(self, text: str, style: str = "") -> None:
         """Prose, wrapped."""
-        say(self.console, text, style)
+        print_wrapped(self.console, text, style)
 
     def blank(self) -> None:
         self.console.print()

@@ -13,7 +13,7 @@ from grader.classroom.handout import cutting
 from grader.classroom.handout.dependencies import hidden_with
 from grader.classroom.handout.making import NoHandout, make, plan
 from grader.classroom.intake.submissions import read_submissions
-from grader.course.sealed import form
+from grader.course.sealed import format as sealed_format
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from kit_copy import Kit, posix
@@ -167,11 +167,11 @@ def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it
     suites = "".join(path.read_text() for path in (made.root / "tests").glob("test_*.py"))
     assert '@exercise("MultiHeadAttention"' in suites
     assert not any(f'@exercise("{name}"' in suites for name in HIDDEN)
-    tree = form.opened(form.joined(form.unpacked((made.root / "reference" / f"{MODULE}.sealed").read_bytes(), "")))
+    tree = sealed_format.read_tree(sealed_format.join_statements(sealed_format.unpack((made.root / "reference" / f"{MODULE}.sealed").read_bytes(), "")))
     whole = {node.name: len(node.body) for node in ast.parse(read_source(SOLUTIONS / f"{MODULE}.py")).body if isinstance(node, ast.FunctionDef)}
     left = {node.name: node.body for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert all(whole[name] > 1 and isinstance(left[name][0], ast.Raise) and len(left[name]) == 1 for name in HIDDEN)
-    told = form.unpacked((made.root / "reference" / f"{MODULE}.mistakes").read_bytes(), "")
+    told = sealed_format.unpack((made.root / "reference" / f"{MODULE}.mistakes").read_bytes(), "")
     assert {entry[1] for entry in told} == {exercise.name for exercise in load_syllabus().chapter("3").exercises} - set(HIDDEN)
     assert "def fuse_qkv(" in handout.file(MODULE).read_text(), "its stub is there"
     assert "fuse_qkv is graded by your instructor alone" in handout.run("check", "fuse_qkv", status=2)
@@ -211,12 +211,12 @@ def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path
 
 def test_what_one_python_sealed_every_python_opens(tmp_path):
     for module in chapters_written():
-        (tmp_path / module).write_bytes(form.packed(form.statements(form.plain(read_source(SOLUTIONS / f"{module}.py")))))
+        (tmp_path / module).write_bytes(sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(read_source(SOLUTIONS / f"{module}.py")))))
     code = (
         "import runpy, sys, pathlib\n"
-        f"form = runpy.run_path({str(ROOT / 'grader' / 'sealed' / 'form.py')!r})\n"
+        f"form = runpy.run_path({str(ROOT / 'grader' / 'course' / 'sealed' / 'format.py')!r})\n"
         f"for path in sorted(pathlib.Path({str(tmp_path)!r}).iterdir()):\n"
-        "    compile(form['opened'](form['joined'](form['unpacked'](path.read_bytes(), path.name))), path.name, 'exec', dont_inherit=True)\n"
+        "    compile(form['read_tree'](form['join_statements'](form['unpack'](path.read_bytes(), path.name))), path.name, 'exec', dont_inherit=True)\n"
         "    print(path.name)\n"
     )
     for python in other_pythons():
@@ -226,10 +226,10 @@ def test_what_one_python_sealed_every_python_opens(tmp_path):
 
 def test_a_sealed_chapter_is_the_same_tree_without_its_docstrings():
     text = read_source(SOLUTIONS / f"{MODULE}.py")
-    tree = form.opened(form.plain(text))
-    assert ast.dump(tree) == ast.dump(form._without_docstrings(ast.parse(text)))
+    tree = sealed_format.read_tree(sealed_format.module_bytes(text))
+    assert ast.dump(tree) == ast.dump(sealed_format._without_docstrings(ast.parse(text)))
     assert not any(ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef))
-    assert set(form.outline(form.plain(text)).split("\n")) == {"", "raise ..."}
+    assert set(sealed_format.raise_outline(sealed_format.module_bytes(text)).split("\n")) == {"", "raise ..."}
 
 
 def test_a_damaged_reference_is_a_sentence_and_no_mark(handout):

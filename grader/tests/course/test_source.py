@@ -4,7 +4,6 @@ import os
 import sys
 
 import pytest
-from grader.course.forbids import forbidden_calls, reference_imports
 from grader.course.source import (
     DEEPEST,
     LARGEST,
@@ -19,6 +18,7 @@ from grader.course.source import (
     replace_definition,
     write_source,
 )
+from grader.course.source_check import forbidden_calls, reference_imports
 from grader.files import write_whole
 
 CHAPTER = '''"""A chapter."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from grader.course.source import SourceProblem, definition
-from grader.course.stubs import check_stubs, fingerprint, read_lock, reference_stub, stub_text, worked_on, write_stubs
+from grader.course.stubs import check_stubs, fingerprint, modified_chapters, read_lock, reference_stub, stub_text, write_stubs
 from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
 
 SOLUTION = '''"""Adding.
@@ -117,7 +117,7 @@ def test_written_once_then_unchanged(folders):
     assert [outcome.state for outcome in write(folders)] == ["written"]
     assert check(folders) == []
     assert [outcome.state for outcome in write(folders)] == ["unchanged"]
-    assert worked_on(["ch01_adding"], folders[0]) == []
+    assert modified_chapters(["ch01_adding"], folders[0]) == []
 
 
 def test_a_new_solution_reaches_an_untouched_stub(folders):
@@ -132,7 +132,7 @@ def test_a_checkout_with_other_line_ends_is_still_untouched(folders):
     write(folders)
     path = folders[0] / "ch01_adding.py"
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert check(folders) == [] and worked_on(["ch01_adding"], folders[0]) == []
+    assert check(folders) == [] and modified_chapters(["ch01_adding"], folders[0]) == []
 
 
 @pytest.mark.parametrize("work", [b"def add(a, b):\n    return a + b\n", b"def (", b"\xff\xfe"])
@@ -146,7 +146,7 @@ def test_what_somebody_wrote_is_never_touched(folders, work):
         assert outcome.state == "kept" and "has been worked on" in outcome.sentence
         assert path.read_bytes() == work
         assert len(check(folders)) == 1
-    assert worked_on(["ch01_adding"], folders[0]) == ["ch01_adding"]
+    assert modified_chapters(["ch01_adding"], folders[0]) == ["ch01_adding"]
 
 
 def test_without_a_lock_nothing_is_overwritten(folders):

@@ -8,15 +8,15 @@ from grader.course.syllabus import load_syllabus
 from grader.course.torch_operators import (
     ANOTHER_PACKAGE,
     TOOLS,
+    describe_forbidden,
+    describe_shortcuts,
     families,
     families_of,
     family_of,
     forbidden_operators,
-    in_words,
     may_import_anything,
     operators,
     reportable,
-    what_ran,
 )
 
 EXERCISES = load_syllabus().exercises
@@ -62,12 +62,12 @@ def test_what_may_be_reported_is_bounded_and_holds_every_forbidden_name(exercise
     names = reportable(exercise.forbids)
     assert {*exercise.forbids, *forbidden_operators(exercise.forbids)} <= names and len(names) < 200 and max(map(len, names)) < 80
     assert (ANOTHER_PACKAGE in names) == bool(exercise.own_forbids) == (not may_import_anything(exercise.forbids))
-    assert all(family.says for family in families_of(exercise.forbids)) and len(in_words(exercise.forbids)) < 400
+    assert all(family.says for family in families_of(exercise.forbids)) and len(describe_forbidden(exercise.forbids)) < 400
 
 
 def test_what_ran_is_said_in_words():
-    (sentence,) = what_ran("softmax", {"_masked_softmax"})
+    (sentence,) = describe_shortcuts("softmax", {"_masked_softmax"})
     assert sentence.startswith("softmax ran torch's `_masked_softmax`, which is not allowed in this exercise; use arithmetic")
-    assert "`softmax` and `logsumexp`" in what_ran("softmax", {"softmax", "_softmax", "logsumexp"})[0]
-    assert "imports a package" in what_ran("softmax", {ANOTHER_PACKAGE})[0]
-    assert what_ran("softmax", set()) == []
+    assert "`softmax` and `logsumexp`" in describe_shortcuts("softmax", {"softmax", "_softmax", "logsumexp"})[0]
+    assert "imports a package" in describe_shortcuts("softmax", {ANOTHER_PACKAGE})[0]
+    assert describe_shortcuts("softmax", set()) == []

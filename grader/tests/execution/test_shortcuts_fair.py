@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from grader.course.forbids import forbidden_calls
+from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
 from grader.execution.forbidden.shortcuts import restore, watching
 from torch import nn

@@ -89,12 +89,12 @@ def test_a_run_of_the_judge_cannot_grow_beyond_its_bound(how):
     script = (
         "import torch\n"
         "from grader.processes import limits\n"
-        "from grader.verdict.explaining import out_of_memory\n"
+        "from grader.verdict.explanation import is_out_of_memory\n"
         "torch.ones(9)\n"
         "limits.limit_growth(1 << 27)\n"
         "bytearray(1 << 24)\n"
         f"try:\n    {how}\n"
-        "except Exception as problem:\n    print(out_of_memory(problem))\n"
+        "except Exception as problem:\n    print(is_out_of_memory(problem))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert done.stdout == "True\n", done.stderr

@@ -20,7 +20,7 @@ from grader.classroom.judging import rules as rules_module
 from grader.classroom.judging.marking import marks_of, total
 from grader.classroom.judging.rules import read_rules
 from grader.cli.commands.grade import ASKED, WRONG_USE, regrade
-from grader.course.progress import FILE, hint_levels, load, record
+from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
 from grader.course.status import read_course
 from grader.course.syllabus import EXERCISES, UnknownName, load_syllabus
@@ -136,10 +136,10 @@ lines = st.lists(st.builds("{} {}{}/{}".format, st.sampled_from(["softmax", "gel
 @given(data=st.one_of(mutated([PROGRESS]), st.binary(max_size=60), lines.map(lambda found: "\n".join(found).encode())))
 def test_whatever_stands_on_record_is_read_and_written_over(folder, data):
     (folder / FILE).write_bytes(data)
-    for score in load(folder).values():
+    for score in load_scores(folder).values():
         assert 0 <= score.earned <= score.points < math.inf and str(score)
-    assert record({"softmax": 10.0}, folder) is None
-    assert load(folder)["softmax"].passed
+    assert record_scores({"softmax": 10.0}, folder) is None
+    assert load_scores(folder)["softmax"].passed
 
 
 @fuzzed(100)
@@ -147,7 +147,7 @@ def test_whatever_stands_on_record_is_read_and_written_over(folder, data):
 def test_whatever_stands_there_of_hints_is_levels_or_nothing(folder, data):
     (folder / ".headway").mkdir(exist_ok=True)
     (folder / ".headway" / "hints.json").write_bytes(data)
-    assert all(isinstance(name, str) and level > 0 for name, level in hint_levels(folder).items())
+    assert all(isinstance(name, str) and level > 0 for name, level in load_hint_levels(folder).items())
 
 
 SAID = {"submissions": "nowhere", "chapters": ["3"], "exercises": [], "seed": 0, "require_isolation": False, "points": None}

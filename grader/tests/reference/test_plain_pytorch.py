@@ -7,7 +7,7 @@ import re
 import sys
 
 import pytest
-from grader.course.names import resolve, scope_of
+from grader.course.name_resolution import resolve, scope_of
 from grader.course.syllabus import SOLUTIONS
 
 CHAPTERS = sorted(SOLUTIONS.glob("ch*.py"))

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 import torch
-from grader.course.forbids import forbidden_calls
 from grader.course.source import definition
+from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import Graft
 from grader.execution.target import graft_for, reference_of, resolve

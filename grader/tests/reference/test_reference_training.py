@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from grader.course.forbids import forbidden_calls
+from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import Graft
 from grader.execution.target import graft_for, resolve

@@ -8,7 +8,7 @@ import pexpect
 import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import resolve
-from grader.plugin.layout import Page, tell
+from grader.plugin.layout import Page, print_result
 from grader.teaching.show import figures
 from grader.teaching.show.both_sides import picture_of
 from grader.verdict.results import ExerciseResult, Failure, TestResult
@@ -95,7 +95,7 @@ def test_without_a_name_it_offers_what_there_is(wrong):
 def told(name: str, outcome: str) -> list[str]:
     lines: list[str] = []
     test = TestResult("test_law", outcome, 0.1, 1.0, details=Failure("A law holds."))
-    tell(Page(lambda text, **_: lines.append(text), 80), ExerciseResult(load_syllabus().exercise(name), [test]))
+    print_result(Page(lambda text, **_: lines.append(text), 80), ExerciseResult(load_syllabus().exercise(name), [test]))
     return lines
 
 

@@ -8,7 +8,7 @@ from grader.execution.in_process import Local
 from grader.execution.proxy import Call, Door, Implementation
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch, close, holds, refuses, same, shaped
-from grader.verdict.explaining import failure
+from grader.verdict.explanation import explain_failure
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +157,7 @@ def test_an_exception_of_the_learners_own_is_the_builtin_that_it_inherits_from()
 def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
     comparing.sizes(B=3, T=5)
     problem = wrong(close, X * 2, X, "the output")
-    words = failure(problem, "The output is right.", Call("f", (X,), {"dim": -1}, X * 2), comparing.current)
+    words = explain_failure(problem, "The output is right.", Call("f", (X,), {"dim": -1}, X * 2), comparing.current)
     assert words.promise == "The output is right."
     assert words.sizes == "B=3 T=5"
     assert words.called[0] == "f(tensor 3x5, dim=-1)"
@@ -167,7 +167,7 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
 
 
 def test_what_a_test_stumbles_over_is_said_of_the_answer():
-    words = failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", Call("f", (1,), {}, None), comparing.current)
+    words = explain_failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", Call("f", (1,), {}, None), comparing.current)
     assert words.message.startswith("f returned None; the test cannot go on with that")
 
 

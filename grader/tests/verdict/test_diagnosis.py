@@ -13,7 +13,7 @@ from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
 from grader.verdict import diagnosis
-from grader.verdict.diagnosis import diagnose, equal, text_with_mistake
+from grader.verdict.diagnosis import diagnose, text_with_mistake, values_match
 from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as somebody might write it who never saw our solution.
@@ -124,9 +124,9 @@ def test_what_ours_have_answered_is_remembered_and_is_the_same():
 
     plain = [diagnosed(mistake) for mistake in known]
     assert any(plain)
-    with diagnosis.remembering():
+    with diagnosis.cache_replies():
         assert [diagnosed(mistake) for mistake in known] == plain
-        replies = diagnosis._memory.replies
+        replies = diagnosis._cache.replies
         replies.update(dict.fromkeys(replies, ({"value": pack("another answer", None)[0]}, [])))
         assert [diagnosed(mistake) for mistake in known] == [None] * len(known)  # so they were not asked
 
@@ -150,12 +150,12 @@ def test_values_are_equal_up_to_rounding_only():
     import torch
 
     x = torch.randn(3, 4)
-    assert equal([x, {"a": 1.0}], [x * (1 + 1e-6), {"a": 1.0 + 1e-9}])
-    assert not equal(x, x * 1.001)
-    assert not equal(x, x.double())
-    assert not equal([1], (1,))
-    assert not equal(True, 1)
-    assert equal(float("nan"), float("nan"))
+    assert values_match([x, {"a": 1.0}], [x * (1 + 1e-6), {"a": 1.0 + 1e-9}])
+    assert not values_match(x, x * 1.001)
+    assert not values_match(x, x.double())
+    assert not values_match([1], (1,))
+    assert not values_match(True, 1)
+    assert values_match(float("nan"), float("nan"))
 
 
 def test_an_engine_keeps_what_was_asked_in_the_last_example():

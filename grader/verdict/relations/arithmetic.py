@@ -6,40 +6,47 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from grader.verdict.relations.pair import CLEARLY, Pair
-from grader.verdict.relations.phrases import constant, number, ordinal
+from grader.verdict.relations.phrases import constant_name, format_number, ordinal
 from torch import Tensor
 
 LEAST_SPREAD = 3e-6  # what float32 and an epsilon somewhere do to a factor; roots of whole numbers lie much farther apart
 
 
-def flat(pair: Pair) -> str:
+def explain_constant(pair: Pair) -> str:
     """All zeros, or one value everywhere, where the right answer is neither."""
     got, right = pair.got.flatten(), pair.expected.flatten()
-    if pair.logical or pair.kinds(right) < 2 or not bool((got == got[0]).all()):
+    if pair.logical or pair.count_distinct(right) < 2 or not bool((got == got[0]).all()):
         return ""
     if got[0] == 0:
         return "Every value is zero."
     if got.numel() < 3 or not pair.finite:
         return ""
-    return f"Every value is the same: {number(float(got[0])) if pair.real else got[0].item()}."
+    return f"Every value is the same: {format_number(float(got[0])) if pair.real else got[0].item()}."
 
 
-def computed(pair: Pair, inputs: Sequence[Tensor]) -> str:
+def explain_arithmetic(pair: Pair, inputs: Sequence[Tensor]) -> str:
     """A sentence when one operation on the right values gives the wrong ones."""
     if not pair.finite or pair.got.numel() < 2 or pair.logical:
         return ""
-    if pair.is_told_by(-pair.expected):
+    if pair.is_explained_by(-pair.expected):
         return "Every value has the wrong sign."
     if not pair.real:
-        return "It is the complex conjugate of the right result." if pair.is_told_by(pair.expected.conj()) else ""
-    return _scaled(pair, inputs) or _shifted(pair) or _with_input(pair, inputs) or _function(pair) or _dropped(pair) or _vector(pair)
+        return "It is the complex conjugate of the right result." if pair.is_explained_by(pair.expected.conj()) else ""
+    return (
+        _explain_scale(pair, inputs)
+        or _explain_offset(pair)
+        or _explain_input_term(pair, inputs)
+        or _explain_function(pair)
+        or _explain_dropout(pair)
+        or _explain_vector(pair)
+    )
 
 
-def factor_words(factor: float, sizes: Iterable[int], precision: float) -> str:
+def describe_factor(factor: float, sizes: Iterable[int], precision: float) -> str:
     """How a positive factor is told: "2.83 times too large, which is sqrt(8)"."""
     up, way = (factor, "large") if factor > 1 else (1 / factor, "small")
-    name = constant(up, sizes, precision)
-    return f"{number(up)} times too {way}" + (f", which is {name}" if name and name != number(up) else "")
+    name = constant_name(up, sizes, precision)
+    return f"{format_number(up)} times too {way}" + (f", which is {name}" if name and name != format_number(up) else "")
 
 
 def sizes_of(pair: Pair, inputs: Sequence[Tensor]) -> set[int]:
@@ -49,7 +56,7 @@ def sizes_of(pair: Pair, inputs: Sequence[Tensor]) -> set[int]:
     return set(own) | pairs | {n for tensor in inputs for n in tensor.shape if n > 1}
 
 
-def _fit(got: Tensor, right: Tensor) -> float:
+def _fit_factor(got: Tensor, right: Tensor) -> float:
     square = float((right * right).sum())
     return float((got * right).sum()) / square if square > 0 else 0.0
 
@@ -58,38 +65,38 @@ def _precision(pair: Pair) -> float:
     return pair.allowed / float(pair.expected.abs().max())
 
 
-def _spread(pair: Pair, factor: float) -> float:
-    """How exactly the values agree upon this factor. A test may allow much; but a factor that is sqrt(32) is it to the last digits, and any other by chance."""
+def _factor_spread(pair: Pair, factor: float) -> float:
+    """The relative error of this factor. A test may allow much, but a true sqrt(32) agrees to the last digits; another factor only comes near."""
     size = float((factor * pair.expected).abs().max())
     return max(float((pair.got - factor * pair.expected).abs().max()) / size, LEAST_SPREAD)
 
 
-def _scaled(pair: Pair, inputs: Sequence[Tensor]) -> str:
+def _explain_scale(pair: Pair, inputs: Sequence[Tensor]) -> str:
     size = pair.expected.abs()
-    if not bool((size > CLEARLY * pair.allowed).sum() >= 3) or pair.kinds(size.flatten()) < 2:
+    if not bool((size > CLEARLY * pair.allowed).sum() >= 3) or pair.count_distinct(size.flatten()) < 2:
         return ""
-    factor = _fit(pair.got, pair.expected)
+    factor = _fit_factor(pair.got, pair.expected)
     tolerance = _precision(pair)
     if abs(factor) < 1e-9 or abs(factor - 1) <= max(CLEARLY * tolerance, 1e-9) or abs(factor + 1) <= max(CLEARLY * tolerance, 1e-9):
         return ""
     slack = max(pair.allowed, 1e-9 * float(size.max())) * min(1.0, abs(factor))
     if not bool(((pair.got - factor * pair.expected).abs() <= slack * max(1.0, abs(factor) * 0.1)).all()):
         return ""
-    words = factor_words(abs(factor), sizes_of(pair, inputs), min(tolerance, _spread(pair, factor)))
+    words = describe_factor(abs(factor), sizes_of(pair, inputs), min(tolerance, _factor_spread(pair, factor)))
     return f"Every value is {words}" + (", and has the wrong sign." if factor < 0 else ".")
 
 
-def _shifted(pair: Pair) -> str:
+def _explain_offset(pair: Pair) -> str:
     difference = (pair.got - pair.expected).flatten()
     offset = float(difference.mean())
-    if difference.numel() < 3 or pair.kinds(pair.expected.flatten()) < 3 or abs(offset) <= CLEARLY * pair.allowed:
+    if difference.numel() < 3 or pair.count_distinct(pair.expected.flatten()) < 3 or abs(offset) <= CLEARLY * pair.allowed:
         return ""
     if not bool(((difference - offset).abs() <= pair.allowed).all()):
         return ""
-    return f"Every value is {number(abs(offset))} too {'large' if offset > 0 else 'small'}: one constant is added to all."
+    return f"Every value is {format_number(abs(offset))} too {'large' if offset > 0 else 'small'}: one constant is added to all."
 
 
-def _with_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
+def _explain_input_term(pair: Pair, inputs: Sequence[Tensor]) -> str:
     for which, tensor in enumerate(inputs):
         if not tensor.is_floating_point() or tensor.numel() > pair.got.numel() or tensor.numel() < 3:
             continue
@@ -98,7 +105,7 @@ def _with_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
             wide = tensor.detach().to(torch.float64).expand(pair.shape)
         except RuntimeError:
             continue
-        if not bool(wide.isfinite().all()) or pair.kinds(tensor.detach().flatten().to(torch.float64)) < 3:
+        if not bool(wide.isfinite().all()) or pair.count_distinct(tensor.detach().flatten().to(torch.float64)) < 3:
             continue
         tails = {
             "plus": (pair.expected + wide, f"{name} is added to it once too often"),
@@ -106,14 +113,14 @@ def _with_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
             "times": (pair.expected * wide, f"it is multiplied by {name}"),
         }
         for sign, (candidate, meaning) in tails.items():
-            if pair.is_told_by(candidate):
+            if pair.is_explained_by(candidate):
                 return f"It is the right answer {sign} {name}." if sign == "times" else f"It is the right answer {sign} {name}: {meaning}."
     return ""
 
 
-def _function(pair: Pair) -> str:
+def _explain_function(pair: Pair) -> str:
     right = pair.expected
-    if pair.got.numel() < 3 or pair.kinds(right.flatten()) < 3:
+    if pair.got.numel() < 3 or pair.count_distinct(right.flatten()) < 3:
         return ""
     positive = bool((right > 0).all())
     ways = [
@@ -129,27 +136,27 @@ def _function(pair: Pair) -> str:
     if bool((right.abs() > CLEARLY * pair.allowed).all()):
         ways.append((1 / right, "Every value is one divided by the right one."))
     below = right < -CLEARLY * pair.allowed
-    if int(below.sum()) > 1 and pair.enough(pair.got[right > 0]) and pair.alike(pair.got, right.clamp(min=0)):
+    if int(below.sum()) > 1 and pair.beats_chance(pair.got[right > 0]) and pair.all_agree(pair.got, right.clamp(min=0)):
         return "Values below zero have become zero; the others are right."
-    return next((said for value, said in ways if bool(value.isfinite().all()) and pair.is_told_by(value)), "")
+    return next((said for value, said in ways if bool(value.isfinite().all()) and pair.is_explained_by(value)), "")
 
 
-def _dropped(pair: Pair) -> str:
+def _explain_dropout(pair: Pair) -> str:
     """Some values zero, every other one larger by one factor: dropout left on."""
     gone = (pair.got == 0) & (pair.expected.abs() > CLEARLY * pair.allowed)
     kept = ~gone & (pair.expected.abs() > CLEARLY * pair.allowed)
     lost, left = int(gone.sum()), int(kept.sum())
-    if lost < 2 or left < 3 or pair.kinds(pair.expected[kept].abs()) < 3:
+    if lost < 2 or left < 3 or pair.count_distinct(pair.expected[kept].abs()) < 3:
         return ""
-    factor = _fit(pair.got[kept], pair.expected[kept])
-    if factor <= 1 + CLEARLY * _precision(pair) or bool((pair.near(pair.got, factor * pair.expected) | gone).logical_not().any()):
+    factor = _fit_factor(pair.got[kept], pair.expected[kept])
+    if factor <= 1 + CLEARLY * _precision(pair) or bool((pair.agree(pair.got, factor * pair.expected) | gone).logical_not().any()):
         return ""
     rate = 1 - 1 / factor
-    told = f"{lost} of {lost + left} values are zero and every other is {number(factor)} times too large"
-    return f"{told}, as dropout with p={number(rate)} leaves them."
+    told = f"{lost} of {lost + left} values are zero and every other is {format_number(factor)} times too large"
+    return f"{told}, as dropout with p={format_number(rate)} leaves them."
 
 
-def _vector(pair: Pair) -> str:
+def _explain_vector(pair: Pair) -> str:
     """The same vector added to, or multiplied into, every row."""
     if pair.got.ndim < 2 or pair.shape[-1] < 2:
         return ""
@@ -161,10 +168,10 @@ def _vector(pair: Pair) -> str:
     if len(rows) < 3:
         return ""
     factors = (rows * right).sum(0) / (right * right).sum(0).clamp(min=1e-300)
-    if pair.kinds(factors) < 2 or bool(((rows - factors * right).abs() > pair.allowed).any()):
+    if pair.count_distinct(factors) < 2 or bool(((rows - factors * right).abs() > pair.allowed).any()):
         return ""
     enough = bool(((right.abs() > CLEARLY * pair.allowed).sum(0) >= 3).all())
-    if not enough or any(pair.kinds(right[:, column].abs()) < 2 for column in (0, -1)):
+    if not enough or any(pair.count_distinct(right[:, column].abs()) < 2 for column in (0, -1)):
         return ""
     return "Every row is multiplied by the same vector: a factor along the last axis is missing, or wrong."
 
@@ -172,7 +179,7 @@ def _vector(pair: Pair) -> str:
 def _same_difference(pair: Pair, rows: Tensor, right: Tensor) -> bool:
     """The same vector, most of it clearly not zero, lies between each row and the right one, and the right ones differ."""
     difference = rows - right
-    if len(rows) < 2 or pair.kinds(difference[0]) < 2 or bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
+    if len(rows) < 2 or pair.count_distinct(difference[0]) < 2 or bool(((difference - difference[0]).abs() > 2 * pair.allowed).any()):
         return False
     most = 2 * int((difference[0].abs() > CLEARLY * pair.allowed).sum()) > difference.shape[1]
     return most and bool(((right - right[0]).abs() > CLEARLY * pair.allowed).any())

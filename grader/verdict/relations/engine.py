@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from grader.verdict.relations.arithmetic import computed, flat
-from grader.verdict.relations.masks import counted, mask
-from grader.verdict.relations.order import from_inputs, moved, shifted
+from grader.verdict.relations.arithmetic import explain_arithmetic, explain_constant
+from grader.verdict.relations.masks import explain_extra_values, explain_mask
+from grader.verdict.relations.order import explain_copied_input, explain_reordering, explain_shift
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.places import close_by, not_finite, where
+from grader.verdict.relations.places import explain_not_finite, explain_places, explain_rounding
 from grader.verdict.relations.shapes import explain_shape, explain_type
-from grader.verdict.relations.weights import around_softmax, sums, zeros
+from grader.verdict.relations.weights import explain_softmax, explain_sums, explain_zeros
 from torch import Tensor
 
 
@@ -22,10 +22,10 @@ def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] 
     answer itself does not have it, and when more than one value speaks for it; else the list is empty.
     """
     with torch.no_grad():
-        return _sentences(got, expected, tol, inputs)[:2]
+        return _explain_tensors(got, expected, tol, inputs)[:2]
 
 
-def _sentences(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor]) -> list[str]:
+def _explain_tensors(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor]) -> list[str]:
     if got.is_meta or expected.is_meta:  # no values to compare
         return []
     if got.shape != expected.shape:
@@ -36,35 +36,35 @@ def _sentences(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tenso
     if got.dtype != expected.dtype:
         told = explain_type(got, expected, tol, inputs)
         comparable = got.dtype != torch.bool and expected.dtype != torch.bool
-        return told if len(told) > 1 or not comparable else told + _values(pair, inputs)
-    return _values(pair, inputs)
+        return told if len(told) > 1 or not comparable else told + _explain_values(pair, inputs)
+    return _explain_values(pair, inputs)
 
 
-def _values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
+def _explain_values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
     """Values of one shape: one relation that explains them all, or up to two that explain some."""
     if not bool(pair.wrong.any()):
         return []
     if pair.logical:
-        return mask(pair) or _one(moved(pair) or shifted(pair) or counted(pair) or where(pair))
-    softmax = around_softmax(pair, inputs)
+        return explain_mask(pair) or _as_list(explain_reordering(pair) or explain_shift(pair) or explain_extra_values(pair) or explain_places(pair))
+    softmax = explain_softmax(pair, inputs)
     if softmax:
         return [softmax]
-    strange = not_finite(pair)
+    strange = explain_not_finite(pair)
     if strange:
         return strange
-    near = close_by(pair)
+    near = explain_rounding(pair)
     if near:
-        return [near, *_one(where(pair))]
-    whole = flat(pair) or from_inputs(pair, inputs) or moved(pair) or shifted(pair) or computed(pair, inputs)
+        return [near, *_as_list(explain_places(pair))]
+    whole = explain_constant(pair) or explain_copied_input(pair, inputs) or explain_reordering(pair) or explain_shift(pair) or explain_arithmetic(pair, inputs)
     if whole:
         return [whole]
-    total, zero = sums(pair), zeros(pair)
+    total, zero = explain_sums(pair), explain_zeros(pair)
     if zero.startswith("Zeros stand where"):
         return [zero]
     if total.endswith("does."):
         return [total]
-    return [sentence for sentence in (total, zero, where(pair)) if sentence]
+    return [sentence for sentence in (total, zero, explain_places(pair)) if sentence]
 
 
-def _one(sentence: str) -> list[str]:
+def _as_list(sentence: str) -> list[str]:
     return [sentence] if sentence else []

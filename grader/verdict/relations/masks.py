@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import number
+from grader.verdict.relations.phrases import format_number
 from torch import Tensor
 
 
-def mask(pair: Pair) -> list[str]:
+def explain_mask(pair: Pair) -> list[str]:
     """At most two sentences about a wrong boolean tensor."""
     got, right = pair.got.bool(), pair.expected.bool()
     if got.numel() < 2:
@@ -20,11 +20,11 @@ def mask(pair: Pair) -> list[str]:
             return [f"Every value is {value}; {should} of {got.numel()} should be {not value}."]
     if mixed and torch.equal(got, ~right):
         return ["It is inverted: True stands where False should, and False where True should."]
-    triangle = _triangles(got, right)
+    triangle = _explain_triangle(got, right)
     return [triangle] if triangle else []
 
 
-def counted(pair: Pair) -> str:
+def explain_extra_values(pair: Pair) -> str:
     """Only too many, or only too few, True values."""
     got, right = pair.got.bool(), pair.expected.bool()
     more, fewer = got & ~right, right & ~got
@@ -41,27 +41,27 @@ def _stand(places: Tensor) -> str:
     return "stands" if int(places.sum()) == 1 else "stand"
 
 
-def _triangles(got: Tensor, right: Tensor) -> str:
+def _explain_triangle(got: Tensor, right: Tensor) -> str:
     if got.ndim < 2 or min(got.shape[-2:]) < 2 or 0 in got.shape:
         return ""
-    wants, has = lower(right), lower(got)
+    wants, has = triangle_diagonal(right), triangle_diagonal(got)
     if wants is None:
         return ""
     if has is not None:
-        here, there = up_to(has), up_to(wants)
-        return f"The diagonal is off by {number(abs(has - wants))}: row i is True up to column {here}, where it should be True up to column {there}."
-    upper = lower(got.flip(-1, -2))
+        here, there = column_bound(has), column_bound(wants)
+        return f"The diagonal is off by {format_number(abs(has - wants))}: row i is True up to column {here}, where it should be True up to column {there}."
+    upper = triangle_diagonal(got.flip(-1, -2))
     if upper is None:
         return ""
     start = got.shape[-1] - got.shape[-2] - upper
-    return f"It is the other triangle: row i is True from column {up_to(start)} on, where it should be True up to column {up_to(wants)}."
+    return f"It is the other triangle: row i is True from column {column_bound(start)} on, where it should be True up to column {column_bound(wants)}."
 
 
-def up_to(diagonal: int) -> str:
+def column_bound(diagonal: int) -> str:
     return "i" if diagonal == 0 else f"i {'+' if diagonal > 0 else '-'} {abs(diagonal)}"
 
 
-def lower(tensor: Tensor) -> int | None:
+def triangle_diagonal(tensor: Tensor) -> int | None:
     """The diagonal k for which every matrix is True exactly where column <= row + k, if there is just one such k."""
     rows, columns = tensor.shape[-2:]
     matrix = tensor.reshape(-1, rows, columns)[0]

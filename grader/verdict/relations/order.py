@@ -8,23 +8,23 @@ from itertools import permutations
 
 import torch
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import each, listed, ordinal, shape_text
+from grader.verdict.relations.phrases import join_words, line_name, ordinal, shape_text
 from torch import Tensor
 
 LARGEST = 30_000  # beyond this many values, reorderings are not searched
 
 
-def moved(pair: Pair) -> str:
+def explain_reordering(pair: Pair) -> str:
     """A sentence when the wrong tensor holds exactly the right numbers elsewhere."""
-    if pair.got.numel() > LARGEST or pair.got.numel() < 2 or not _same_numbers(pair):
+    if pair.got.numel() > LARGEST or pair.got.numel() < 2 or not _has_same_numbers(pair):
         return ""
     for sentence, candidate in _reorderings(pair.expected):
-        if pair.is_told_by(candidate):
+        if pair.is_explained_by(candidate):
             return sentence
-    return _order_of_slices(pair) or _order_in_rows(pair)
+    return _explain_slice_order(pair) or _explain_order_in_rows(pair)
 
 
-def shifted(pair: Pair) -> str:
+def explain_shift(pair: Pair) -> str:
     """Every value one place further along an axis, whatever came in at the end."""
     for axis in reversed(range(pair.got.ndim)):
         size = pair.shape[axis]
@@ -33,20 +33,20 @@ def shifted(pair: Pair) -> str:
         for late in (True, False):
             there = pair.got.narrow(axis, int(late), size - 1)
             here = pair.expected.narrow(axis, int(not late), size - 1)
-            if not pair.alike(there, here):
+            if not pair.all_agree(there, here):
                 continue
             right = pair.expected.narrow(axis, int(late), size - 1)
-            clearly = ~pair.near(here, right, 10 * pair.allowed)
-            if not pair.enough(there[clearly]):
+            clearly = ~pair.agree(here, right, 10 * pair.allowed)
+            if not pair.beats_chance(there[clearly]):
                 continue
             rest = pair.got.select(axis, 0 if late else -1)
             filled = f", and the {'first' if late else 'last'} is zeros" if bool((rest == 0).all()) else ""
             way = "late: index i holds what belongs at i - 1" if late else "early: index i holds what belongs at i + 1"
-            return f"Along {_axis(axis, pair.shape)} everything stands one place too {way}{filled}."
+            return f"Along {_axis_name(axis, pair.shape)} everything stands one place too {way}{filled}."
     return ""
 
 
-def from_inputs(pair: Pair, inputs: Sequence[Tensor]) -> str:
+def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
     """An input handed back, as it came or with its axes reordered or reshaped."""
     for which, tensor in enumerate(inputs):
         if tensor.numel() != pair.got.numel() or tensor.numel() < 2 or tensor.numel() > LARGEST or tensor.ndim > 5:
@@ -55,23 +55,23 @@ def from_inputs(pair: Pair, inputs: Sequence[Tensor]) -> str:
         wide = tensor.detach().to(pair.got.dtype) if tensor.is_complex() <= pair.got.is_complex() else None
         if wide is None:
             continue
-        if tuple(wide.shape) == pair.shape and pair.is_told_by(wide):
+        if tuple(wide.shape) == pair.shape and pair.is_explained_by(wide):
             return f"It equals {name}, unchanged."
-        if not pair.alike(*(_sorted(t) for t in (pair.got, wide))):
+        if not pair.all_agree(*(_sorted_values(t) for t in (pair.got, wide))):
             continue
         for order in permutations(range(wide.ndim)):
-            if pair.is_told_by(wide.permute(order).reshape(pair.shape)):
+            if pair.is_explained_by(wide.permute(order).reshape(pair.shape)):
                 straight = list(order) == list(range(wide.ndim))
-                how = "reshaped straight" if straight else f"with its axes in the order {listed(order)}"
+                how = "reshaped straight" if straight else f"with its axes in the order {join_words(order)}"
                 tail = f" to {shape_text(pair.shape)}, no axis moved" if straight else ", then in this shape"
                 return f"It is {name}, of shape {shape_text(tensor.shape)}, {how}{tail}."
-        cut = _cut_in_two(pair, wide)
+        cut = _explain_split(pair, wide)
         if cut:
             return f"It is {name}, of shape {shape_text(tensor.shape)}, {cut}."
     return ""
 
 
-def _cut_in_two(pair: Pair, tensor: Tensor) -> str:
+def _explain_split(pair: Pair, tensor: Tensor) -> str:
     """One axis of the tensor becomes two, and then the axes are put in another order."""
     if tensor.ndim + 1 != pair.got.ndim or pair.got.ndim > 4:
         return ""
@@ -79,23 +79,23 @@ def _cut_in_two(pair: Pair, tensor: Tensor) -> str:
         for first in (n for n in set(pair.shape) if 1 < n < size and size % n == 0):
             cut = tensor.unflatten(axis, (first, size // first))
             for order in permutations(range(cut.ndim)):
-                if tuple(cut.shape[i] for i in order) == pair.shape and pair.is_told_by(cut.permute(order)):
-                    return f"with axis {axis} cut as {first} by {size // first} and the axes then in the order {listed(order)}"
+                if tuple(cut.shape[i] for i in order) == pair.shape and pair.is_explained_by(cut.permute(order)):
+                    return f"with axis {axis} cut as {first} by {size // first} and the axes then in the order {join_words(order)}"
     return ""
 
 
-def _sorted(tensor: Tensor) -> Tensor:
+def _sorted_values(tensor: Tensor) -> Tensor:
     flat = tensor.flatten()
     return (flat.real + math.pi * flat.imag if flat.is_complex() else flat).sort().values
 
 
-def _same_numbers(pair: Pair) -> bool:
+def _has_same_numbers(pair: Pair) -> bool:
     if not pair.real:
         return True
-    return pair.alike(_sorted(pair.got), _sorted(pair.expected))
+    return pair.all_agree(_sorted_values(pair.got), _sorted_values(pair.expected))
 
 
-def _axis(axis: int, shape: Sequence[int]) -> str:
+def _axis_name(axis: int, shape: Sequence[int]) -> str:
     if len(shape) == 1:
         return "the vector"
     return f"axis {axis}" if len(shape) > 2 else ("axis 0 (down the rows)", "axis 1 (along each row)")[axis]
@@ -106,36 +106,36 @@ def _reorderings(right: Tensor) -> Iterator[tuple[str, Tensor]]:
     orders = sorted(permutations(axes), key=lambda order: sum(i != j for i, j in enumerate(order)))[1:] if right.ndim <= 5 else []
     for order in orders:
         if tuple(shape[i] for i in order) == shape:
-            yield _transposed(order, shape), right.permute(order)
+            yield _describe_permutation(order, shape), right.permute(order)
     for axis in reversed(axes):
         if shape[axis] > 1:
-            swapped = f"The two slices along {_axis(axis, shape)} are swapped." if shape[axis] == 2 else ""
-            yield swapped or f"Everything is in reverse order along {_axis(axis, shape)}.", right.flip(axis)
+            swapped = f"The two slices along {_axis_name(axis, shape)} are swapped." if shape[axis] == 2 else ""
+            yield swapped or f"Everything is in reverse order along {_axis_name(axis, shape)}.", right.flip(axis)
     for axis in reversed(axes):
         for step in range(1, shape[axis]) if 2 < shape[axis] <= 64 else ():
-            yield _rolled(axis, step, shape), right.roll(step, axis)
+            yield _describe_roll(axis, step, shape), right.roll(step, axis)
     for axis in reversed(axes):
-        yield from _regrouped(right, axis)
+        yield from _regroupings(right, axis)
     for order in orders:
-        how = f"axes {listed([i for i, j in enumerate(order) if i != j])} swapped" if _two(order) else f"its axes in the order {listed(order)}"
+        how = f"axes {join_words([i for i, j in enumerate(order) if i != j])} swapped" if _is_swap(order) else f"its axes in the order {join_words(order)}"
         said = f"It is what the right answer becomes with {how} and then reshaped to {shape_text(shape)}: view and transpose are mixed up."
         yield said, right.permute(order).reshape(shape)
 
 
-def _two(order: Sequence[int]) -> bool:
+def _is_swap(order: Sequence[int]) -> bool:
     return sum(i != j for i, j in enumerate(order)) == 2
 
 
-def _transposed(order: Sequence[int], shape: Sequence[int]) -> str:
+def _describe_permutation(order: Sequence[int], shape: Sequence[int]) -> str:
     if len(shape) == 2:
         return "It is transposed: rows and columns are swapped."
-    if _two(order):
-        return f"Axes {listed([i for i, j in enumerate(order) if i != j])} are swapped."
-    return f"The axes stand in the order {listed(order)}."
+    if _is_swap(order):
+        return f"Axes {join_words([i for i, j in enumerate(order) if i != j])} are swapped."
+    return f"The axes stand in the order {join_words(order)}."
 
 
-def _rolled(axis: int, step: int, shape: Sequence[int]) -> str:
-    size, name = shape[axis], _axis(axis, shape)
+def _describe_roll(axis: int, step: int, shape: Sequence[int]) -> str:
+    size, name = shape[axis], _axis_name(axis, shape)
     if size == 2 * step:
         return f"The two halves along {name} are swapped."
     if step in (1, size - 1):
@@ -146,10 +146,10 @@ def _rolled(axis: int, step: int, shape: Sequence[int]) -> str:
     return f"Along {name} everything stands {by} places too {way}, those that fall off coming in at the other end."
 
 
-def _regrouped(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
+def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
     """Blocks read as neighbours: the axis cut as n by m and put together the other way round."""
     shape = tuple(right.shape)
-    size, name = shape[axis], _axis(axis, shape)
+    size, name = shape[axis], _axis_name(axis, shape)
     for first in range(2, size // 2 + 1):
         second = size // first
         if first * second != size:
@@ -161,26 +161,26 @@ def _regrouped(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
             yield f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on.", cut.flip(axis + 1).reshape(shape)
 
 
-def _order_of_slices(pair: Pair) -> str:
+def _explain_slice_order(pair: Pair) -> str:
     for axis in reversed(range(pair.got.ndim)):
         size = pair.shape[axis]
         if not 2 < size <= 16 or pair.got.numel() * size > LARGEST:
             continue
         got, right = pair.got.movedim(axis, 0).reshape(size, 1, -1), pair.expected.movedim(axis, 0).reshape(1, size, -1)
-        match = pair.near(got, right).all(-1)
+        match = pair.agree(got, right).all(-1)
         if bool((match.sum(0) == 1).all()) and bool((match.sum(1) == 1).all()):
             order = match.int().argmax(1).tolist()
             candidate = pair.expected.index_select(axis, torch.tensor(order))
-            if pair.is_told_by(candidate):
-                return f"The slices along {_axis(axis, pair.shape)} stand in the order {listed(order)}."
+            if pair.is_explained_by(candidate):
+                return f"The slices along {_axis_name(axis, pair.shape)} stand in the order {join_words(order)}."
     return ""
 
 
-def _order_in_rows(pair: Pair) -> str:
-    if not pair.real or not pair.enough(pair.got[pair.wrong]) or pair.kinds(pair.expected.flatten()) < 4:
+def _explain_order_in_rows(pair: Pair) -> str:
+    if not pair.real or not pair.beats_chance(pair.got[pair.wrong]) or pair.count_distinct(pair.expected.flatten()) < 4:
         return ""
     for axis in reversed(range(pair.got.ndim)) if pair.got.ndim > 1 else ():
-        if pair.shape[axis] > 1 and pair.alike(pair.got.sort(axis).values, pair.expected.sort(axis).values):
-            name = each(axis, pair.got.ndim)
+        if pair.shape[axis] > 1 and pair.all_agree(pair.got.sort(axis).values, pair.expected.sort(axis).values):
+            name = line_name(axis, pair.got.ndim)
             return f"{name[0].upper()}{name[1:]} holds the right numbers, in another order."
     return "It holds exactly the right numbers, in the wrong places."

@@ -14,7 +14,7 @@ SAMPLE = 4096  # of more values than this, the first are enough to see how many 
 CLEARLY = 10  # a relation must move values by this many times the tolerance to count as one
 
 
-def differing(got: Tensor, expected: Tensor, tol: float) -> Tensor:
+def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
     """Where two tensors (float64 or complex128) of one shape differ by more than `tol` times the size of what is expected."""
     size = expected.abs()
     finite = size[size.isfinite()]
@@ -46,7 +46,7 @@ class Pair:
         size = size[size.isfinite()]
         scale = float(size.max()) if size.numel() else 0.0
         allowed = 0.0 if exact else tol * (scale if scale > 0 else 1.0)
-        return cls(got, expected, allowed, differing(got, expected, 0.0 if exact else tol), logical)
+        return cls(got, expected, allowed, differing_values(got, expected, 0.0 if exact else tol), logical)
 
     @cached_property
     def finite(self) -> bool:
@@ -72,28 +72,28 @@ class Pair:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.got.shape)
 
-    def near(self, a: Tensor, b: Tensor, allowed: float | None = None) -> Tensor:
+    def agree(self, a: Tensor, b: Tensor, allowed: float | None = None) -> Tensor:
         """Where a and b agree; equal infinities and two NaNs agree."""
         same = (a - b).abs() <= (self.allowed if allowed is None else allowed)
         return same if self.finite else same | (a == b) | (a.isnan() & b.isnan())
 
-    def alike(self, a: Tensor, b: Tensor) -> bool:
-        return bool(self.near(a, b).all())
+    def all_agree(self, a: Tensor, b: Tensor) -> bool:
+        return bool(self.agree(a, b).all())
 
-    def is_told_by(self, candidate: Tensor) -> bool:
+    def is_explained_by(self, candidate: Tensor) -> bool:
         """The wrong tensor equals the candidate, and the candidate is clearly not the right answer too."""
-        if not self.alike(self.got, candidate):
+        if not self.all_agree(self.got, candidate):
             return False
-        moved = ~self.near(candidate, self.expected, CLEARLY * self.allowed)
-        return self.enough(self.got[moved])
+        moved = ~self.agree(candidate, self.expected, CLEARLY * self.allowed)
+        return self.beats_chance(self.got[moved])
 
-    def enough(self, values: Tensor) -> bool:
+    def beats_chance(self, values: Tensor) -> bool:
         """Do these values, all of them accounted for, say more than chance would?"""
-        if self.kinds(values) < 2:
+        if self.count_distinct(values) < 2:
             return False
-        return _surprise(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
+        return _surprisal_bits(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
 
-    def kinds(self, values: Tensor) -> int:
+    def count_distinct(self, values: Tensor) -> int:
         """How many different values there are (among the first), up to the tolerance."""
         values = values.flatten()[:SAMPLE]
         if not self.real:
@@ -103,16 +103,16 @@ class Pair:
             return 0
         return 1 + int((values.diff() > CLEARLY * self.allowed).sum())
 
-    def telling(self, where: Tensor) -> bool:
+    def is_significant(self, where: Tensor) -> bool:
         """Is the agreement at these places worth a word? Zeros, ones and infinities agree in most wrong answers too."""
         values = self.expected[where]
         if self.whole:
-            return self.kinds(values) >= 2 and _surprise(values) >= 1.5 * CHANCE
+            return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * CHANCE
         plain = (values == 0) | ((values.abs() - 1).abs() < 2e-3) | ~values.isfinite()
-        return self.enough(values[~plain])
+        return self.beats_chance(values[~plain])
 
 
-def _surprise(values: Tensor) -> float:
+def _surprisal_bits(values: Tensor) -> float:
     """In bits, how unlikely it is that so many draws from these values all come out the same twice."""
     values = values.flatten()[:SAMPLE]
     counts = values.unique(return_counts=True)[1].to(torch.float64)

@@ -9,7 +9,7 @@ from itertools import permutations
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Three significant digits, without a tail of zeros."""
     text = f"{value:.3g}"
     return text.replace("e-0", "e-").replace("e+0", "e")
@@ -23,12 +23,12 @@ def ordinal(index: int) -> str:
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
 
 
-def listed(items: Iterable[object]) -> str:
+def join_words(items: Iterable[object]) -> str:
     words = [str(item) for item in items]
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def slices(indices: Sequence[int], axis: int, shape: Sequence[int]) -> str:
+def slice_names(indices: Sequence[int], axis: int, shape: Sequence[int]) -> str:
     """Name some slices of an axis: "row 2", "columns 3 to 7", "indices 0, 2 and 4 of axis 1"."""
     ndim, many = len(shape), len(indices) > 1
     if ndim == 2:
@@ -39,10 +39,10 @@ def slices(indices: Sequence[int], axis: int, shape: Sequence[int]) -> str:
         return f"{noun} {indices[0]} to {indices[-1]}{tail}"
     if len(indices) > 6:
         return f"{noun} {', '.join(map(str, indices[:5]))} ... ({len(indices)} of {shape[axis]}){tail}"
-    return f"{noun} {listed(indices)}{tail}"
+    return f"{noun} {join_words(indices)}{tail}"
 
 
-def each(axis: int, ndim: int) -> str:
+def line_name(axis: int, ndim: int) -> str:
     """The name of one line of values that runs along an axis."""
     if ndim == 1:
         return "the vector"
@@ -51,13 +51,13 @@ def each(axis: int, ndim: int) -> str:
     return "each column" if ndim == 2 else f"each line along axis {axis}"
 
 
-def constant(value: float, sizes: Iterable[int], precision: float) -> str:
+def constant_name(value: float, sizes: Iterable[int], precision: float) -> str:
     """The name of a positive constant above one, "sqrt(8)" or "pi", or "" when none fits that closely."""
     if precision > 1e-4:
         return ""
     slack = max(3 * precision, 1e-6) * value
     if abs(value - round(value)) <= slack and round(value) < 1000:
-        return _whole(round(value), set(sizes))
+        return _integer_name(round(value), set(sizes))
     named = [(math.sqrt(size), f"sqrt({size})") for size in sorted(set(sizes)) if size > 1]
     named += [(math.pi, "pi"), (2 * math.pi, "2 pi"), (180 / math.pi, "180/pi, the degrees in a radian"), (math.e, "e")]
     named += [(1 / math.log(2), "1/ln(2)"), (math.log(10), "ln(10)"), (math.log(10000), "ln(10000)"), (math.sqrt(2), "sqrt(2)")]
@@ -71,7 +71,7 @@ def constant(value: float, sizes: Iterable[int], precision: float) -> str:
     return f"sqrt({whole})" if whole <= 64 and abs(math.sqrt(whole) - value) <= slack else ""
 
 
-def _whole(value: int, sizes: set[int]) -> str:
+def _integer_name(value: int, sizes: set[int]) -> str:
     root, size = f"sqrt({value * value})", "the size of an axis"
     names = [size] * (value > 2 and value in sizes) + [root] * (value * value in sizes)
     return " and also ".join(names)

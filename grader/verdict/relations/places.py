@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import torch
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import number, slices
+from grader.verdict.relations.phrases import format_number, slice_names
 from torch import Tensor
 
 
-def not_finite(pair: Pair) -> list[str]:
+def explain_not_finite(pair: Pair) -> list[str]:
     """How many NaN or infinities stand where the right value is finite, and where first; and infinities that are missing."""
     nan, infinite = pair.got.isnan() & ~pair.expected.isnan(), pair.got.isinf() & pair.expected.isfinite()
     bad = nan | infinite
     if not bool(bad.any()):
-        return _not_infinite(pair)
+        return _explain_missing_infinities(pair)
     total, count = bad.numel(), int(bad.sum())
     kind = "NaN" if not bool(infinite.any()) else "infinite" if not bool(nan.any()) else "NaN or infinite"
     first = "It" if total == 1 else f"All {total} values" if count == total else f"{count} of {total} values"
-    where = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
+    explain_places = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
     wrongly = "" if bool(pair.expected.isfinite().all()) else " and should be finite"
-    told = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{where}."]
-    whole = _whole_slices(pair, bad)
+    told = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{explain_places}."]
+    whole = _explain_bad_rows(pair, bad)
     if whole:
         told = [whole]
-    if 0 < count < total and bool(bad.eq(pair.wrong).all()) and pair.telling(~bad):
+    if 0 < count < total and bool(bad.eq(pair.wrong).all()) and pair.is_significant(~bad):
         told.append("All other values are right.")
     return told
 
 
-def _not_infinite(pair: Pair) -> list[str]:
+def _explain_missing_infinities(pair: Pair) -> list[str]:
     missing = pair.expected.isinf() & pair.wrong
     count, total = int(missing.sum()), int(pair.expected.isinf().sum())
     if not count:
@@ -37,12 +37,12 @@ def _not_infinite(pair: Pair) -> list[str]:
     said = {1.0: "+inf", -1.0: "-inf"}[signs.pop()] if len(signs) == 1 and pair.real else "infinite"
     which = "The one value" if total == 1 else f"All {total} values" if count == total else f"{count} of the {total} values"
     told = [f"{which} that should be {said} {'is' if count == 1 else 'are'} not, the first at {missing.nonzero()[0].tolist()}."]
-    if bool(missing.eq(pair.wrong).all()) and pair.telling(~missing):
+    if bool(missing.eq(pair.wrong).all()) and pair.is_significant(~missing):
         told.append("All other values are right.")
     return told
 
 
-def _whole_slices(pair: Pair, bad: Tensor) -> str:
+def _explain_bad_rows(pair: Pair, bad: Tensor) -> str:
     """The bad values fill some rows of the last axis, and nothing else: "Row 2 is all NaN, where zeros are right"."""
     if bad.ndim < 2 or bad.shape[-1] < 2:
         return ""
@@ -55,26 +55,26 @@ def _whole_slices(pair: Pair, bad: Tensor) -> str:
     zeros = ", where zeros are right" if bool((pair.expected[bad] == 0).all()) else ""
     count, found = int(rows.sum()), rows.nonzero()
     if bad.ndim == 2:
-        named = slices(found.flatten().tolist(), 0, pair.shape)
+        named = slice_names(found.flatten().tolist(), 0, pair.shape)
         return f"{named.capitalize()} {'is' if count == 1 else 'are'} all {kind}{zeros}."
-    where = ", ".join(map(str, found[0].tolist()))
+    explain_places = ", ".join(map(str, found[0].tolist()))
     if count == 1:
-        return f"The row [{where}, :] is all {kind}{zeros}; no other value is."
-    return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{where}, :]."
+        return f"The row [{explain_places}, :] is all {kind}{zeros}; no other value is."
+    return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{explain_places}, :]."
 
 
-def where(pair: Pair) -> str:
+def explain_places(pair: Pair) -> str:
     """The narrowest description of the places that are wrong, when the rest is right by more than chance."""
     wrong, total = pair.wrong, pair.wrong.numel()
     count = int(wrong.sum())
     if total < 3 or not 0 < count < total:
         return ""
-    if count == 1 and pair.telling(~wrong):
+    if count == 1 and pair.is_significant(~wrong):
         return f"Only one value of {total} is wrong, at {wrong.nonzero()[0].tolist()}; the others are right."
-    return _triangle(pair) or _slices(pair)
+    return _explain_triangle(pair) or _explain_slices(pair)
 
 
-def _triangle(pair: Pair) -> str:
+def _explain_triangle(pair: Pair) -> str:
     if pair.got.ndim < 2 or pair.shape[-1] != pair.shape[-2] or pair.shape[-1] < 3:
         return ""
     ones = torch.ones(pair.shape[-2:], dtype=torch.bool)
@@ -86,25 +86,25 @@ def _triangle(pair: Pair) -> str:
         return ""
     part = parts[touched[0]]
     outside = (~part).expand(pair.shape)
-    if 2 * int((wrong & part).sum()) <= int(part.sum()) or not pair.telling(outside):
+    if 2 * int((wrong & part).sum()) <= int(part.sum()) or not pair.is_significant(outside):
         return ""
     return f"Only values {touched[0]} of the last two axes are wrong." if pair.got.ndim > 2 else f"Only values {touched[0]} are wrong."
 
 
-def _slices(pair: Pair) -> str:
+def _explain_slices(pair: Pair) -> str:
     found: list[tuple[float, int, list[bool]]] = []
     for axis in range(pair.wrong.ndim):
         others = [other for other in range(pair.wrong.ndim) if other != axis]
         flags = (pair.wrong.any(dim=others) if others else pair.wrong).tolist()
-        if 0 < sum(flags) < len(flags) and pair.telling(_right_slices(flags, axis, pair.shape)):
+        if 0 < sum(flags) < len(flags) and pair.is_significant(_right_slices(flags, axis, pair.shape)):
             found.append((sum(flags) / len(flags), axis, flags))
     if not found:
         return ""
     found.sort(key=lambda item: (item[0], item[1]))
-    said = _which(found[0][2], found[0][1], pair.shape)
+    said = _describe_slices(found[0][2], found[0][1], pair.shape)
     if len(found) > 1 and said.endswith(("wrong", "are right")) and "Only" in said and "wrong" in said:
         flags = found[1][2]
-        said += f", and there only {slices([i for i, bad in enumerate(flags) if bad], found[1][1], pair.shape)}"
+        said += f", and there only {slice_names([i for i, bad in enumerate(flags) if bad], found[1][1], pair.shape)}"
     return said + "."
 
 
@@ -114,23 +114,23 @@ def _right_slices(flags: list[bool], axis: int, shape: tuple[int, ...]) -> Tenso
     return ~torch.tensor(flags).reshape(beside).expand(shape)
 
 
-def _which(flags: list[bool], axis: int, shape: tuple[int, ...]) -> str:
+def _describe_slices(flags: list[bool], axis: int, shape: tuple[int, ...]) -> str:
     bad, good = [i for i, flag in enumerate(flags) if flag], [i for i, flag in enumerate(flags) if not flag]
     if len(good) == 1 and len(flags) > 2 or len(good) < len(bad):
-        tail = _end(good, len(flags))
-        return f"Only {slices(good, axis, shape)}{tail} {'is' if len(good) == 1 else 'are'} right"
-    return f"Only {slices(bad, axis, shape)}{_end(bad, len(flags))} {'is' if len(bad) == 1 else 'are'} wrong"
+        tail = _end_note(good, len(flags))
+        return f"Only {slice_names(good, axis, shape)}{tail} {'is' if len(good) == 1 else 'are'} right"
+    return f"Only {slice_names(bad, axis, shape)}{_end_note(bad, len(flags))} {'is' if len(bad) == 1 else 'are'} wrong"
 
 
-def _end(indices: list[int], size: int) -> str:
+def _end_note(indices: list[int], size: int) -> str:
     if len(indices) != 1 or size < 3:
         return ""
     return {0: " (the first)", size - 1: " (the last)"}.get(indices[0], "")
 
 
-def _rounded(pair: Pair) -> str:
+def _rounded_dtype(pair: Pair) -> str:
     """The narrower type that every wrong value fits in exactly, where the right ones do not."""
-    if pair.got.numel() < 4 or pair.whole or not pair.real or pair.kinds(pair.got.flatten()) < 4:
+    if pair.got.numel() < 4 or pair.whole or not pair.real or pair.count_distinct(pair.got.flatten()) < 4:
         return ""
     for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
         fits, right = pair.got.to(dtype).to(torch.float64) == pair.got, pair.expected.to(dtype).to(torch.float64) == pair.expected
@@ -139,16 +139,16 @@ def _rounded(pair: Pair) -> str:
     return ""
 
 
-def close_by(pair: Pair) -> str:
+def explain_rounding(pair: Pair) -> str:
     """Right but for lost precision."""
     if not (pair.finite and pair.allowed):
         return ""
     largest, size = float((pair.got - pair.expected).abs().max()), float(pair.expected.abs().max())
     if size == 0 or largest > 4e-3 * size:
         return ""
-    rounded = _rounded(pair)
+    rounded = _rounded_dtype(pair)
     if rounded:
-        return f"Close but not equal: every value is rounded to {rounded}; the largest difference is {number(largest)}."
+        return f"Close but not equal: every value is rounded to {rounded}; the largest difference is {format_number(largest)}."
     if largest > 1e-3 * size or largest > 300 * pair.allowed:
         return ""
-    return f"Close but not equal: the largest difference is {number(largest)}, where values go up to {number(size)}."
+    return f"Close but not equal: the largest difference is {format_number(largest)}, where values go up to {format_number(size)}."

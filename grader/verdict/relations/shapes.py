@@ -8,14 +8,14 @@ from itertools import permutations
 
 import torch
 from grader.verdict.relations.pair import Pair
-from grader.verdict.relations.phrases import listed, ordinal, shape_text
+from grader.verdict.relations.phrases import join_words, ordinal, shape_text
 from torch import Tensor
 
 
 def explain_shape(got: Tensor, expected: Tensor, tol: float) -> list[str]:
     """At most two sentences: how the shape differs, and what the values say."""
     has, wants = tuple(got.shape), tuple(expected.shape)
-    for relation in (_ones, _cut_differently, _axis_order, _axis_gone, _axis_added, _axis_length):
+    for relation in (_explain_size_one, _explain_regrouping, _explain_axis_order, _explain_lost_axis, _explain_added_axis, _explain_axis_length):
         found = relation(got, expected, tol, has, wants)
         if found:
             return [sentence for sentence in found if sentence]
@@ -27,17 +27,17 @@ def _equal(got: Tensor, expected: Tensor, tol: float) -> bool:
     if got.shape != expected.shape or got.numel() < 2:
         return False
     pair = Pair.of(got, expected, tol)
-    return not bool(pair.wrong.any()) and pair.kinds(pair.expected.flatten()) > 1
+    return not bool(pair.wrong.any()) and pair.count_distinct(pair.expected.flatten()) > 1
 
 
-def _same_values(right: bool) -> str:
+def _shape_only_note(right: bool) -> str:
     return "The values are right; only the shape is not." if right else ""
 
 
-def _ones(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+def _explain_size_one(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
     if [n for n in has if n != 1] != [n for n in wants if n != 1] or math.prod(has) != math.prod(wants):
         return []
-    right = _same_values(_equal(got.reshape(wants), expected, tol))
+    right = _shape_only_note(_equal(got.reshape(wants), expected, tol))
     extra, missing = _one_axis(has, wants), _one_axis(wants, has)
     if extra is not None:
         return [f"It has one axis too many, of size 1: axis {extra} of {shape_text(has)}.", right]
@@ -57,7 +57,7 @@ def _one_axis(longer: Sequence[int], shorter: Sequence[int]) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _axis_order(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+def _explain_axis_order(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
     if sorted(has) != sorted(wants) or len(has) > 5 or 0 in has:
         return []
     orders = [order for order in permutations(range(len(wants))) if tuple(wants[i] for i in order) == has]
@@ -67,7 +67,7 @@ def _axis_order(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...],
     swapped = [i for i, j in enumerate(order) if i != j]
     if not fitting and (len(orders) > 1 or len(swapped) != 2):
         return [f"The right sizes stand in another order: {shape_text(has)} in place of {shape_text(wants)}."]
-    how = f"axes {swapped[0]} and {swapped[1]} are swapped" if len(swapped) == 2 else f"the axes stand in the order {listed(order)}"
+    how = f"axes {swapped[0]} and {swapped[1]} are swapped" if len(swapped) == 2 else f"the axes stand in the order {join_words(order)}"
     first = f"Beside the right {shape_text(wants)}, {how}."
     if fitting:
         return [first, "With the axes put back every value is right."]
@@ -76,11 +76,11 @@ def _axis_order(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...],
     return [f"Beside the right {shape_text(wants)}, the sizes of axes {swapped[0]} and {swapped[1]} are exchanged."]
 
 
-def _cut_differently(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+def _explain_regrouping(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
     if math.prod(has) != math.prod(wants) or 0 in has:
         return []
     in_order = _equal(got.reshape(wants), expected, tol)
-    merged, split = _merged(wants, has), _merged(has, wants)
+    merged, split = _merged_axes(wants, has), _merged_axes(has, wants)
     if merged:
         first = f"Axes {merged[0]} and {merged[1]} of {shape_text(wants)} have been merged into one."
     elif split:
@@ -89,10 +89,10 @@ def _cut_differently(got: Tensor, expected: Tensor, tol: float, has: tuple[int, 
         first = f"It has the right number of values, {got.numel()}, cut as {shape_text(has)} and not as {shape_text(wants)}."
     else:
         return []
-    return [first, _same_values(in_order)] if in_order or sorted(has) != sorted(wants) else []
+    return [first, _shape_only_note(in_order)] if in_order or sorted(has) != sorted(wants) else []
 
 
-def _merged(longer: Sequence[int], shorter: Sequence[int]) -> tuple[int, int] | None:
+def _merged_axes(longer: Sequence[int], shorter: Sequence[int]) -> tuple[int, int] | None:
     """Which two neighbouring axes of `longer`, multiplied, give `shorter`."""
     for i in range(len(longer) - 1):
         if tuple(longer[:i]) + (longer[i] * longer[i + 1],) + tuple(longer[i + 2 :]) == tuple(shorter):
@@ -100,8 +100,8 @@ def _merged(longer: Sequence[int], shorter: Sequence[int]) -> tuple[int, int] | 
     return None
 
 
-def _axis_gone(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
-    gone = _removed(wants, has)
+def _explain_lost_axis(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+    gone = _removable_axes(wants, has)
     if not gone:
         gone = [i for i in range(len(wants)) if len(has) == len(wants) and has == wants[:i] + (1,) + wants[i + 1 :]]
         kept = True
@@ -110,7 +110,7 @@ def _axis_gone(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], 
     if not gone:
         return []
     for axis in gone:
-        how = _reduced(got.squeeze(axis) if kept else got, expected, axis, tol)
+        how = _describe_reduction(got.squeeze(axis) if kept else got, expected, axis, tol)
         if how and kept and "index" not in how:
             return [f"Axis {axis} has size 1: this is the right result {how} it (size {wants[axis]})."]
         if how and not kept:
@@ -122,11 +122,11 @@ def _axis_gone(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], 
     return [f"The {ordinal(gone[0])} axis of {shape_text(wants)} (axis {gone[0]}, size {wants[gone[0]]}) is missing."]
 
 
-def _removed(longer: tuple[int, ...], shorter: tuple[int, ...]) -> list[int]:
+def _removable_axes(longer: tuple[int, ...], shorter: tuple[int, ...]) -> list[int]:
     return [i for i in range(len(longer)) if longer[:i] + longer[i + 1 :] == shorter]
 
 
-def _reduced(got: Tensor, expected: Tensor, axis: int, tol: float) -> str:
+def _describe_reduction(got: Tensor, expected: Tensor, axis: int, tol: float) -> str:
     if expected.dtype == torch.bool or expected.shape[axis] < 2 or not expected.numel():
         return ""
     wide = expected.to(torch.complex128 if expected.is_complex() else torch.float64)
@@ -139,8 +139,8 @@ def _reduced(got: Tensor, expected: Tensor, axis: int, tol: float) -> str:
     return next((how for how, value in ways.items() if _equal(got, value, tol)), "")
 
 
-def _axis_added(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
-    added = _removed(has, wants)
+def _explain_added_axis(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+    added = _removable_axes(has, wants)
     if not added:
         return []
     for axis in added:
@@ -151,7 +151,7 @@ def _axis_added(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...],
     return [f"It has one axis too many: axis {added[0]} of {shape_text(has)}, of size {has[added[0]]}."]
 
 
-def _axis_length(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
+def _explain_axis_length(got: Tensor, expected: Tensor, tol: float, has: tuple[int, ...], wants: tuple[int, ...]) -> list[str]:
     if len(has) != len(wants):
         return []
     differing = [i for i in range(len(has)) if has[i] != wants[i]]
@@ -178,11 +178,11 @@ def explain_type(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Ten
     has, wants = str(got.dtype).removeprefix("torch."), str(expected.dtype).removeprefix("torch.")
     real = not (got.is_complex() or expected.is_complex())
     if expected.dtype == torch.bool:
-        return [f"It is {has}, where true or false (bool) was expected."] + _as_mask(got, expected)
+        return [f"It is {has}, where true or false (bool) was expected."] + _explain_mask_type(got, expected)
     if got.dtype == torch.bool:
         return [f"It is true or false (bool), where {wants} was expected."]
     if expected.is_floating_point() and not got.is_floating_point() and real:
-        return [f"It holds whole numbers ({has}), where {wants} was expected."] + _cut_off(got, expected, tol)
+        return [f"It holds whole numbers ({has}), where {wants} was expected."] + _explain_rounding(got, expected, tol)
     if got.is_floating_point() and not expected.is_floating_point() and real:
         first = f"It is {has}, where whole numbers ({wants}) were expected."
     else:
@@ -193,7 +193,7 @@ def explain_type(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Ten
     return [first, "The values are right; only the type is not."] if right else [first]
 
 
-def _as_mask(got: Tensor, expected: Tensor) -> list[str]:
+def _explain_mask_type(got: Tensor, expected: Tensor) -> list[str]:
     if expected.numel() < 2 or bool(expected.all()) or not bool(expected.any()) or got.is_complex():
         return []
     if torch.equal(got.bool(), expected) and bool(((got == 0) | (got == 1)).all()):
@@ -203,7 +203,7 @@ def _as_mask(got: Tensor, expected: Tensor) -> list[str]:
     return []
 
 
-def _cut_off(got: Tensor, expected: Tensor, tol: float) -> list[str]:
+def _explain_rounding(got: Tensor, expected: Tensor, tol: float) -> list[str]:
     wide = expected.to(torch.float64)
     if not got.numel() or not bool(wide.isfinite().all()):
         return []

@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from grader.verdict.relations.arithmetic import factor_words, sizes_of
-from grader.verdict.relations.masks import lower, up_to
+from grader.verdict.relations.arithmetic import describe_factor, sizes_of
+from grader.verdict.relations.masks import column_bound, triangle_diagonal
 from grader.verdict.relations.pair import CLEARLY, Pair
-from grader.verdict.relations.phrases import each, number
+from grader.verdict.relations.phrases import format_number, line_name
 from torch import Tensor
 
 LEAST = 1e-4  # smaller weights are not used to measure how sharp the others are
 
 
-def around_softmax(pair: Pair, inputs: Sequence[Tensor]) -> str:
+def explain_softmax(pair: Pair, inputs: Sequence[Tensor]) -> str:
     """Right weights expected, and something one softmax away from them found."""
-    axis = _axis(pair)
+    axis = _weight_axis(pair)
     if axis is None:
         return ""
-    if pair.is_told_by(pair.expected.log()):
+    if pair.is_explained_by(pair.expected.log()):
         return "Every value is the logarithm of the right one: it is log(x) where x was expected."
-    if pair.alike(_softmax(pair.got, axis), pair.expected) and pair.enough(pair.expected[pair.wrong]):
+    if pair.all_agree(_softmax(pair.got, axis), pair.expected) and pair.beats_chance(pair.expected[pair.wrong]):
         return "These are the scores before the softmax: taking the softmax of them gives the right weights."
-    if pair.is_told_by(pair.expected.softmax(axis)):
+    if pair.is_explained_by(pair.expected.softmax(axis)):
         return "The softmax has been taken twice: this is the softmax of the right weights."
-    return _sharpness(pair, axis, inputs) if pair.finite else ""
+    return _explain_sharpness(pair, axis, inputs) if pair.finite else ""
 
 
-def sums(pair: Pair) -> str:
+def explain_sums(pair: Pair) -> str:
     """Rows that should sum to one, and what they sum to."""
-    axis = _axis(pair)
+    axis = _weight_axis(pair)
     if axis is None or not pair.finite:
         return ""
-    right, got, slack = pair.expected, pair.got, _slack(pair)
+    right, got, slack = pair.expected, pair.got, _sum_tolerance(pair)
     here = got.sum(axis)[right.sum(axis) > 0.5]
     off = (here - 1).abs() > CLEARLY * slack
-    should = f"{each(axis, right.ndim)} should sum to one"
+    should = f"{line_name(axis, right.ndim)} should sum to one"
     should = should[0].upper() + should[1:]
     negative = int((got < -CLEARLY * pair.allowed).sum())
     if negative:
@@ -47,22 +47,22 @@ def sums(pair: Pair) -> str:
         return f"{should}; here the whole tensor does."
     for other in range(right.ndim):
         inside = (got > 1e-3) & (got < 1 - 1e-3)
-        if other != axis and right.shape[other] > 1 and _ones(got.sum(other), slack) and 2 * int(inside.any(other).sum()) > inside.any(other).numel():
-            return f"{should}; here {each(other, right.ndim)} does."
+        if other != axis and right.shape[other] > 1 and _sum_to_one(got.sum(other), slack) and 2 * int(inside.any(other).sum()) > inside.any(other).numel():
+            return f"{should}; here {line_name(other, right.ndim)} does."
     low, high = float(here.min()), float(here.max())
     if high - low <= slack and low > 0:
-        return f"{should}; here the sum is {number(low)} ({factor_words(low, right.shape, slack)})."
+        return f"{should}; here the sum is {format_number(low)} ({describe_factor(low, right.shape, slack)})."
     wrong = int(off.sum())
     some = "" if wrong == here.numel() else f" and are wrong in {wrong} of {here.numel()}"
-    return f"{should}; here the sums run from {number(low)} to {number(high)}{some}."
+    return f"{should}; here the sums run from {format_number(low)} to {format_number(high)}{some}."
 
 
-def zeros(pair: Pair) -> str:
+def explain_zeros(pair: Pair) -> str:
     """Values that should be exactly zero and are not, or the reverse."""
     if pair.whole or not pair.real or not pair.finite:
         return ""
     zero, clearly = pair.expected == 0, CLEARLY * pair.allowed
-    count, weights = int(zero.sum()), _axis(pair) is not None
+    count, weights = int(zero.sum()), _weight_axis(pair) is not None
     leaks, holes = zero & (pair.got.abs() > clearly), (pair.got == 0) & (pair.expected.abs() > clearly)
     leaking, missing = int(leaks.sum()), int(holes.sum())
     if weights and leaking > 1 and missing > 1 and bool(((pair.got == 0) | zero).all()) and leaking * 2 > count:
@@ -72,28 +72,28 @@ def zeros(pair: Pair) -> str:
         return f"{which} that should be zero are not, the first at {leaks.nonzero()[0].tolist()}."
     if missing < 2 or not weights or missing == int((~zero).sum()):
         return ""
-    triangle = lower(pair.got != 0)
-    if triangle is not None and lower(~zero) is None:
-        return f"Every weight beyond column {up_to(triangle)} of row i is zero, as under a causal mask; {missing} of them should not be."
+    triangle = triangle_diagonal(pair.got != 0)
+    if triangle is not None and triangle_diagonal(~zero) is None:
+        return f"Every weight beyond column {column_bound(triangle)} of row i is zero, as under a causal mask; {missing} of them should not be."
     return f"{missing} weights are zero that should not be, the first at {holes.nonzero()[0].tolist()}."
 
 
-def _axis(pair: Pair) -> int | None:
+def _weight_axis(pair: Pair) -> int | None:
     """Along which axis the right values are weights: none negative, each line summing to one (or zero). None when that is not clear."""
-    right, slack = pair.expected, _slack(pair)
+    right, slack = pair.expected, _sum_tolerance(pair)
     if not pair.real or pair.whole or slack > 0.03 or right.numel() < 3 or bool(((right < 0) | ~right.isfinite()).any()):
         return None
-    axes = [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _ones(right.sum(axis), slack)]
+    axes = [axis for axis in range(right.ndim) if right.shape[axis] > 1 and _sum_to_one(right.sum(axis), slack)]
     if len(axes) > 1:
         axes = [axis for axis in axes if bool((right.sum(axis) > 0).all())]
     return axes[0] if len(axes) == 1 else None
 
 
-def _slack(pair: Pair) -> float:
+def _sum_tolerance(pair: Pair) -> float:
     return max(3 * pair.allowed, 1e-5)
 
 
-def _ones(totals: Tensor, slack: float) -> bool:
+def _sum_to_one(totals: Tensor, slack: float) -> bool:
     one = (totals - 1).abs() <= slack
     return bool((one | (totals == 0)).all() and one.any())
 
@@ -103,7 +103,7 @@ def _softmax(scores: Tensor, axis: int) -> Tensor:
     return scores.softmax(axis).masked_fill((scores == -torch.inf).all(axis, keepdim=True), 0.0)
 
 
-def _sharpness(pair: Pair, axis: int, inputs: Sequence[Tensor]) -> str:
+def _explain_sharpness(pair: Pair, axis: int, inputs: Sequence[Tensor]) -> str:
     """Both are weights, and the scores of one are those of the other times a constant."""
     right, got = (t.movedim(axis, -1).reshape(-1, pair.shape[axis]) for t in (pair.expected, pair.got))
     used = (right > LEAST) & (got > LEAST)
@@ -118,13 +118,13 @@ def _sharpness(pair: Pair, axis: int, inputs: Sequence[Tensor]) -> str:
     if abs(power) < 1e-2 or abs(power - 1) < 1e-3:
         return ""
     candidate = _softmax(torch.where(right > 0, power * right.log(), -torch.inf), -1)
-    if not bool(pair.near(got, candidate, 2 * pair.allowed).all()):
+    if not bool(pair.agree(got, candidate, 2 * pair.allowed).all()):
         return ""
-    clearly = ~pair.near(candidate, right, CLEARLY * pair.allowed)
-    if not pair.enough(got[clearly]):
+    clearly = ~pair.agree(candidate, right, CLEARLY * pair.allowed)
+    if not pair.beats_chance(got[clearly]):
         return ""
     if power < 0:
-        extra = "" if abs(power + 1) < 1e-3 else f" and are {factor_words(-power, sizes_of(pair, inputs), 3e-5)}"
+        extra = "" if abs(power + 1) < 1e-3 else f" and are {describe_factor(-power, sizes_of(pair, inputs), 3e-5)}"
         return f"The weights are those of scores that have the wrong sign{extra}."
     too = "sharp" if power > 1 else "flat"
-    return f"The weights are too {too}: the scores in the softmax are {factor_words(power, sizes_of(pair, inputs), 3e-5)}."
+    return f"The weights are too {too}: the scores in the softmax are {describe_factor(power, sizes_of(pair, inputs), 3e-5)}."

@@ -27,7 +27,7 @@ from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
 from grader.verdict.diagnosis import text_with_mistake
-from grader.verdict.examples import pinned_of, run_pinned
+from grader.verdict.examples import pinned_examples, run_pinned
 from hypothesis.errors import HypothesisException
 
 FOLDER = ROOT / ".headway" / "catches"
@@ -191,7 +191,7 @@ class _Counting(SuiteRunner):
     def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
         """Say a test that fails on examples that no seed decides."""
         for item in items:
-            if hasattr(item.obj, "hypothesis") and not pinned_of(item.obj):
+            if hasattr(item.obj, "hypothesis") and not pinned_examples(item.obj):
                 continue  # all its examples are drawn
             first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
             if first and all(other == first for other in others):

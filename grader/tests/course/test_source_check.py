@@ -1,8 +1,8 @@
 """What the source check sees, and what it leaves in peace."""
 
 import pytest
-from grader.course.forbids import forbidden_calls, reference_imports
 from grader.course.source import read_source
+from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 
 FORBIDS = ("softmax", "log_softmax", "Softmax")

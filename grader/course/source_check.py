@@ -8,11 +8,21 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from grader.course.names import Comprehension, Scope, Scoped, comprehension_scope, forbidden, resolve, scope_of, statements_and_expressions, text_of
+from grader.course.name_resolution import (
+    Comprehension,
+    Scope,
+    Scoped,
+    comprehension_scope,
+    constant_string,
+    match_forbidden,
+    resolve,
+    scope_of,
+    statements_and_expressions,
+)
 from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import TESTS
 
-OFF_LIMITS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
+FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
 _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
 LONGEST = 200  # characters of an expression in a sentence
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
@@ -29,7 +39,7 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
         tree = parse(text)
     except SourceProblem:
         return []
-    return _Reading(tree, frozenset(forbids)).of(exercise)
+    return _Checker(tree, frozenset(forbids)).of(exercise)
 
 
 def reference_imports(text: str) -> list[str]:
@@ -45,23 +55,23 @@ def _reference_imports(text: str) -> list[str]:
     except SourceProblem:
         return []
     found = []
-    for node, scope in _everywhere(tree.body, scope_of(tree.body)):
-        for line, module in _imported(node, scope):
+    for node, scope in _walk_with_scopes(tree.body, scope_of(tree.body)):
+        for line, module in _imported_modules(node, scope):
             root = module.lstrip(".").partition(".")[0]
             if root == "exercises" and not module.startswith("."):
                 found.append(f"line {line} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
-            elif root in OFF_LIMITS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
+            elif root in FORBIDDEN_ROOTS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
                 found.append(f"line {line} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
     return found
 
 
-class _Reading:
+class _Checker:
     """One module, read for one set of forbidden names."""
 
     def __init__(self, tree: ast.Module, forbids: frozenset[str]) -> None:
         self.tree, self.forbids = tree, forbids
         self.scope = scope_of(tree.body)
-        self.makers = _makers(tree)
+        self.makers = _definitions_by_name(tree)
         self.found: dict[tuple[int, str], str] = {}
 
     def of(self, exercise: str) -> list[str]:
@@ -127,7 +137,7 @@ class _Reading:
         root, *rest = path.split(".")
         if root in _OWN_KIND or (root[:2] == "ch" and root[2:4].isdigit()):
             return False
-        return any(forbidden(part, self.forbids) for part in rest)
+        return any(match_forbidden(part, self.forbids) for part in rest)
 
     def _imported_whole(self, exercise: str) -> None:
         """`from torch.nn.functional import softmax` in place of a definition."""
@@ -150,7 +160,7 @@ def _spelled(node: ast.expr, path: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
-def _makers(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+def _definitions_by_name(tree: ast.Module) -> dict[str, list[ast.stmt]]:
     """The statements of the module's top level that make, or change, what each name stands for."""
     makers: dict[str, list[ast.stmt]] = {}
     for node in statements_and_expressions(tree.body):
@@ -172,14 +182,14 @@ def _roots(target: ast.expr) -> Iterator[str]:
         yield from _roots(element)
 
 
-def _everywhere(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+def _walk_with_scopes(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
     for node in nodes:
         yield node, scope
         inner = scope_of(node.body, scope, node.args) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else scope
-        yield from _everywhere(ast.iter_child_nodes(node), inner)
+        yield from _walk_with_scopes(ast.iter_child_nodes(node), inner)
 
 
-def _imported(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
+def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
     """The modules that this very node imports, each with its line."""
     if isinstance(node, ast.Import):
         return [(node.lineno, alias.name) for alias in node.names]
@@ -189,18 +199,18 @@ def _imported(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
     if isinstance(node, ast.Call) and node.args:
         called = resolve(node.func, scope)
         if called & {"importlib.import_module", "importlib.__import__", "builtins.__import__", "importlib.util.find_spec", "runpy.run_module"}:
-            return [(node.lineno, name)] if (name := _beginning(node.args[0])) else []
+            return [(node.lineno, name)] if (name := _constant_prefix(node.args[0])) else []
     if isinstance(node, ast.Subscript) and "sys.modules" in resolve(node.value, scope):
-        return [(node.lineno, name)] if (name := _beginning(node.slice)) else []
+        return [(node.lineno, name)] if (name := _constant_prefix(node.slice)) else []
     return []
 
 
-def _beginning(node: ast.expr) -> str | None:
+def _constant_prefix(node: ast.expr) -> str | None:
     """What is known of the start of a string: all of it, or its first constant part."""
-    if (whole := text_of(node)) is not None:
+    if (whole := constant_string(node)) is not None:
         return whole
     if isinstance(node, ast.BinOp):
-        return _beginning(node.left)
+        return _constant_prefix(node.left)
     if isinstance(node, ast.JoinedStr) and node.values:
-        return text_of(node.values[0])
+        return constant_string(node.values[0])
     return None

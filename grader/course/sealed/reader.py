@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed import form
+from grader.course.sealed import format as sealed_format
 from grader.course.source import SourceProblem, read_bytes, read_source
 from grader.course.syllabus import REFERENCE
 
@@ -28,36 +28,36 @@ class Mistake:
     body: bytes
 
 
-def holds(module: str) -> bool:
+def is_sealed(module: str) -> bool:
     return (REFERENCE / f"{module}.sealed").is_file()
 
 
 @cache
-def reference(module: str) -> ChapterSource | None:
+def read_reference(module: str) -> ChapterSource | None:
     """A chapter of the reference, None where it is not given out. SourceProblem where it is damaged."""
-    if not holds(module):
+    if not is_sealed(module):
         return None
-    return _source(module, form.joined(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
+    return _source(module, sealed_format.join_statements(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
 
 
 @cache
-def mistakes(module: str) -> tuple[Mistake, ...]:
+def read_mistakes(module: str) -> tuple[Mistake, ...]:
     """The known mistakes of a chapter that may be named here."""
     if not (REFERENCE / f"{module}.mistakes").is_file():
         return ()
     return tuple(Mistake(*entry) for entry in _read(f"{module}.mistakes"))
 
 
-def mistaken(module: str, mistake: Mistake, filename: str) -> ChapterSource:
+def apply_mistake(module: str, mistake: Mistake, filename: str) -> ChapterSource:
     """The reference's chapter with this one mistake in it."""
-    right = reference(module)
+    right = read_reference(module)
     assert right is not None, "a mistake is given out with its chapter"
-    body = form.statements(right.sealed)
-    body[mistake.start : mistake.start + mistake.many] = form.statements(mistake.body)
-    return _source(module, form.joined(body), filename)
+    body = sealed_format.split_statements(right.sealed)
+    body[mistake.start : mistake.start + mistake.many] = sealed_format.split_statements(mistake.body)
+    return _source(module, sealed_format.join_statements(body), filename)
 
 
-def stub(module: str) -> str:
+def read_stub(module: str) -> str:
     """The stub as it was given out; SourceProblem where there is none."""
     path = REFERENCE / f"{module}.stub"
     if not path.is_file():
@@ -67,13 +67,13 @@ def stub(module: str) -> str:
 
 def _source(module: str, sealed: bytes, filename: str) -> ChapterSource:
     try:
-        return ChapterSource(module, form.outline(sealed), filename, sealed)
-    except form.Unsealable as problem:
+        return ChapterSource(module, sealed_format.raise_outline(sealed), filename, sealed)
+    except sealed_format.Unsealable as problem:
         raise SourceProblem(str(problem), file=f"{module}.sealed") from None
 
 
 def _read(name: str) -> list:
     try:
-        return form.unpacked(read_bytes(REFERENCE / name), f"reference/{name}")
-    except form.Unsealable as problem:
+        return sealed_format.unpack(read_bytes(REFERENCE / name), f"reference/{name}")
+    except sealed_format.Unsealable as problem:
         raise SourceProblem(str(problem), file=name) from None

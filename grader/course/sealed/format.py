@@ -23,13 +23,13 @@ class Unsealable(ValueError):
     """A sealed file that cannot be used; the message is one sentence."""
 
 
-def packed(value: Any) -> bytes:
+def pack(value: Any) -> bytes:
     """Plain values (what `plain` makes of trees) as a file holds them."""
     body = zlib.compress(marshal.dumps(value, 4), 9)
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def unpacked(data: bytes, name: str) -> Any:
+def unpack(data: bytes, name: str) -> Any:
     """The way back. Unsealable where these are not the bytes that were packed: marshal must not be handed any others."""
     digest, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
     if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
@@ -37,41 +37,41 @@ def unpacked(data: bytes, name: str) -> Any:
     return marshal.loads(zlib.decompress(body))
 
 
-def plain(text: str) -> bytes:
+def module_bytes(text: str) -> bytes:
     """A module's text as bytes, without docstrings and comments."""
-    return joined(_plain(_without_docstrings(ast.parse(text)).body))
+    return join_statements(_node_value(_without_docstrings(ast.parse(text)).body))
 
 
-def statements(module: bytes) -> list:
+def split_statements(module: bytes) -> list:
     """The statements of a module that `plain` gave, each as a plain value."""
     return marshal.loads(module)
 
 
-def joined(body: list) -> bytes:
+def join_statements(body: list) -> bytes:
     return marshal.dumps(body, 4)
 
 
-def opened(module: bytes) -> ast.Module:
+def read_tree(module: bytes) -> ast.Module:
     """The syntax tree, ready to be compiled. Its statements are numbered as lines, in order: the author's own lines are not kept."""
-    tree = ast.Module(body=_Reader().value(marshal.loads(module)), type_ignores=[])
+    tree = ast.Module(body=_TreeReader().value(marshal.loads(module)), type_ignores=[])
     return ast.fix_missing_locations(tree)
 
 
-def outline(module: bytes) -> str:
+def raise_outline(module: bytes) -> str:
     """All that may be seen of it as text: which of its lines raise something."""
-    raising = {node.lineno for node in ast.walk(opened(module)) if isinstance(node, ast.Raise)}
+    raising = {node.lineno for node in ast.walk(read_tree(module)) if isinstance(node, ast.Raise)}
     return "".join("raise ...\n" if line in raising else "\n" for line in range(1, max(raising, default=0) + 1))
 
 
-def _plain(value: Any) -> Any:
+def _node_value(value: Any) -> Any:
     """A node as a tuple, a list as a list, and what stands in a tree itself as it is."""
     if isinstance(value, ast.AST):
-        fields = [part for name, child in ast.iter_fields(value) if child is not None and child != [] for part in (name, _plain(child))]
+        fields = [part for name, child in ast.iter_fields(value) if child is not None and child != [] for part in (name, _node_value(child))]
         return (type(value).__name__, *fields)
-    return [_plain(child) for child in value] if isinstance(value, list) else value
+    return [_node_value(child) for child in value] if isinstance(value, list) else value
 
 
-class _Reader:
+class _TreeReader:
     """Makes nodes again; a field that this Python does not know is left out, and one it has besides is empty."""
 
     def __init__(self) -> None:

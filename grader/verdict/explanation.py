@@ -11,10 +11,10 @@ import torch
 from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken
 from grader.execution.proxy import Call
 from grader.verdict.comparing import Example, Mismatch
-from grader.verdict.numbers import first_difference, show
 from grader.verdict.relations import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
+from grader.verdict.value_text import first_difference, format_value
 from torch import Tensor
 
 ROOM = 67  # columns left beside a label
@@ -22,16 +22,16 @@ TALL = 12  # lines of one value, beyond which it is described and not shown
 _NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
-def failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
+def explain_failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
     """The words for whatever ended the test; pytest-check fails one without an exception."""
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
-    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_called(call), printed=printed)
+    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_call_lines(call), printed=printed)
     if isinstance(problem, OutOfTime | FarSideDied):
         return Failure(message=_sentence(str(problem)), **common)
     if "Flaky" in type(problem).__name__:
         problem = _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
-        words = _known(*problem.message.partition(": ")[::2])
+        words = _describe_known_error(*problem.message.partition(": ")[::2])
         return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
     if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
         return _mismatch(mismatches, call, common)
@@ -39,16 +39,16 @@ def failure(problem: BaseException | None, promise: str, call: Call | None, exam
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        words = _known(problem.type_name, problem.message) or f"raised {_said(problem)}"
+        words = _describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
         return Failure(message=_sentence(f"{_name(call)} {words}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
-    if out_of_memory(problem):
+    if is_out_of_memory(problem):
         words = f"{_name(call)} returned a value that the tests cannot compare in the memory that they have; return one of the size that is asked for"
         return Failure(message=_sentence(words, capital=False), **common)
     if isinstance(problem, AssertionError) and str(problem):
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
-    returned = f"{_name(call)} returned {show(call.result)[:200]}; " if call else ""
+    returned = f"{_name(call)} returned {format_value(call.result)[:200]}; " if call else ""
     return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
 
 
@@ -57,18 +57,18 @@ def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
-def out_of_memory(problem: BaseException | None) -> bool:
+def is_out_of_memory(problem: BaseException | None) -> bool:
     """Did the tests themselves, and not the learner's code, ask for more memory than there is?"""
     if isinstance(problem, LearnerError):
         return False
     return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(_NO_MEMORY.search(str(problem))))
 
 
-def _said(problem: LearnerError) -> str:
+def _error_text(problem: LearnerError) -> str:
     return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
 
 
-def _known(type_name: str, message: str) -> str:
+def _describe_known_error(type_name: str, message: str) -> str:
     """What happened, as a predicate, where the error itself says it to nobody who has not met it before; or ""."""
     if type_name == "MemoryError" or (type_name == "RuntimeError" and _NO_MEMORY.search(message)):
         many = re.search(r"tried to allocate (\d+) bytes", message)
@@ -87,7 +87,7 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     message = ". ".join(dict.fromkeys(mismatch.sentence for mismatch in mismatches[:4]))
     got = expected = difference = ""
     if first.compared:
-        got, expected = _shown(first.got), _shown(first.expected)
+        got, expected = _format_for_label(first.got), _format_for_label(first.expected)
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
@@ -108,17 +108,17 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     )
 
 
-def _shown(value: Any) -> str:
+def _format_for_label(value: Any) -> str:
     """A value beside its label: whole where that is short."""
-    text = show(value, width=ROOM)
-    return text if text.count("\n") < TALL else show(value, limit=0, width=ROOM)
+    text = format_value(value, width=ROOM)
+    return text if text.count("\n") < TALL else format_value(value, limit=0, width=ROOM)
 
 
 def _name(call: Call | None) -> str:
     return call.what if call else "the chapter"
 
 
-def _called(call: Call | None) -> list[str]:
+def _call_lines(call: Call | None) -> list[str]:
     """`softmax(x, dim=0)` as lines: the call, then each tensor argument whole when it is small."""
     if call is None:
         return []
@@ -135,10 +135,10 @@ def _called(call: Call | None) -> list[str]:
 def _argument(name: str, value: Any, below: list[str]) -> str:
     if isinstance(value, Tensor):
         if 0 < value.numel() <= 24:
-            text = show(value, width=ROOM - 2)
+            text = format_value(value, width=ROOM - 2)
             below.append(f"{name} =\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{name} = {text}")
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
-    text = show(value)
+    text = format_value(value)
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
 
 

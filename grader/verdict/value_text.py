@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 import torch
-from grader.verdict.relations.pair import differing
+from grader.verdict.relations.pair import differing_values
 from torch import Tensor
 
 WIDTH = 76
@@ -16,7 +16,7 @@ LINES = 20  # containers stop after about so many lines
 CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def show(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
+def format_value(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
     """A value as text, no line wider than `width` columns; tensors of up to `limit` values are shown whole."""
     try:
         return "\n".join(_lines(value, limit, width, 0))
@@ -37,12 +37,12 @@ def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
         wide = torch.complex128 if got.is_complex() or expected.is_complex() else torch.float64
         a, b = got.detach().to(wide), expected.detach().to(wide)
         apart = (a - b).abs()
-        wrong = differing(a, b, tol if got.dtype == expected.dtype else max(tol, 1e-5))
+        wrong = differing_values(a, b, tol if got.dtype == expected.dtype else max(tol, 1e-5))
         count = int(wrong.sum())
         if not count:
             return ""
         spot = wrong.nonzero()[0].tolist()
-        values = _both(got[tuple(spot)].item(), expected[tuple(spot)].item())
+        values = _format_pair(got[tuple(spot)].item(), expected[tuple(spot)].item())
         largest = apart[wrong]
         largest = largest[largest.isfinite()]
     if got.numel() == 1:
@@ -53,7 +53,7 @@ def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
     return f"first differs at {spot}: {values}; {many}{by}"
 
 
-def _both(got: object, expected: object) -> str:
+def _format_pair(got: object, expected: object) -> str:
     """Two numbers that differ, with as many digits as it takes to see it."""
     digits = next((n for n in (4, 6, 8, 10, 17) if _number(got, n) != _number(expected, n)), 17)
     return f"got {_number(got, digits)}, expected {_number(expected, digits)}"
@@ -204,7 +204,7 @@ def _whole(value: Tensor, most: int) -> list[str] | None:
     if columns * (width + 2) + 2 * value.ndim > most:
         return None
     rows = ["[" + ", ".join(cell.rjust(width) for cell in cells[at : at + columns]) + "]" for at in range(0, len(cells), columns)]
-    return _nested(rows, list(value.shape[:-1]))
+    return _nest_rows(rows, list(value.shape[:-1]))
 
 
 def _same_digits(value: Tensor, cells: list[str]) -> list[str]:
@@ -224,12 +224,12 @@ def _decimal(item: float, decimals: int) -> str:
     return f"{item:.0e}" if item and math.isfinite(item) and float(text) == 0 else text
 
 
-def _nested(rows: list[str], shape: list[int]) -> list[str]:
+def _nest_rows(rows: list[str], shape: list[int]) -> list[str]:
     """Rows put into as many brackets as there are axes, indented one column a bracket."""
     if not shape:
         return rows
     step = len(rows) // shape[0]
-    blocks = [_nested(rows[at : at + step], shape[1:]) for at in range(0, len(rows), step)]
+    blocks = [_nest_rows(rows[at : at + step], shape[1:]) for at in range(0, len(rows), step)]
     lines: list[str] = []
     for index, block in enumerate(blocks):
         block = [" " + line for line in block]

@@ -24,7 +24,7 @@ class Scope:
         self.own: set[str] = set()  # names that stand for something made here
         self.stars: list[str] = []  # modules imported with *
         self.module: Scope = outer.module if outer else self
-        self.meanings: _Meanings = outer.meanings if outer else _Meanings()
+        self.meanings: _PathResolver = outer.meanings if outer else _PathResolver()
 
     def bind(self, name: str, *, path: str | None = None, value: ast.expr | None = None) -> None:
         """A later binding takes the place of an earlier one at module level; in a function, any of them may be meant."""
@@ -95,7 +95,7 @@ def resolve(node: ast.expr, scope: Scope) -> frozenset[str]:
 _Key = tuple[Scope, str]  # a name, and the scope that binds it
 
 
-class _Meanings:
+class _PathResolver:
     """What the names and expressions of one module may stand for.
 
     Names may be defined by each other, in circles too, and with two meanings at each step the number of ways through them doubles. So each name has
@@ -174,9 +174,9 @@ class _Meanings:
         called = self._read(node.func, scope, user)
         first = node.args[0] if node.args else None
         if first is not None and len(node.args) > 1 and "builtins.getattr" in called:
-            attribute = text_of(node.args[1])
+            attribute = constant_string(node.args[1])
             return [f"{base}.{attribute}" for base in self._read(first, scope, user)] if attribute else ()
-        module = text_of(first) if called & {"importlib.import_module", "builtins.__import__"} else None
+        module = constant_string(first) if called & {"importlib.import_module", "builtins.__import__"} else None
         if module and "importlib.import_module" in called:
             return [module]
         if module:
@@ -184,7 +184,7 @@ class _Meanings:
         return ()
 
     def _item(self, node: ast.Subscript, scope: Scope, user: _Key | None) -> Collection[str]:
-        key = text_of(node.slice)
+        key = constant_string(node.slice)
         if key is None:
             return ()
         table = node.value
@@ -202,12 +202,12 @@ def _limited(paths: Collection[str]) -> frozenset[str]:
     return frozenset(short if len(short) <= MOST_PATHS else sorted(short)[:MOST_PATHS])
 
 
-def text_of(node: ast.expr | None) -> str | None:
+def constant_string(node: ast.expr | None) -> str | None:
     """The string that an expression of constants spells, else None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = text_of(node.left), text_of(node.right)
+        left, right = constant_string(node.left), constant_string(node.right)
         return None if left is None or right is None else left + right
     return None
 
@@ -251,7 +251,7 @@ def _bind_target(scope: Scope, target: ast.expr, value: ast.expr | None) -> None
         _bind_target(scope, target.value, None)
 
 
-def bare(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The name behind torch's spellings of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
     name = name.strip("_")
     for prefix in ("special_", "native_", "safe_"):
@@ -259,6 +259,6 @@ def bare(name: str) -> str:
     return name
 
 
-def forbidden(name: str, forbids: Collection[str]) -> str | None:
+def match_forbidden(name: str, forbids: Collection[str]) -> str | None:
     """Which of the forbidden names this is, if it is one."""
-    return name if name in forbids else spelled if (spelled := bare(name)) in forbids else None
+    return name if name in forbids else spelled if (spelled := canonical_name(name)) in forbids else None

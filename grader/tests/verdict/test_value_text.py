@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import torch
-from grader.verdict.numbers import WIDTH, first_difference, show
+from grader.verdict.value_text import WIDTH, first_difference, format_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -31,7 +31,7 @@ def tensors(draw) -> Tensor:
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(plain, tensors(), st.lists(plain | tensors(), max_size=4), st.dictionaries(st.text(), tensors() | plain, max_size=4)))
 def test_any_value_is_narrow_and_tame(value):
-    text = show(value)
+    text = format_value(value)
     lines = text.split("\n")
     assert text and len(lines) < 60
     for line in lines:
@@ -40,43 +40,43 @@ def test_any_value_is_narrow_and_tame(value):
 
 
 def test_small_tensors_whole_and_aligned():
-    assert show(torch.tensor([[0.25, -1.5], [10.0, 3.14159]])) == "[[ 0.25, -1.50],\n [10.00,  3.14]]"
-    assert show(torch.arange(8).view(2, 2, 2)) == "[[[0, 1],\n  [2, 3]],\n [[4, 5],\n  [6, 7]]]"
-    assert show(torch.tensor([[0.0, -torch.inf], [torch.nan, 1]])) == "[[   0, -inf],\n [ nan,    1]]"
-    assert show(torch.ones(2, 2, dtype=torch.bool).tril()) == "[[ True, False],\n [ True,  True]]"
-    assert show(torch.tensor([[0.5, 0.00004], [0.25, 0.0]])) == "[[0.5000,  4e-05],\n [0.2500, 0.0000]]"
-    assert show(torch.tensor(3.14159)) == "3.142"
-    assert show(torch.zeros(0, 3)) == "an empty tensor (0, 3) float32"
+    assert format_value(torch.tensor([[0.25, -1.5], [10.0, 3.14159]])) == "[[ 0.25, -1.50],\n [10.00,  3.14]]"
+    assert format_value(torch.arange(8).view(2, 2, 2)) == "[[[0, 1],\n  [2, 3]],\n [[4, 5],\n  [6, 7]]]"
+    assert format_value(torch.tensor([[0.0, -torch.inf], [torch.nan, 1]])) == "[[   0, -inf],\n [ nan,    1]]"
+    assert format_value(torch.ones(2, 2, dtype=torch.bool).tril()) == "[[ True, False],\n [ True,  True]]"
+    assert format_value(torch.tensor([[0.5, 0.00004], [0.25, 0.0]])) == "[[0.5000,  4e-05],\n [0.2500, 0.0000]]"
+    assert format_value(torch.tensor(3.14159)) == "3.142"
+    assert format_value(torch.zeros(0, 3)) == "an empty tensor (0, 3) float32"
 
 
 def test_large_tensors_in_numbers_about_them():
     x = torch.zeros(10, 20)
     x[0, 0], x[0, 1], x[3, 3] = torch.nan, torch.inf, 198
-    assert show(x) == "tensor (10, 20) float32: mean 1, std 14.04, min 0, max 198, 1 NaN, 1\ninfinite"
-    assert show(torch.ones(20, 20, dtype=torch.bool).tril()) == "tensor (20, 20) bool: 210 of 400 True"
-    assert show(torch.arange(12), limit=4).startswith("tensor (12,) int64: mean 5.5")
+    assert format_value(x) == "tensor (10, 20) float32: mean 1, std 14.04, min 0, max 198, 1 NaN, 1\ninfinite"
+    assert format_value(torch.ones(20, 20, dtype=torch.bool).tril()) == "tensor (20, 20) bool: 210 of 400 True"
+    assert format_value(torch.arange(12), limit=4).startswith("tensor (12,) int64: mean 5.5")
 
 
 def test_strings_are_escaped():
-    assert show("a\x1b[31mb\nc") == r"'a\x1b[31mb\nc'"
-    assert show("\u202eab\u2028") == r"'\u202eab\u2028'"
-    assert show("naïve 猫") == "'naïve 猫'"
+    assert format_value("a\x1b[31mb\nc") == r"'a\x1b[31mb\nc'"
+    assert format_value("\u202eab\u2028") == r"'\u202eab\u2028'"
+    assert format_value("naïve 猫") == "'naïve 猫'"
 
     class Handle:
         def __repr__(self) -> str:
             return "\x1b]0;title\x07Linear(\n  3)"
 
-    assert show(Handle()) == r"\x1b]0;title\x07Linear(\n  3)"
+    assert format_value(Handle()) == r"\x1b]0;title\x07Linear(\n  3)"
 
 
 def test_containers():
-    text = show({"output": torch.tensor([1.0, 2.0]), "weights": torch.zeros(30, 30), "n": 3})
+    text = format_value({"output": torch.tensor([1.0, 2.0]), "weights": torch.zeros(30, 30), "n": 3})
     assert text.startswith("dict of 3:\n  'output': [1, 2]\n  'weights': tensor (30, 30) float32: mean 0")
-    assert show((torch.tensor([1.0, 2.0]), None)) == "tuple of 2:\n  [0]: [1, 2]\n  [1]: None"
-    assert show([1, 2.5, "x", (3,), {}]) == "[1, 2.5, 'x', (3,), {}]"
-    assert show({(97, 98): 256}) == "{(97, 98): 256}"
-    assert show(list(range(1000))).endswith("...\n(1000 in all)]")
-    assert "and 2 more" in show([torch.zeros(5, 5) for _ in range(6)])
+    assert format_value((torch.tensor([1.0, 2.0]), None)) == "tuple of 2:\n  [0]: [1, 2]\n  [1]: None"
+    assert format_value([1, 2.5, "x", (3,), {}]) == "[1, 2.5, 'x', (3,), {}]"
+    assert format_value({(97, 98): 256}) == "{(97, 98): 256}"
+    assert format_value(list(range(1000))).endswith("...\n(1000 in all)]")
+    assert "and 2 more" in format_value([torch.zeros(5, 5) for _ in range(6)])
 
 
 def test_odd_objects():
@@ -88,18 +88,18 @@ def test_odd_objects():
         def __repr__(self) -> str:
             raise RuntimeError("no")
 
-    assert show(Broken()) == "<Broken whose repr raises RuntimeError>"
-    assert show(torch.ones(2).as_subclass(Sly)) == "[1, 1]"
+    assert format_value(Broken()) == "<Broken whose repr raises RuntimeError>"
+    assert format_value(torch.ones(2).as_subclass(Sly)) == "[1, 1]"
     loop: list = []
     loop.append(loop)
-    assert len(show(loop)) < 400
-    assert show(10**1000) == "an integer of 3322 bits"
+    assert len(format_value(loop)) < 400
+    assert format_value(10**1000) == "an integer of 3322 bits"
 
 
 def test_a_huge_value_is_not_walked_through():
     start = time.perf_counter()
     for value in ("x" * 10**7, b"x" * 10**7, list(range(10**6)), {i: i for i in range(10**5)}, torch.zeros(1000, 1000), [torch.ones(3)] * 10**5):
-        show(value)
+        format_value(value)
     assert time.perf_counter() - start < 10  # milliseconds, on a quiet machine
 
 
@@ -129,4 +129,4 @@ def test_first_difference_of_anything(a, b):
 
 
 def test_a_tensor_without_values_is_named():
-    assert show(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which keeps no values"
+    assert format_value(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which keeps no values"
