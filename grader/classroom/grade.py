@@ -16,9 +16,9 @@ from typing import Protocol
 from grader.classroom import exports
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.intake.versions import versions
-from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.versions import versions
 from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
 

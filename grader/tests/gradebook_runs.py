@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from example_class import EXERCISES, RULES, VERSIONS, verdict_of
 from grader.classroom.exports import write_all
 from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
-from made_up_class import EXERCISES, RULES, VERSIONS, verdict_of
 
 PATH = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
 
@@ -16,7 +16,7 @@ GRADER = """
 import sys
 from pathlib import Path
 from grader.classroom.gradebook.gradebook import Gradebook, GradebookProblem
-from made_up_class import *
+from example_class import *
 
 def say(words):
     print(words, flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.graded_class import GradedClass
 
 
 def write_all(graded: GradedClass, folder: Path) -> list[Path]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.exports.files import put
-from grader.classroom.judging.marking import written
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.judging.graded_class import GradedClass, Person
+from grader.classroom.judging.scoring import written
 
 NAME = "grades.csv"
 BEFORE = ("name", "total", "of", "late", "problem", "notes")  # and then the exercises

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from grader.classroom import sanitize
-from grader.classroom.exports.csv_text import NOT_RUN, graded_or_not, sentence, told, told_failure
 from grader.classroom.exports.files import put_each
-from grader.classroom.judging.marking import written
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.exports.result_text import NOT_RUN, graded_or_not, sentence, told, told_failure
+from grader.classroom.judging.graded_class import GradedClass, Person
+from grader.classroom.judging.scoring import written
 from grader.classroom.judging.seeds import own_seed
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult

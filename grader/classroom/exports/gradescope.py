@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom import sanitize
-from grader.classroom.exports.csv_text import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
 from grader.classroom.exports.files import put_each
-from grader.classroom.judging.marking import NOTHING, shares, written
-from grader.classroom.judging.record import GradedClass, Mark, Person
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
+from grader.classroom.judging.graded_class import GradedClass, Mark, Person
+from grader.classroom.judging.scoring import NOTHING, shares, written
 from grader.classroom.judging.seeds import own_seed
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult, TestResult

@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from grader.classroom import sanitize
-from grader.classroom.exports.csv_text import NOT_RUN, UNTESTED, graded_or_not, told_test
 from grader.classroom.exports.files import put
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, graded_or_not, told_test
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.verdict.results import ExerciseResult, TestResult
 
 NAME = "junit.xml"

@@ -25,8 +25,8 @@ from grader.classroom.gradebook import columns as columns
 from grader.classroom.gradebook import sqlite_file
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging import marking
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.judging import scoring
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.rules import Late, Rules
 from grader.course.syllabus import Exercise
 from grader.verdict.results import Failure
@@ -168,7 +168,7 @@ class Gradebook:
     def _person(self, person: HandedIn, name: str, found: Verdict | str, rules: Rules) -> Person:
         problem = person.problem or (found if isinstance(found, str) else "")
         verdict = found if isinstance(found, Verdict) and not problem else Verdict([])
-        marks = marking.marks_of(verdict.results, self._exercises, rules.points_of)
+        marks = scoring.marks_of(verdict.results, self._exercises, rules.points_of)
         late = Late() if problem else rules.late(person)
         return Person(
             name=name,
@@ -181,7 +181,7 @@ class Gradebook:
             broken=dict(verdict.broken),
             marks=marks,
             late=sanitize.line(late.sentence) if late.days else "",
-            total=marking.total(marks.values(), late.factor),
+            total=scoring.total(marks.values(), late.factor),
         )
 
     def _found(self, digest: str) -> Verdict | str:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import IO, BinaryIO
 
-from grader.classroom.intake.found_file import Found, plausible
-from grader.classroom.intake.naming import is_wanted, parts_of
+from grader.classroom.intake.decompression import Unpacked
+from grader.classroom.intake.entries import Found, plausible
+from grader.classroom.intake.file_names import is_wanted, parts_of
 from grader.classroom.intake.problems import DAMAGED, Unreadable, damage
 from grader.classroom.intake.tar import tar_members
-from grader.classroom.intake.unpacking import Unpacked
 
 MB = 1_000_000
 HEAD = 520  # bytes that tell what a file is

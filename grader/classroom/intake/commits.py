@@ -9,7 +9,7 @@ import zlib
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.intake.found_file import open_regular, plausible
+from grader.classroom.intake.entries import open_regular, plausible
 from grader.classroom.intake.problems import Unreadable
 
 LONGEST_COMMIT = 65_536

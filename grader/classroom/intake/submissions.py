@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from grader.classroom.intake.archives import HEAD, kind_of
+from grader.classroom.intake.class_layout import Class, Layout, Place, class_in_archive, class_in_folder, layout_of
 from grader.classroom.intake.commits import head_time
-from grader.classroom.intake.folder_layout import Class, Layout, Place, class_in_archive, class_in_folder, layout_of
-from grader.classroom.intake.found_file import Found, described, files_below
-from grader.classroom.intake.gathering import Gathered, Pile, finished
-from grader.classroom.intake.naming import chapter_file, printable, safe_name
+from grader.classroom.intake.entries import Found, described, files_below
+from grader.classroom.intake.file_names import chapter_file, printable, safe_name
 from grader.classroom.intake.problems import GradingProblem, Unreadable, unexpected
 from grader.classroom.intake.roster import Row, read_roster
+from grader.classroom.intake.submission_files import Gathered, Pile, finished
 from grader.classroom.sanitize import shown
 
 

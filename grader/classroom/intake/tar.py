@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from io import BytesIO
 
-from grader.classroom.intake.found_file import Found, plausible
-from grader.classroom.intake.naming import is_wanted, parts_of
+from grader.classroom.intake.decompression import Unpacked
+from grader.classroom.intake.entries import Found, plausible
+from grader.classroom.intake.file_names import is_wanted, parts_of
 from grader.classroom.intake.problems import Unreadable
-from grader.classroom.intake.unpacking import Unpacked
 
 BLOCK = 512
 LONGEST_NAME = 65_536

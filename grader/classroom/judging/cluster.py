@@ -14,9 +14,9 @@ from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.intake.versions import versions
 from grader.classroom.judging import dask_worker
 from grader.classroom.judging.dispatch import NotJudged
+from grader.classroom.judging.versions import versions
 from grader.verdict.summary import Verdict
 
 CONNECT = 15.0  # seconds to reach the scheduler

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.intake.versions import versions
 from grader.classroom.judging.dispatch import Judge, NotJudged
+from grader.classroom.judging.versions import versions
 from grader.execution.sandbox.isolation import available, missing
 from grader.verdict.summary import Verdict
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from grader.classroom.intake.broken_off import BrokenOff, verdict_of
 from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.interrupted_run import BrokenOff, verdict_of
 from grader.classroom.judging.job import GradeJob
 from grader.classroom.judging.seeds import own_seed
 from grader.execution.sandbox.isolation import Isolation

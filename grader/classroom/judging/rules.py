@@ -29,7 +29,7 @@ from typing import Protocol
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.marking import CENT, shares, written
+from grader.classroom.judging.scoring import CENT, shares, written
 from grader.classroom.sanitize import shown
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 

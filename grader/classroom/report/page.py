@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom import sanitize
-from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report import tally
 from grader.classroom.report.numbers import count, number
 from grader.classroom.report.people import lines, shown_person, title_of

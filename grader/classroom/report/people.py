@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.classroom.judging.record import Person
+from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import count, number
 from grader.classroom.report.tally import KINDS, kind_of, plain_name
 from grader.plugin.layout import ALSO

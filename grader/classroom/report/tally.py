@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import median_low
 
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.course.syllabus import Exercise
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 

@@ -23,10 +23,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from graded_runs import environment, grade, solution
+from grade_command import PATIENCE, command, hand_in, marks, mistake
 from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.judging.graded_class import Person
 from grader.classroom.judging.job import GradeJob
-from grader.classroom.judging.record import Person
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -35,7 +35,7 @@ from grader.processes.job import read
 from grader.quality.benchmarks.processes import alive, family
 from grader.system import kernel
 from grader.verdict.summary import Verdict
-from grading_runs import PATIENCE, command, hand_in, marks, mistake
+from pytest_runs import environment, grade, solution
 
 walls = available()
 pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def _asked(self) -> tuple:
-        from grader.classroom.intake.versions import versions
+        from grader.classroom.judging.versions import versions
         from grader.course.status import read_course
 
         return [exercise for exercise in read_course().exercises if exercise.name == "softmax"], versions()

@@ -13,12 +13,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from graded_runs import solution
 from grader.classroom.handout.summary import harmless, summary
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
 from kit_copy import Kit, posix
+from pytest_runs import solution
 
 pytestmark = posix
 MODULE = "ch05_layers"

@@ -12,16 +12,16 @@ import time
 import zipfile
 from dataclasses import replace
 
-import handed_in
 import pytest
+import submission_archives
 from grader.classroom.intake import archives
 from grader.classroom.intake.archives import Limits
 from grader.classroom.intake.problems import GradingProblem, Unreadable
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import ROOT
-from handed_in import CHAPTER, DAMAGED, archive, by_name, one, patched, tar_header, tar_member, tarred, write, zipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from submission_archives import CHAPTER, DAMAGED, archive, by_name, one, patched, tar_header, tar_member, tarred, write, zipped
 
 
 @pytest.mark.parametrize("name", ["../x.py", "/etc/passwd", "a/../../x.py", "..\\x.py", "C:\\x.py", "C:/x.py", "\\x.py", "a/../b.py", ".git/../../x"])
@@ -212,7 +212,7 @@ BOMB = """
 import bz2, gzip, io, lzma, resource, sys, tarfile, zipfile, zlib
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from handed_in import CHAPTER, patched, tar_header, tar_member
+from submission_archives import CHAPTER, patched, tar_header, tar_member
 from grader.classroom.intake.submissions import read_submissions
 here = Path({here!r}); here.mkdir()
 SIZE = 1_500_000_000
@@ -244,7 +244,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_bombs_are_refused_in_little_memory(tmp_path):
-    program = BOMB.format(tests=str(handed_in.__file__.rpartition("/")[0]), here=str(tmp_path / "class"), megabytes=400)
+    program = BOMB.format(tests=str(submission_archives.__file__.rpartition("/")[0]), here=str(tmp_path / "class"), megabytes=400)
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     *told, _ = done.stdout.splitlines()

@@ -16,11 +16,11 @@ import psutil
 import pytest
 from dask.config import set as dask_settings
 from distributed import Client, LocalCluster
+from grade_command import PATIENCE, until
 from grader.classroom.judging import cluster as cluster_module
 from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
 from grader.course.syllabus import SOLUTIONS
-from grading_runs import PATIENCE, until
 from kit_copy import posix
 
 pytestmark = posix

@@ -12,22 +12,22 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from graded_class import first_of, harmless, hostile_class, one, result
-from graded_runs import grade, solution
+from example_class import EXERCISES, RULES, VERSIONS, one_test, submission
+from export_examples import first_of, harmless, hostile_class, one, result
 from grader.classroom.exports import csv as csv_export
 from grader.classroom.exports import feedback, gradescope, junit, write_all
 from grader.classroom.exports.feedback import fenced
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.judging import marking
-from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging import scoring
+from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.seeds import own_seed
 from grader.course.syllabus import ROOT
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 from kit_copy import posix
-from made_up_class import EXERCISES, RULES, VERSIONS, one_test, submission
 from markdown_it import MarkdownIt
+from pytest_runs import grade, solution
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
     assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nSee it: headway show softmax\n")
-    assert graded.people[0].marks["softmax"].earned == marking.mark(softmax, 8).earned
+    assert graded.people[0].marks["softmax"].earned == scoring.mark(softmax, 8).earned
 
 
 def test_a_submission_has_examples_of_its_own():

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from graded_class import first_of, hostile_class, one, result
+from example_class import EXERCISES
+from export_examples import first_of, hostile_class, one, result
 from grader.classroom.exports import gradescope
-from grader.classroom.judging.record import GradedClass
-from made_up_class import EXERCISES
+from grader.classroom.judging.graded_class import GradedClass
 
 # As Gradescope documents it: gradescope-autograders.readthedocs.io/en/latest/specs/
 VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}

@@ -4,11 +4,11 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from graded_class import hostile_class, one, result
+from example_class import EXERCISES
+from export_examples import hostile_class, one, result
 from grader.classroom.exports import junit
-from grader.classroom.judging.record import GradedClass
+from grader.classroom.judging.graded_class import GradedClass
 from grader.verdict.results import ExerciseResult, Failure, TestResult
-from made_up_class import EXERCISES
 
 
 @pytest.fixture(scope="module")

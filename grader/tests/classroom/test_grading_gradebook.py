@@ -6,16 +6,16 @@ import sys
 from decimal import Decimal
 
 import pytest
+from example_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from gradebook_runs import begun, exported, graded
 from grader.classroom.gradebook.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
-from grader.classroom.intake.broken_off import verdict_of as verdict_of_broken_off
-from grader.classroom.intake.versions import versions
-from grader.classroom.judging.record import Mark
+from grader.classroom.judging.graded_class import Mark
+from grader.classroom.judging.interrupted_run import verdict_of as verdict_of_broken_off
 from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.versions import versions
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
-from made_up_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 
 # ---- what is kept
 
@@ -170,7 +170,7 @@ def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
 
 
 def test_the_stamp_of_the_kit_follows_what_decides_marks(kit):
-    ask = "from grader.classroom.intake.versions import versions; print(versions()['kit'])"
+    ask = "from grader.classroom.judging.versions import versions; print(versions()['kit'])"
 
     def stamp() -> str:
         return subprocess.run([sys.executable, "-c", ask], cwd=kit.root, env=kit.environment(), capture_output=True, text=True, check=True).stdout

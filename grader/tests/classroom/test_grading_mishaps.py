@@ -11,11 +11,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from example_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
 from gradebook_runs import GRADE_ALL, begun, exported, graded, process, refused
 from grader.classroom.gradebook.gradebook import GradebookProblem
 from grader.verdict.results import Failure
 from kit_copy import posix
-from made_up_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
 
 # ---- the same bytes, whatever happened
 

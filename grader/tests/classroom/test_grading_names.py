@@ -6,12 +6,12 @@ import io
 import pytest
 from gradebook_runs import exported
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.intake.folder_layout import METADATA
-from grader.classroom.intake.naming import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
+from grader.classroom.intake.class_layout import METADATA
+from grader.classroom.intake.file_names import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.verdict.summary import Verdict
-from handed_in import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
+from submission_archives import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000
 TOO_LONG = f"a name in it is longer than {LONGEST_NAME} characters (___________________________...); hand in the chapters alone"

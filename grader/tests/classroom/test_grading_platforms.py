@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from handed_in import CHAPTER, by_name, one, write, zipped
+from submission_archives import CHAPTER, by_name, one, write, zipped
 
 
 def test_moodle_with_folders_and_without(tmp_path):

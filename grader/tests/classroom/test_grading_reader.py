@@ -14,7 +14,7 @@ from grader.classroom.intake.reader import ReadLimits, read_in_process
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.processes import family
-from handed_in import CHAPTER, clone, tar_header, tarred, write, zipped
+from submission_archives import CHAPTER, clone, tar_header, tarred, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
 SLOW = "x = f'" + "{a}" * 66_000 + "'\n"

@@ -8,12 +8,12 @@ from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
-import report_classes as classes
+import report_examples as classes
 from grader.classroom import sanitize
 from grader.classroom.report import write
 from grader.classroom.report.numbers import count, number
 from grader.classroom.report.tally import by_chapter, by_exercise, kind_of, misunderstandings, spread, unexplained
-from report_classes import graded, person, result
+from report_examples import graded, person, result
 
 SMALL = classes.small()
 DONE = [(place, someone) for place, someone in enumerate(SMALL.people, start=1) if not someone.problem]
@@ -76,7 +76,7 @@ def test_totals_lie_in_tenths_and_the_full_mark_stands_alone():
 def test_the_same_class_makes_the_same_bytes(tmp_path):
     """In another process too, where sets and dicts are shuffled otherwise."""
     here = write(SMALL, tmp_path / "a").read_bytes()
-    code = "import sys, pathlib, report_classes as c; from grader.classroom.report import write; write(c.small(), pathlib.Path(sys.argv[1]))"
+    code = "import sys, pathlib, report_examples as c; from grader.classroom.report import write; write(c.small(), pathlib.Path(sys.argv[1]))"
     for seed in ("1", "2"):
         folder = tmp_path / seed
         paths = os.pathsep.join(sys.path)
@@ -146,7 +146,7 @@ def test_a_whole_course_of_many_people_stays_small(tmp_path):
 def test_without_jinja_it_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['jinja2'] = None\n"  # what Python itself keeps of a package that is not there
-        "import pathlib, report_classes as c\nfrom grader.classroom.report import CannotReport, write\n"
+        "import pathlib, report_examples as c\nfrom grader.classroom.report import CannotReport, write\n"
         "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept CannotReport as problem: print(problem)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-import report_classes as classes
+import report_examples as classes
 from browser import Browser, needs_chromium
 from grader.classroom.report import write
 

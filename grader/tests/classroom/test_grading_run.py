@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from graded_runs import environment, grade, solution
+from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.dispatch import Judge
@@ -18,7 +18,7 @@ from grader.course.misconceptions import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.quality.benchmarks.processes import alive, family
 from grader.verdict.summary import Verdict
-from grading_runs import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
+from pytest_runs import environment, grade, solution
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
 

@@ -4,17 +4,16 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from grader.classroom.intake import gathering
-from grader.classroom.intake.folder_layout import Class, layout_of
-from grader.classroom.intake.found_file import Found, files_below
-from grader.classroom.intake.naming import safe_name
+from grader.classroom.intake.class_layout import Class, layout_of
+from grader.classroom.intake.entries import Found, files_below
+from grader.classroom.intake.file_names import safe_name
 from grader.classroom.intake.problems import GradingProblem, Unreadable
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.source import LARGEST
 from grader.course.syllabus import SOLUTIONS
-from handed_in import CHAPTER, archive, by_name, clone, one, tarred, write, zipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from submission_archives import CHAPTER, archive, by_name, clone, one, tarred, write, zipped
 
 # Shapes
 
@@ -84,9 +83,9 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
 
 def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
     (closed,) = files_below(tmp_path / "gone", ("alpha",))
-    pile = gathering.Pile()
+    pile = submission_files.Pile()
     pile.add(closed)
-    assert gathering.finished(pile).problem == "the folder gone cannot be opened"
+    assert submission_files.finished(pile).problem == "the folder gone cannot be opened"
     with pytest.raises(GradingProblem, match="^class cannot be opened$"):
         layout_of(Class("class", "class", lambda: files_below(tmp_path / "gone")))
 
@@ -214,8 +213,8 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 
 
 def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
-    pile = gathering.Pile()
-    pile.add_all(Found((f"{number}.txt",), "file") for number in range(gathering.MAX_FILES + 1))
+    pile = submission_files.Pile()
+    pile.add_all(Found((f"{number}.txt",), "file") for number in range(submission_files.MAX_FILES + 1))
     assert pile.problem == "there are more than 50000 files; hand in the chapters alone"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")

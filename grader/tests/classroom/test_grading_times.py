@@ -8,7 +8,7 @@ import pytest
 from grader.classroom.intake import commits
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import read_submissions
-from handed_in import CHAPTER, by_name, clone, git, one, tarred, write, zipped
+from submission_archives import CHAPTER, by_name, clone, git, one, tarred, write, zipped
 
 # Times
 

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from graded_runs import solution
-from grader.classroom.handout import cutting
+from grader.classroom.handout import course_subset
 from grader.classroom.handout.dependencies import hidden_with
-from grader.classroom.handout.making import NoHandout, make, plan
+from grader.classroom.handout.handout_folder import NoHandout, make, plan
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, UnknownName, load_syllabus
 from kit_copy import Kit, posix
+from pytest_runs import solution
 from watching import nothing_remains, watching
 
 MODULE = "ch03_attention"
@@ -199,7 +199,7 @@ def test_hiding_hides_what_is_built_on_it_and_says_why():
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
 def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path):
     chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
-    for file, text in cutting.suite_texts([chapter], hidden_with([name], chapter.exercises)).items():
+    for file, text in course_subset.suite_texts([chapter], hidden_with([name], chapter.exercises)).items():
         (tmp_path / file).write_text(text)
     ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
     done = subprocess.run([ruff, "check", "--isolated", "--select", "F821,F822,E9", str(tmp_path)], capture_output=True, text=True)

@@ -4,9 +4,9 @@ import ast
 import re
 
 import pytest
-from graded_runs import grade
 from grader.course.suites import tests_in as graded_in
 from grader.course.syllabus import TESTS
+from pytest_runs import grade
 
 SUITES = sorted(TESTS.glob("test_ch*.py"))
 ONE = "tests/test_ch03_attention.py::test_minus_infinity_gets_no_weight"

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from doors import forks
-from graded_runs import grade, graded_exercises, module, solution
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.target import Target
 from grader.verdict import trial
+from pytest_runs import grade, graded_exercises, module, solution
 
 pytestmark = forks
 DOORS = ["local", "worker"]

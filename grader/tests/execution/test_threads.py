@@ -8,11 +8,11 @@ import weakref
 
 import pytest
 from doors import QUICK_KINDS, doors_of
-from graded_runs import grade, solution
 from grader.execution.errors import RuleBroken
 from grader.execution.proxy import Implementation
 from grader.execution.threads import threads_now
 from grader.execution.worker import Nursery
+from pytest_runs import grade, solution
 
 CHAPTER = textwrap.dedent('''
     import threading, time

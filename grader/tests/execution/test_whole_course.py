@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from graded_runs import grade, module, solution
 from grader.course.source import replace_definition
 from grader.course.syllabus import SOLUTIONS, load_syllabus
 from grader.execution.chapter_package import Graft
 from grader.execution.target import builds_on, graft_for, reference_of, resolve, uses
 from learning import Chapters, continued, learn_sentences, learn_to_translate
+from pytest_runs import grade, module, solution
 from torch import nn
 
 CHAPTERS = [chapter for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").is_file()]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from doors import forks
-from graded_runs import grade, module, solution
 from grader.execution.target import Target
 from grader.verdict.trial import Record, Trial
+from pytest_runs import grade, module, solution
 
 pytestmark = forks
 

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from doors import forks
-from graded_runs import environment, grade, graded_exercises, module, solution
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
 from kit_copy import posix
+from pytest_runs import environment, grade, graded_exercises, module, solution
 
 SCHEMA = json.loads((ROOT / "grader" / "verdict" / "results.schema.json").read_text(encoding="utf-8"))
 WRONG_SOFTMAX = '''def softmax(x, dim=-1):

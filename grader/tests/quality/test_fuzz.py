@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from fuzzing import fuzzed, mutated, values
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.gradebook.sqlite_file import GradebookProblem
@@ -28,10 +29,9 @@ from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.execution.values import MAX_NODES
 from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive
-from handed_in import CHAPTER, tar_member, tarred, zipped
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_class import EXERCISES, VERSIONS, a_class, verdict_of
+from submission_archives import CHAPTER, tar_member, tarred, zipped
 
 LONG = 60.0  # seconds that nothing here may take, on a machine with much else to do
 

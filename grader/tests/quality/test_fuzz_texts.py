@@ -13,12 +13,13 @@ from datetime import timedelta
 from textwrap import dedent
 
 import pytest
+from example_class import IN_TIME
 from fuzzing import as_toml, fuzzed, mutated, toml_values, values
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import rules as rules_module
-from grader.classroom.judging.marking import marks_of, total
 from grader.classroom.judging.rules import read_rules
+from grader.classroom.judging.scoring import marks_of, total
 from grader.cli.commands.grade import ASKED, WRONG_USE, regrade
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
@@ -26,7 +27,6 @@ from grader.course.status import read_course
 from grader.course.syllabus import EXERCISES, UnknownName, load_syllabus
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_class import IN_TIME
 
 LATE = IN_TIME + timedelta(days=300)
 DEEP = b"x = " + b"[" * 5000 + b"]" * 5000

@@ -6,10 +6,10 @@ Twenty seeds, both doors and the courses' own earlier chapters are for `make pro
 import subprocess
 
 import pytest
-from graded_runs import environment
+from grade_command import command, marks
 from grader.course.syllabus import load_syllabus
 from grader.quality.proof.fair import HONEST, styles
-from grading_runs import command, marks
+from pytest_runs import environment
 
 STYLES = ["einsum", "functional", "loops", "terse", "typed"]
 PATIENCE = 1200.0  # a minute where nothing else goes on

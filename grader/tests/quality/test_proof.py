@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from graded_runs import environment
+from grade_command import mistake
 from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.workplace import copied_kit
-from grading_runs import mistake
+from pytest_runs import environment
 
 MODULE = "ch03_attention"
 FLAKY = '''

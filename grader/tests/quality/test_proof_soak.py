@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections import Counter
 
+from example_class import EXERCISES, VERSIONS, a_class, verdict_of
+from grade_command import until
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.misconceptions import misconceptions
@@ -13,9 +15,7 @@ from grader.course.source import parse
 from grader.quality.benchmarks.processes import alive, born, called, family, memory, open_sockets, sockets
 from grader.quality.proof import made_class, same
 from grader.quality.proof.soak import contents, gradebook
-from grading_runs import until
 from kit_copy import posix
-from made_up_class import EXERCISES, VERSIONS, a_class, verdict_of
 
 
 def test_a_class_has_every_kind_and_is_the_same_for_the_same_seed(tmp_path):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.classroom.handout.making import make
+from grader.classroom.handout.handout_folder import make
 from grader.teaching.walks import ORDER, list_walks
 from kit_copy import Kit, posix
 from walk_runs import run_once

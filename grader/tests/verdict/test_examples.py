@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from graded_runs import environment, grade, solution
 from grader.quality.benchmarks.workplace import copied_kit
+from pytest_runs import environment, grade, solution
 
 LOGGING = """
 

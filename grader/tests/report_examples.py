@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from grader.classroom.judging.record import GradedClass, Mark, Person
+from grader.classroom.judging.graded_class import GradedClass, Mark, Person
 from grader.course.syllabus import load_syllabus
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 

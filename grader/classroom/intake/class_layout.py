@@ -12,8 +12,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from grader.classroom.intake.archives import CLASS, HEAD, kind_of, members
-from grader.classroom.intake.found_file import Found, described, files_below, open_regular
-from grader.classroom.intake.naming import KIT_FOLDERS, LONGEST_NAME, archive_stem, chapter_file, is_too_long, owner_of
+from grader.classroom.intake.entries import Found, described, files_below, open_regular
+from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, archive_stem, chapter_file, is_too_long, owner_of
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import Recorded, read_gradescope
 from grader.classroom.sanitize import shown

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from grader.classroom.judging.record import Mark
+from grader.classroom.judging.graded_class import Mark
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from example_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from grader.classroom.gradebook.gradebook import Gradebook
-from grader.classroom.judging import marking
-from grader.classroom.judging.record import GradedClass, Person
+from grader.classroom.judging import scoring
+from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.verdict.results import ExerciseResult, Failure
-from made_up_class import EXERCISES, HOSTILE, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 
 
 def hostile_class(folder: Path) -> GradedClass:
@@ -26,8 +26,8 @@ def hostile_class(folder: Path) -> GradedClass:
 def one(*results: ExerciseResult, **more) -> GradedClass:
     """A class of one person, graded in these exercises."""
     exercises = tuple(result.exercise for result in results) or EXERCISES
-    marks = marking.marks_of(results, exercises, RULES.points_of)
-    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": marking.total(marks.values())} | more)
+    marks = scoring.marks_of(results, exercises, RULES.points_of)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": scoring.total(marks.values())} | more)
     return GradedClass((person,), exercises, 0, VERSIONS)
 
 

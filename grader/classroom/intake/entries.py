@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NoReturn, Protocol
 
-from grader.classroom.intake.naming import is_skipped
+from grader.classroom.intake.file_names import is_skipped
 from grader.classroom.intake.problems import Unreadable
 from grader.classroom.sanitize import shown
 

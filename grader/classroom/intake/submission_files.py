@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import BinaryIO, cast
 
 from grader.classroom.intake.archives import HEAD, MB, PERSON, kind_of, members
-from grader.classroom.intake.found_file import DEEPEST, Found, Opened
-from grader.classroom.intake.naming import KIT_FOLDERS, LONGEST_NAME, ChapterFile, archive_stem, chapter_file, is_too_long
+from grader.classroom.intake.entries import DEEPEST, Found, Opened
+from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, ChapterFile, archive_stem, chapter_file, is_too_long
 from grader.classroom.intake.problems import Unreadable, unexpected
 from grader.classroom.intake.tar import SPARSE
 from grader.classroom.sanitize import shown

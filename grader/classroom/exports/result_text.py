@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.classroom import sanitize
-from grader.classroom.judging.record import Person
+from grader.classroom.judging.graded_class import Person
 from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 

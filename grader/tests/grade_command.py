@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from graded_runs import environment, solution
 from grader.course.misconceptions import misconceptions
 from grader.course.syllabus import EXERCISES
 from grader.quality.benchmarks.workplace import without_marks
 from grader.verdict.diagnosis import text_with_mistake
+from pytest_runs import environment, solution
 
 MODULE = "ch03_attention"
 EXERCISES_ASKED = ("--exercises", "softmax,causal_mask")

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.handout import cutting, templates
+from grader.classroom.handout import course_subset, templates
 from grader.classroom.handout.dependencies import hidden_with
-from grader.classroom.handout.sealing import seal_mistakes, seal_reference
+from grader.classroom.handout.sealed_reference import seal_mistakes, seal_reference
 from grader.course.source import read_source
 from grader.course.stubs import LOCK, LOCK_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
@@ -88,12 +88,12 @@ def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Hando
     for name in AS_THEY_ARE:
         _copy(ROOT / name, folder / name)
     _copy_kit(folder / "grader")
-    for name in cutting.measurements([chapter.id for chapter in given], last, hidden):
-        _copy(cutting.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
+    for name in course_subset.measurements([chapter.id for chapter in given], last, hidden):
+        _copy(course_subset.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
     _write_exercises(folder / "exercises", given, hidden)
     for path in sorted(TESTS.glob("[!t]*.py")):
         _copy(path, folder / "tests" / path.name)
-    for name, text in cutting.suite_texts(given, hidden).items():
+    for name, text in course_subset.suite_texts(given, hidden).items():
         write_whole(folder / "tests" / name, text)
     mistakes = 0
     for chapter in load_syllabus().chapters:
@@ -123,7 +123,7 @@ def _write_exercises(folder: Path, given: list[Chapter], hidden: Collection[str]
                 _copy(EXERCISES / path, folder / path)
     write_whole(folder / LOCK, lock)
     syllabus = read_source(EXERCISES / "syllabus.toml")
-    write_whole(folder / "syllabus.toml", cutting.syllabus(syllabus, [chapter.id for chapter in given], given[-1].number, hidden))
+    write_whole(folder / "syllabus.toml", course_subset.syllabus(syllabus, [chapter.id for chapter in given], given[-1].number, hidden))
     if len(given) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
         _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
 
