@@ -53,15 +53,15 @@ def grade(
     judges: Judges, at_once: int, told: Callable[[int, int, str], None] = lambda done, of, name: None,
 ) -> Graded:  # fmt: skip
     """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
-    notes = [note for note in [book.begin(seed, exercises, versions())] if note]
+    notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.doubts(submissions)
     todo = book.submissions_to_do(submissions)
     told(0, len(todo), "")
     with closing(_judged(todo, judges, at_once)) as judged:
         for number, (submission, verdict) in enumerate(judged, start=1):
-            book.keep(submission.digest, verdict)
+            book.store_verdict(submission.digest, verdict)
             told(number, len(todo), submission.name)
-    people = book.graded(rules)
+    people = book.graded_class(rules)
     written, more = write(people, folder)
     return Graded(people, len(todo), written, notes + more)
 
@@ -73,7 +73,7 @@ def write(people: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
     written = exports.write_all(people, folder)
     try:
         written.append(report.write(people, folder))
-    except report.CannotReport as problem:
+    except report.ReportProblem as problem:
         return written, [str(problem)]
     return written, []
 

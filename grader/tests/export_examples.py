@@ -13,21 +13,21 @@ def hostile_class(folder: Path) -> GradedClass:
     """A class out of a real gradebook, with hostile words wherever a stranger can put any."""
     hostile = submission(HOSTILE, slug="hostile", digest="0125" * 16, notes=(HOSTILE,))
     people = [*a_class(6), hostile, submission(f"=HYPERLINK({HOSTILE})", slug="hostile-2", problem=f"the file {HOSTILE} is empty")]
-    with Gradebook.open(folder) as book:
-        book.begin(3, EXERCISES, VERSIONS)
+    with Gradebook(folder) as book:
+        book.start_run(3, EXERCISES, VERSIONS)
         for one in book.submissions_to_do(people):
             verdict = verdict_of(one.digest, said=HOSTILE if one is hostile else "")
             if one is hostile:
                 verdict.broken[EXERCISES[-1].module] = Failure("", message=HOSTILE, where=HOSTILE)
-            book.keep(one.digest, verdict)
-        return book.graded(RULES)
+            book.store_verdict(one.digest, verdict)
+        return book.graded_class(RULES)
 
 
 def one(*results: ExerciseResult, **more) -> GradedClass:
     """A class of one person, graded in these exercises."""
     exercises = tuple(result.exercise for result in results) or EXERCISES
-    marks = scoring.marks_of(results, exercises, RULES.points_of)
-    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": scoring.total(marks.values())} | more)
+    marks = scoring.compute_marks(results, exercises, RULES.points_of)
+    person = Person(**{"name": "Alpha", "slug": "alpha", "digest": "d", "results": results, "marks": marks, "total": scoring.compute_total(marks.values())} | more)
     return GradedClass((person,), exercises, 0, VERSIONS)
 
 

@@ -24,11 +24,11 @@ def say(words):
 folder = Path(sys.argv[1])
 """
 GRADE_ALL = """
-with Gradebook.open(folder) as book:
-    book.begin(0, EXERCISES, VERSIONS)
+with Gradebook(folder) as book:
+    book.start_run(0, EXERCISES, VERSIONS)
     for one in book.submissions_to_do(a_class(int(sys.argv[2]))):
         sys.stdin.readline()
-        book.keep(one.digest, verdict_of(one.digest, seconds=len(sys.argv)))
+        book.store_verdict(one.digest, verdict_of(one.digest, seconds=len(sys.argv)))
         say(one.digest)
 """
 
@@ -39,8 +39,8 @@ def process(body: str, *arguments: object) -> subprocess.Popen:
 
 
 def begun(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> tuple[Gradebook, list, str]:
-    book = Gradebook.open(folder)
-    said = book.begin(seed, exercises, VERSIONS | changed)
+    book = Gradebook(folder)
+    said = book.start_run(seed, exercises, VERSIONS | changed)
     return book, book.submissions_to_do(people), said
 
 
@@ -49,15 +49,15 @@ def graded(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **cha
     book, todo, _ = begun(folder, people, seed, exercises, **changed)
     with book:
         for one in todo:
-            book.keep(one.digest, verdict_of(one.digest, exercises))
+            book.store_verdict(one.digest, verdict_of(one.digest, exercises))
     return len(todo)
 
 
 def exported(book: Gradebook, folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_all(book.graded(RULES), folder)}
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_all(book.graded_class(RULES), folder)}
 
 
 def refused(folder: Path) -> str:
     with pytest.raises(GradebookProblem) as caught:
-        Gradebook.open(folder)
+        Gradebook(folder)
     return str(caught.value)

@@ -12,5 +12,5 @@ def write_all(graded: GradedClass, folder: Path) -> list[Path]:
     from grader.classroom.exports import csv, feedback, files, gradescope, junit
 
     if folder.is_dir():
-        files.sweep(folder)
+        files.remove_temporary_files(folder)
     return [path for export in (csv, gradescope, junit, feedback) for path in export.write(graded, folder)]

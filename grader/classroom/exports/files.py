@@ -10,12 +10,12 @@ from grader.classroom import sanitize
 from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem, write_whole
 
-_HALF_WRITTEN = re.compile(r"\..+\.(?:csv|html|json|md|xml)\.[a-z0-9_]{8}\.tmp")  # as `write_whole` calls what it is at
+_TEMPORARY = re.compile(r"\..+\.(?:csv|html|json|md|xml)\.[a-z0-9_]{8}\.tmp")  # as `write_whole` calls what it is at
 
 
-def put(path: Path, content: str) -> Path:
+def write_if_changed(path: Path, content: str) -> Path:
     """The file whole, or as it was; untouched where it says this already."""
-    if _bytes(path) != content.encode("utf-8"):
+    if _read_bytes(path) != content.encode("utf-8"):
         try:
             write_whole(path, content)
         except OSError as error:
@@ -23,24 +23,24 @@ def put(path: Path, content: str) -> Path:
     return path
 
 
-def put_each(folder: Path, suffix: str, contents: dict[str, str], mark: str) -> list[Path]:
+def write_per_person(folder: Path, suffix: str, contents: dict[str, str], mark: str) -> list[Path]:
     """A file for each name. `mark` is how every one of them begins: a file with another beginning is not ours, and is never removed."""
-    paths = [put(folder / f"{name}{suffix}", content) for name, content in contents.items()]
+    paths = [write_if_changed(folder / f"{name}{suffix}", content) for name, content in contents.items()]
     for path in set(folder.glob(f"*{suffix}")) - set(paths) if folder.is_dir() else ():
-        if (_bytes(path) or b"").startswith(mark.encode("utf-8")):
+        if (_read_bytes(path) or b"").startswith(mark.encode("utf-8")):
             path.unlink()
     return paths
 
 
-def sweep(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Remove what a grader that was killed in the middle of a file has left of it. Whoever calls has the gradebook open: nobody else writes here."""
     for path in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
-        if _HALF_WRITTEN.fullmatch(path.name):
+        if _TEMPORARY.fullmatch(path.name):
             with contextlib.suppress(OSError):
                 path.unlink()
 
 
-def _bytes(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:

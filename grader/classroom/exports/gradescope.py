@@ -16,24 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom import sanitize
-from grader.classroom.exports.files import put_each
-from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, graded_or_not, sentence, told_failure, told_test
+from grader.classroom.exports.files import write_per_person
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, format_failure, format_test, make_sentence, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
-from grader.classroom.judging.scoring import NOTHING, shares, written
-from grader.classroom.judging.seeds import own_seed
+from grader.classroom.judging.scoring import NOTHING, format_points, split_points
+from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult, TestResult
 
 FOLDER = "gradescope"
 SCHEMA = 1  # of what stands in extra_data
-BEGINS = '{"extra_data": {"headway"'
+FILE_START = '{"extra_data": {"headway"'
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    return put_each(folder / FOLDER, ".json", {person.slug: _file(results(person, graded)) for person in graded.people}, BEGINS)
+    return write_per_person(folder / FOLDER, ".json", {person.slug: _serialize(results(person, graded)) for person in graded.people}, FILE_START)
 
 
-def _file(data: dict[str, Any]) -> str:
+def _serialize(data: dict[str, Any]) -> str:
     """One test a line."""
     head = json.dumps({name: value for name, value in data.items() if name != "tests"}, sort_keys=True)
     tests = ",\n".join(json.dumps(test, sort_keys=True) for test in data["tests"])
@@ -42,7 +42,7 @@ def _file(data: dict[str, Any]) -> str:
 
 def results(person: Person, graded: GradedClass) -> dict[str, Any]:
     """One person's results.json as data."""
-    tests = [_unreadable(person)] if person.problem else list(_tests(person, graded))
+    tests = [_ungraded_entry(person)] if person.problem else list(_tests(person, graded))
     return {
         "score": float(person.total.earned),
         "output": _output(person),
@@ -51,14 +51,14 @@ def results(person: Person, graded: GradedClass) -> dict[str, Any]:
         "test_name_format": "text",
         "stdout_visibility": "hidden",
         "tests": tests,
-        "extra_data": {"headway": _extra(person, graded)},
+        "extra_data": {"headway": _extra_data(person, graded)},
     }
 
 
 def _output(person: Person) -> str:
-    lines = [f"{written(person.total.earned)} of {written(person.total.points)} points.", person.late, graded_or_not(person), *person.notes]
-    broken = [f"{module}.py does not import.\n{told_failure(words)}" for module, words in person.broken.items()]
-    return "\n\n".join([*(sentence(line) for line in lines if line), *broken])
+    lines = [f"{format_points(person.total.earned)} of {format_points(person.total.points)} points.", person.late, problem_sentence(person), *person.notes]
+    broken = [f"{module}.py does not import.\n{format_failure(words)}" for module, words in person.broken.items()]
+    return "\n\n".join([*(make_sentence(line) for line in lines if line), *broken])
 
 
 def _tests(person: Person, graded: GradedClass) -> Iterator[dict[str, Any]]:
@@ -77,10 +77,10 @@ def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mar
         why = f"{UNTESTED} {exercise.module}.py does not import." if broken else UNTESTED
         yield _entry(exercise, f"{number}.1", "not tested", Mark(NOTHING, mark.points), False, why, {"outcome": "error" if broken else "todo"})
         return
-    worth, missing = _worth(result, mark)
+    worth, missing = _split_among_tests(result, mark)
     for place, (test, points) in enumerate(zip(result.tests, worth), start=1):
         won = test.outcome == "passed" and not result.forbidden
-        output = f"No points for this exercise: {'; '.join(result.forbidden)}." if result.forbidden else told_test(test)
+        output = f"No points for this exercise: {'; '.join(result.forbidden)}." if result.forbidden else format_test(test)
         earned = Mark(points if won else NOTHING, points)
         yield _entry(exercise, f"{number}.{place}", _title(test), earned, won, output, {"outcome": test.outcome, "test": test.name})
     if result.missing_weight:
@@ -88,12 +88,12 @@ def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mar
         yield _entry(exercise, last, "tests that were not run", Mark(NOTHING, missing), False, NOT_RUN, {"outcome": "error"})
 
 
-def _worth(result: ExerciseResult, mark: Mark) -> tuple[list[Decimal], Decimal]:
+def _split_among_tests(result: ExerciseResult, mark: Mark) -> tuple[list[Decimal], Decimal]:
     """What each test is worth in this person's marks, and what those that were not run are: won ones share what was earned."""
     wins = [test.outcome == "passed" and not result.forbidden for test in result.tests]
-    of_won = iter(shares(mark.earned, [test.weight for test, won in zip(result.tests, wins) if won]))
+    of_won = iter(split_points(mark.earned, [test.weight for test, won in zip(result.tests, wins) if won]))
     missing = [result.missing_weight] if result.missing_weight else []
-    of_lost = iter(shares(mark.points - mark.earned, [*(test.weight for test, won in zip(result.tests, wins) if not won), *missing]))
+    of_lost = iter(split_points(mark.points - mark.earned, [*(test.weight for test, won in zip(result.tests, wins) if not won), *missing]))
     return [next(of_won if won else of_lost) for won in wins], next(of_lost, NOTHING)
 
 
@@ -113,21 +113,21 @@ def _entry(exercise: Exercise, number: str, title: str, mark: Mark, passed: bool
     }
 
 
-def _unreadable(person: Person) -> dict[str, Any]:
+def _ungraded_entry(person: Person) -> dict[str, Any]:
     return {
         "name": "the submission can be graded", "name_format": "text", "number": "1", "score": 0.0, "max_score": float(person.total.points),
-        "status": "failed", "output": graded_or_not(person), "output_format": "text", "tags": [], "visibility": "visible",
+        "status": "failed", "output": problem_sentence(person), "output_format": "text", "tags": [], "visibility": "visible",
         "extra_data": {"outcome": "error"},
     }  # fmt: skip
 
 
-def _extra(person: Person, graded: GradedClass) -> dict[str, Any]:
+def _extra_data(person: Person, graded: GradedClass) -> dict[str, Any]:
     """What a program may want to know, for exercises by name; students are not shown it."""
     return {
         "schema": SCHEMA,
         "name": sanitize.line(person.name),
         "digest": person.digest,
-        "seed": own_seed(graded.seed, person.digest),
+        "seed": submission_seed(graded.seed, person.digest),
         "versions": graded.versions,
         "points": float(person.total.points),
         "late": sanitize.line(person.late),

@@ -9,8 +9,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from grader.classroom import sanitize
-from grader.classroom.exports.files import put
-from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, graded_or_not, told_test
+from grader.classroom.exports.files import write_if_changed
+from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, format_test, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.verdict.results import ExerciseResult, TestResult
 
@@ -18,19 +18,19 @@ NAME = "junit.xml"
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    return [put(folder / NAME, document(graded))]
+    return [write_if_changed(folder / NAME, document(graded))]
 
 
 def document(graded: GradedClass) -> str:
     suites = [_suite(person, graded) for person in graded.people]
-    head = _attributes(name="headway", **_sums([counts for counts, _ in suites]))
+    head = _attributes(name="headway", **_add_counts([counts for counts, _ in suites]))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {head}>", *(text for _, text in suites), "</testsuites>", ""])
 
 
 def _suite(person: Person, graded: GradedClass) -> tuple[dict[str, int], str]:
     results = {result.exercise.name: result for result in person.results}
     cases = [case for exercise in graded.exercises for case in _cases(person, results.get(exercise.name, ExerciseResult(exercise)))]
-    cases = [_unreadable(person)] if person.problem else cases
+    cases = [_ungraded_entry(person)] if person.problem else cases
     kinds = [kind for kind, _ in cases]
     counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"), "skipped": kinds.count("skipped")}
     head = _attributes(name=person.name, **counts, time="0")
@@ -50,15 +50,15 @@ def _case(person: Person, result: ExerciseResult, test: TestResult) -> tuple[str
     exercise = result.exercise
     head = _attributes(classname=f"{person.slug}.{exercise.module}.{exercise.name}", name=test.name, time="0")
     kind = {"passed": "", "todo": "skipped", "failed": "failure"}.get(test.outcome, "error")
-    message, words = test.message, "" if test.outcome == "todo" else told_test(test)
+    message, words = test.message, "" if test.outcome == "todo" else format_test(test)
     if result.forbidden and kind != "skipped":
         return "failure", _element(head, "failure", f"no points for this exercise: {'; '.join(result.forbidden)}", "failed", "")
     return kind, _element(head, kind, message, test.outcome, words)
 
 
-def _unreadable(person: Person) -> tuple[str, str]:
+def _ungraded_entry(person: Person) -> tuple[str, str]:
     head = _attributes(classname=f"{person.slug}.submission", name="the submission can be graded", time="0")
-    return "error", _element(head, "error", graded_or_not(person), "error", "")
+    return "error", _element(head, "error", problem_sentence(person), "error", "")
 
 
 def _element(head: str, kind: str, message: str, outcome: str, words: str) -> str:
@@ -69,7 +69,7 @@ def _element(head: str, kind: str, message: str, outcome: str, words: str) -> st
     return f"  <testcase {head}>{inside}</testcase>"
 
 
-def _sums(counts: list[dict[str, int]]) -> dict[str, int]:
+def _add_counts(counts: list[dict[str, int]]) -> dict[str, int]:
     return {name: sum(count[name] for count in counts) for name in ("tests", "failures", "errors")} | {"time": 0}
 
 

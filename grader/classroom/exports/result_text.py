@@ -11,33 +11,33 @@ UNTESTED = "No test of this exercise was run."
 NOT_RUN = "Some tests of this exercise were not run, because those before took too long or could not go on."
 
 
-def graded_or_not(person: Person) -> str:
+def problem_sentence(person: Person) -> str:
     """Why nothing could be graded, as a sentence; or ""."""
-    return sentence(f"this submission could not be graded: {person.problem}") if person.problem else ""
+    return make_sentence(f"this submission could not be graded: {person.problem}") if person.problem else ""
 
 
-def sentence(words: str) -> str:
+def make_sentence(words: str) -> str:
     shown = sanitize.line(words)
     return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "!", "?")) or not shown else ".")
 
 
-def told(result: ExerciseResult) -> str:
+def format_result(result: ExerciseResult) -> str:
     """All of it, as `headway check` tells it: the first failure in full, the others by name, and the command for a hint."""
     lines, page = _page()
     print_result(page, sanitize.result(result))
     return "\n".join(lines[2:])  # without the blank line and the title
 
 
-def told_failure(words: Failure) -> str:
+def format_failure(words: Failure) -> str:
     lines, page = _page()
     page.failure(sanitize.failure(words))
     return "\n".join(lines)
 
 
-def told_test(test: TestResult) -> str:
+def format_test(test: TestResult) -> str:
     """One test: what it promises, and what is wrong."""
     if test.details is not None:
-        return told_failure(test.details)
+        return format_failure(test.details)
     return sanitize.text("\n".join(filter(None, [test.message, test.explanation])) or test.promise)
 
 

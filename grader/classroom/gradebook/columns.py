@@ -1,4 +1,4 @@
-"""What the gradebook's columns hold: written, and read with every value of the kind that was written; anything else is damage."""
+"""Converts values to and from the gradebook's columns. Reading checks the type of every value; a wrong type means that the file is damaged."""
 
 from __future__ import annotations
 
@@ -12,69 +12,70 @@ from grader.classroom import sanitize
 from grader.course.syllabus import Exercise
 from grader.verdict.results import OUTCOMES, Diagnosis, ExerciseResult, Failure, TestResult
 
-# What reading something else than what was written raises.
+# Exceptions that parsing raises when a column does not contain what was written.
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
-def texts(columns: Sequence[Any]) -> Sequence[str]:
+def require_texts(columns: Sequence[Any]) -> Sequence[str]:
     if not all(type(column) is str for column in columns):
-        raise TypeError("a column of text holds something else")
+        raise TypeError("a text column contains another type")
     return columns
 
 
-def names(column: str) -> list[str]:
+def parse_names(column: str) -> list[str]:
     found = json.loads(column)
     if type(found) is not list:
-        raise TypeError("a list of names is none")
-    texts(found)
+        raise TypeError("a column of names does not contain a list")
+    require_texts(found)
     return found
 
 
-def words(column: str) -> dict[str, str]:
+def parse_versions(column: str) -> dict[str, str]:
     found = json.loads(column)
-    texts(list(found.values()))
+    require_texts(list(found.values()))
     return found
 
 
-def failures(column: str) -> dict[str, dict[str, Any]]:
-    """Of each chapter that does not import, the fields of its Failure."""
+def parse_failures(column: str) -> dict[str, dict[str, Any]]:
+    """The fields of a Failure for each chapter that does not import."""
     found = json.loads(column)
     if not all(type(entry) is dict for entry in found.values()):
-        raise TypeError("a failure is none")
+        raise TypeError("a column of failures contains another type")
     return found
 
 
-def row(result: ExerciseResult) -> tuple:
-    """Without seconds, for what a clock measured is no finding; and without what is empty."""
-    tests = [_filled(vars(test) | {"seconds": 0, "details": _filled(vars(test.details)) if test.details else None}) for test in result.tests]
+def make_row(result: ExerciseResult) -> tuple:
+    """The row of a result, without empty fields and without seconds: measured times would make equal results differ."""
+    tests = [_without_empty(vars(test) | {"seconds": 0, "details": _without_empty(vars(test.details)) if test.details else None}) for test in result.tests]
     diagnosis = vars(result.diagnosis) if result.diagnosis else None
-    return (result.exercise.name, result.outcome, written(tests), written(diagnosis), written(result.forbidden), int(result.partial), result.missing_weight)
+    return (result.exercise.name, result.outcome, to_json(tests), to_json(diagnosis), to_json(result.forbidden), int(result.partial), result.missing_weight)
 
 
-def result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str, partial: int, missing_weight: float) -> ExerciseResult:
-    """Harmless to show."""
-    known = json.loads(diagnosis)
-    entries = [_test(entry) for entry in json.loads(tests)]
-    return sanitize.result(ExerciseResult(exercise, entries, Diagnosis(**known) if known else None, names(forbidden), bool(partial), _weight(missing_weight)))
+def parse_result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str, partial: int, missing_weight: float) -> ExerciseResult:
+    """The result, sanitized so that it can be displayed anywhere."""
+    fields = json.loads(diagnosis)
+    parsed = [_parse_test(entry) for entry in json.loads(tests)]
+    known = Diagnosis(**fields) if fields else None
+    return sanitize.result(ExerciseResult(exercise, parsed, known, parse_names(forbidden), bool(partial), _require_weight(missing_weight)))
 
 
-def written(value: object) -> str:
+def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True)
 
 
-def _filled(values: dict) -> dict:
+def _without_empty(values: dict) -> dict:
     return {name: value for name, value in values.items() if value or name == "promise"}
 
 
-def _test(entry: dict) -> TestResult:
-    alike = {name: intern(entry[name]) for name in ("name", "outcome", "promise")}  # the same in submission after submission
-    if alike["outcome"] not in OUTCOMES:
-        raise ValueError("there is no such outcome")
+def _parse_test(entry: dict) -> TestResult:
+    repeated = {name: intern(entry[name]) for name in ("name", "outcome", "promise")}  # most submissions repeat these texts
+    if repeated["outcome"] not in OUTCOMES:
+        raise ValueError("unknown outcome")
     details = Failure(**entry["details"]) if "details" in entry else None
-    return TestResult(**{"weight": 0.0} | entry | alike | {"seconds": 0.0, "details": details, "weight": _weight(entry.get("weight", 0.0))})
+    return TestResult(**{"weight": 0.0} | entry | repeated | {"seconds": 0.0, "details": details, "weight": _require_weight(entry.get("weight", 0.0))})
 
 
-def _weight(value: float) -> float:
+def _require_weight(value: float) -> float:
     if type(value) not in (int, float) or not 0 <= value < math.inf:
-        raise ValueError("a weight is none")
+        raise ValueError("invalid weight")
     return value

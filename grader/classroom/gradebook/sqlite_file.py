@@ -1,4 +1,4 @@
-"""The gradebook as a file: opened, locked and checked, or refused in one sentence; written in whole transactions."""
+"""Opens, locks and checks the gradebook's SQLite file, and runs transactions on it. Every failure is a GradebookProblem, one sentence."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 1  # of the tables below; a newer Headway may raise it
-OURS = 0x48647779  # SQLite's application id: "Hdwy"
+FORMAT = 1  # version of the tables below
+APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
 TABLES = (
-    """CREATE TABLE conditions (       -- what results depend on besides the content: equal here, and they are interchangeable
+    """CREATE TABLE conditions (       -- what results depend on besides the content
         id INTEGER PRIMARY KEY, seed TEXT NOT NULL, versions TEXT NOT NULL,
-        turn INTEGER NOT NULL, -- greater is later: when they last counted
+        turn INTEGER NOT NULL, -- order of last use: greater is later
         UNIQUE (seed, versions))""",
-    """CREATE TABLE run (              -- what the last run asked for
+    """CREATE TABLE run (              -- settings of the last run
         one INTEGER PRIMARY KEY CHECK (one = 1), conditions INTEGER NOT NULL REFERENCES conditions, exercises TEXT NOT NULL)""",
-    """CREATE TABLE people (           -- who handed in what, as of the last run
+    """CREATE TABLE people (           -- the submissions of the last run
         slug TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, notes TEXT NOT NULL,
         submitted TEXT NOT NULL, zone_known INTEGER NOT NULL)""",
-    """CREATE TABLE verdicts (         -- each content that was graded, for which exercises; or why it could not be
+    """CREATE TABLE verdicts (         -- each content that was graded and for which exercises, or why grading failed
         conditions INTEGER NOT NULL REFERENCES conditions, digest TEXT NOT NULL,
         exercises TEXT NOT NULL, problem TEXT NOT NULL, broken TEXT NOT NULL, notes TEXT NOT NULL,
         PRIMARY KEY (conditions, digest)) WITHOUT ROWID""",
@@ -38,29 +38,29 @@ TABLES = (
 
 
 class GradebookProblem(GradingProblem):
-    """The gradebook cannot be used, or not for this; the message is a sentence for the instructor."""
+    """The gradebook cannot be used; the message is one sentence for the instructor."""
 
 
 def connect(folder: Path) -> sqlite3.Connection:
-    """The gradebook in this folder, made where there is none, and locked until it is closed. GradebookProblem where it cannot be used."""
+    """Open the gradebook in this folder, or create it, and lock it until it is closed. GradebookProblem if it cannot be used."""
     path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise GradebookProblem(problem(error, f"make the folder {_shown(folder)} for the grades")) from error
-    with told(path):
+        raise GradebookProblem(problem(error, f"create the folder {_show_path(folder)} for the grades")) from error
+    with translate_sqlite_errors(path):
         database = sqlite3.connect(path, timeout=1, isolation_level=None)
     try:
-        with told(path):
+        with translate_sqlite_errors(path):
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA synchronous = FULL")
             database.execute("PRAGMA foreign_keys = ON")
         with transaction(database, path):
-            _check(database, path)
-            for table in TABLES if not _of(database, "user_version") else ():
+            _check_format(database, path)
+            for table in TABLES if not _read_pragma(database, "user_version") else ():
                 database.execute(table)
-            database.execute(f"PRAGMA application_id = {OURS}")
-            database.execute(f"PRAGMA user_version = {FORMAT}")  # written even where it stands there: now we know that we may write
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {FORMAT}")  # also if it is set already: this write proves that the file is writable
     except BaseException:
         close(database)
         raise
@@ -74,70 +74,70 @@ def close(database: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(database: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """All of what is done inside, or nothing of it."""
-    with told(path):
+    """Run the block as one transaction: all of its changes are stored, or none."""
+    with translate_sqlite_errors(path):
         database.execute("BEGIN EXCLUSIVE")
         try:
             yield
             database.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # SQLite has rolled back by itself where the disk failed
+            with suppress(sqlite3.Error):  # after a disk error SQLite has already rolled back
                 database.execute("ROLLBACK")
             raise
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """What SQLite says, as a sentence about this gradebook."""
+def translate_sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into a GradebookProblem about this file."""
     try:
         yield
     except sqlite3.Error as error:
-        raise GradebookProblem(_sentence(error, path)) from error
-    except UnicodeError as error:  # its complaint quotes what is damaged
-        raise GradebookProblem(damaged(path)) from error
+        raise GradebookProblem(_describe_error(error, path)) from error
+    except UnicodeError as error:  # the text of SQLite's own error would quote the damaged bytes
+        raise GradebookProblem(damage_message(path)) from error
 
 
-def damaged(path: Path) -> str:
+def damage_message(path: Path) -> str:
     return (
-        f"{_shown(path)} is damaged and cannot be read; it is left as it is. "
-        "Put a copy of it back if you have one, or move it away, and everything is graded anew"
+        f"{_show_path(path)} is damaged and cannot be read; the grader did not change it. "
+        "Restore a copy of it if you have one, or move it away, and run the same command again: then everything is graded again"
     )
 
 
-def _check(database: sqlite3.Connection, path: Path) -> None:
-    """Is this a gradebook, whole, and of a format we know? An empty file is one that has not been begun."""
-    version, whose = _of(database, "user_version"), _of(database, "application_id")
+def _check_format(database: sqlite3.Connection, path: Path) -> None:
+    """Raise GradebookProblem unless this is an undamaged gradebook in a known format. An empty file is a new gradebook."""
+    version, application = _read_pragma(database, "user_version"), _read_pragma(database, "application_id")
     tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if whose != OURS and (whose or version or tables):
-        raise GradebookProblem(f"{_shown(path)} is a database of something else, not a gradebook; give --out another folder, or move that file away")
+    if application != APPLICATION_ID and (application or version or tables):
+        raise GradebookProblem(f"{_show_path(path)} is a database of another program, not a gradebook; choose another folder with --out, or move that file away")
     if version > FORMAT:
         raise GradebookProblem(
-            f"{_shown(path)} was written by a newer Headway than this one; update this one (git pull, then make learn), or give --out another folder"
+            f"{_show_path(path)} was written by a newer version of Headway; update this one (git pull, then make learn), or choose another folder with --out"
         )
     if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise GradebookProblem(damaged(path))
+        raise GradebookProblem(damage_message(path))
 
 
-def _of(database: sqlite3.Connection, pragma: str) -> int:
+def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
     return database.execute(f"PRAGMA {pragma}").fetchone()[0]
 
 
-def _sentence(error: sqlite3.Error, path: Path) -> str:
+def _describe_error(error: sqlite3.Error, path: Path) -> str:
     kind = getattr(error, "sqlite_errorname", "")
-    shown = _shown(path)
+    shown = _show_path(path)
     if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return f"{shown} is in use: another grader (or a database viewer) has it open; wait until it is done, or end it"
+        return f"{shown} is in use: another grader or a database viewer has it open; wait until that program ends, or end it"
     if kind.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return f"{shown} cannot be written: allow writing to it and to its folder, or give --out another folder"
+        return f"{shown} cannot be written; allow writing to it and to its folder, or choose another folder with --out"
     if kind.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return damaged(path)
+        return damage_message(path)
     if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG")):
         return (
-            f"{shown} could not be written: the disk is full, or there is a limit on file sizes ({error}). "
-            "What was graded before is kept; make room and run the same command again to go on"
+            f"{shown} could not be written: the disk is full, or a limit on file sizes was reached ({error}). "
+            "Earlier results are saved; free some space and run the same command again to continue"
         )
     return f"{shown} could not be used: {error}"
 
 
-def _shown(path: Path) -> str:
+def _show_path(path: Path) -> str:
     return sanitize.line(str(path))

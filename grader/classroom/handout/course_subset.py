@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Collection
 
-from grader.classroom.handout.dependencies import Name, reached
+from grader.classroom.handout.dependencies import Name, find_reachable
 from grader.course.source import bound_names, definition, parse, read_source, split_lines
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_of
@@ -24,21 +24,21 @@ def syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection
     out, chapter = [head], ""
     for entry in entries:
         if not entry.startswith("[[chapter.exercise]]"):
-            chapter = _value(entry, "id")
+            chapter = _read_value(entry, "id")
             if int(chapter.removeprefix("ch")) <= last:
-                out.append(_with_hidden(entry, [e.name for e in load_syllabus().chapter(chapter).exercises if e.name in hidden and chapter in chapters]))
-        elif chapter in chapters and _value(entry, "name") not in hidden:
+                out.append(_add_hidden(entry, [e.name for e in load_syllabus().chapter(chapter).exercises if e.name in hidden and chapter in chapters]))
+        elif chapter in chapters and _read_value(entry, "name") not in hidden:
             out.append(entry)
     return "".join(out).rstrip() + "\n"
 
 
-def _value(entry: str, key: str) -> str:
+def _read_value(entry: str, key: str) -> str:
     found = re.search(rf'^{key} = "(.*)"$', entry, flags=re.MULTILINE)
     assert found, f"an entry of the syllabus without its {key} on one line"
     return found[1]
 
 
-def _with_hidden(entry: str, names: list[str]) -> str:
+def _add_hidden(entry: str, names: list[str]) -> str:
     if not names:
         return entry
     return entry.rstrip() + f"\nhidden = {json.dumps(names)}\n\n"
@@ -48,12 +48,12 @@ def suite_texts(chapters: Collection[Chapter], hidden: Collection[str]) -> dict[
     """The suites of these chapters by file name, without the tests of what is hidden and without the helpers that only those need."""
     suites = [suite for chapter in chapters for suite in suites_of(chapter.id)]
     kept = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
-    needed = reached(kept, TESTS)
+    needed = find_reachable(kept, TESTS)
     used = {module for module, _ in needed}
-    return {suite.name: _cut(suite.stem, needed) for suite in suites if suite.stem in used}
+    return {suite.name: _remove_unneeded(suite.stem, needed) for suite in suites if suite.stem in used}
 
 
-def _cut(module: str, needed: Collection[Name]) -> str:
+def _remove_unneeded(module: str, needed: Collection[Name]) -> str:
     text = read_source(TESTS / f"{module}.py")
     lines = split_lines(text)
     for node in reversed(parse(text).body):

@@ -19,7 +19,7 @@ from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, su
 Name = tuple[str, str]  # a module, and what it defines at its top level
 
 
-def hidden_with(asked: Iterable[str], given: Iterable[Exercise]) -> dict[str, str]:
+def find_all_hidden(asked: Iterable[str], given: Iterable[Exercise]) -> dict[str, str]:
     """All that is hidden when these are: an exercise's name, and in words why. The asked ones come first, and their reason is empty."""
     hidden = {name: "" for name in asked}
     grown = True
@@ -28,16 +28,16 @@ def hidden_with(asked: Iterable[str], given: Iterable[Exercise]) -> dict[str, st
         for exercise in given:
             if exercise.name in hidden:
                 continue
-            reason = _reason(exercise, hidden)
+            reason = _explain_hidden(exercise, hidden)
             if reason:
                 hidden[exercise.name] = reason
                 grown = True
     return hidden
 
 
-def _reason(exercise: Exercise, hidden: Iterable[str]) -> str:
+def _explain_hidden(exercise: Exercise, hidden: Iterable[str]) -> str:
     course = load_syllabus()
-    uses, asks = reached({(exercise.module, exercise.name)}, SOLUTIONS), asked_for(exercise)
+    uses, asks = find_reachable({(exercise.module, exercise.name)}, SOLUTIONS), find_tested_names(exercise)
     for name in hidden:
         if (course.exercise(name).module, name) in uses:
             return f"its reference is built on {name}"
@@ -46,75 +46,75 @@ def _reason(exercise: Exercise, hidden: Iterable[str]) -> str:
     return ""
 
 
-def reached(starts: Iterable[Name], folder: Path, without: Collection[str] = ()) -> set[Name]:
+def find_reachable(starts: Iterable[Name], folder: Path, without: Collection[str] = ()) -> set[Name]:
     """These names, and all that stands in their definitions, and in those, through every module of the folder they import from."""
     found, waiting = set(starts), list(starts)
     while waiting:
         module, name = waiting.pop()
-        new = {there for word in _words(folder, module, name) if word not in without and (there := _home(folder, module, word))} - found
+        new = {there for word in _used_names(folder, module, name) if word not in without and (there := _find_origin(folder, module, word))} - found
         found |= new
         waiting += new
     return found
 
 
-def asked_for(exercise: Exercise) -> set[str]:
+def find_tested_names(exercise: Exercise) -> set[str]:
     """What an exercise's tests, with their helpers, may ask an implementation for: each name and word in them, torch's own excepted."""
     tests = {(suite.stem, test) for suite in suites_of(exercise.chapter) for test, (belongs, _) in tests_in(suite).items() if belongs == exercise.name}
-    return {word for module, name in reached(tests, TESTS) for word in _said(module, name)}
+    return {word for module, name in find_reachable(tests, TESTS) for word in _names_and_strings(module, name)}
 
 
 @cache
-def _said(module: str, name: str) -> frozenset[str]:
-    tree = parse(definition(_text(TESTS, module), name).text)
+def _names_and_strings(module: str, name: str) -> frozenset[str]:
+    tree = parse(definition(_read_module(TESTS, module), name).text)
     openings = [node.body[0] for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)]
     docstrings = {id(opening.value) for opening in openings if isinstance(opening, ast.Expr)}
     said = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and not _is_torchs(node):
+        if isinstance(node, ast.Attribute) and not _belongs_to_torch(node):
             said.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             said.add(node.value)
     return frozenset(said)
 
 
-def _is_torchs(node: ast.expr) -> bool:
+def _belongs_to_torch(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("torch", "nn", "F", "math")
 
 
 @cache
-def _words(folder: Path, module: str, name: str) -> frozenset[str]:
-    segment = find_definition(_text(folder, module), name)
+def _used_names(folder: Path, module: str, name: str) -> frozenset[str]:
+    segment = find_definition(_read_module(folder, module), name)
     nodes = list(ast.walk(parse(segment.text))) if segment else []
     dotted = {f"{node.value.id}.{node.attr}" for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
     return frozenset(node.id for node in nodes if isinstance(node, ast.Name)) | dotted
 
 
-def _home(folder: Path, module: str, word: str) -> Name | None:
+def _find_origin(folder: Path, module: str, word: str) -> Name | None:
     """Where in the folder a word of this module is defined."""
-    if word in _defined(folder, module):
+    if word in _defined_names(folder, module):
         return module, word
-    return _imported(folder, module).get(word)
+    return _imported_names(folder, module).get(word)
 
 
 @cache
-def _defined(folder: Path, module: str) -> frozenset[str]:
-    return frozenset(name for node in parse(_text(folder, module)).body for name in bound_names(node))
+def _defined_names(folder: Path, module: str) -> frozenset[str]:
+    return frozenset(name for node in parse(_read_module(folder, module)).body for name in bound_names(node))
 
 
 @cache
-def _imported(folder: Path, module: str) -> dict[str, Name]:
+def _imported_names(folder: Path, module: str) -> dict[str, Name]:
     found: dict[str, Name] = {}
-    for node in parse(_text(folder, module)).body:
+    for node in parse(_read_module(folder, module)).body:
         if isinstance(node, ast.ImportFrom) and node.module and (folder / f"{node.module}.py").is_file():
             found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
         if isinstance(node, ast.Import):
             here = [alias.name for alias in node.names if (folder / f"{alias.name}.py").is_file()]
-            found |= {f"{name}.{defined}": (name, defined) for name in here for defined in _defined(folder, name)}
+            found |= {f"{name}.{defined}": (name, defined) for name in here for defined in _defined_names(folder, name)}
     return found
 
 
 @cache
-def _text(folder: Path, module: str) -> str:
+def _read_module(folder: Path, module: str) -> str:
     return read_source(folder / f"{module}.py")

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.handout import course_subset, templates
-from grader.classroom.handout.dependencies import hidden_with
+from grader.classroom.handout.dependencies import find_all_hidden
 from grader.classroom.handout.sealed_reference import seal_mistakes, seal_reference
 from grader.course.source import read_source
 from grader.course.stubs import LOCK, LOCK_HEADER, fingerprint, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 
-AS_THEY_ARE = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
+COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
 NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, but for:
 FOR_LEARNERS = ("classroom/__init__.py", "classroom/handout/__init__.py", "classroom/handout/summary.py", "teaching/measurements/__init__.py")
 
 
-class NoHandout(ValueError):
+class HandoutProblem(ValueError):
     """There can be no such handout; the message is one sentence."""
 
 
@@ -41,7 +41,7 @@ class Handout:
 
 
 def plan(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
-    """Which chapters are meant, and all that is hidden with what was asked. UnknownName or NoHandout where that makes no sense."""
+    """Which chapters are meant, and all that is hidden with what was asked. UnknownName or HandoutProblem where that makes no sense."""
     course = load_syllabus()
     wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
     given = [chapter for chapter in course.chapters if chapter in wanted]
@@ -49,43 +49,43 @@ def plan(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter],
     asked = [course.exercise(name) for name in hidden]
     for exercise in asked:
         if exercise not in exercises:
-            raise NoHandout(f"{exercise.name} is in {exercise.chapter}, which is not given out, so it need not be hidden")
-    closed = hidden_with([exercise.name for exercise in asked], exercises)
-    if len(closed) == len(exercises):
-        raise NoHandout("all exercises of this handout would be hidden, and none could be tested; give out another chapter, or hide fewer")
-    return given, closed
+            raise HandoutProblem(f"{exercise.name} is in {exercise.chapter}, which is not given out, so it need not be hidden")
+    all_hidden = find_all_hidden([exercise.name for exercise in asked], exercises)
+    if len(all_hidden) == len(exercises):
+        raise HandoutProblem("all exercises of this handout would be hidden, and none could be tested; give out another chapter, or hide fewer")
+    return given, all_hidden
 
 
 def make(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False) -> Handout:
     """Write the handout. It is made beside `folder` and put in its place when it is whole; with `force` in the place of what was there."""
-    given, closed = plan(chapters, hidden)
+    given, all_hidden = plan(chapters, hidden)
     folder = folder.absolute()
-    _see_to_place(folder, force)
+    _check_destination(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
         new = Path(beside) / folder.name
-        made = _write(new, given, closed)
+        made = _write(new, given, all_hidden)
         if folder.exists():
             os.replace(folder, Path(beside) / "old") if any(folder.iterdir()) else folder.rmdir()
         os.replace(new, folder)
-    return Handout(folder, made.chapters, closed, made.mistakes)
+    return Handout(folder, made.chapters, all_hidden, made.mistakes)
 
 
-def _see_to_place(folder: Path, force: bool) -> None:
+def _check_destination(folder: Path, force: bool) -> None:
     if folder.is_file():
-        raise NoHandout(f"{folder} is a file; name a folder that does not exist yet")
+        raise HandoutProblem(f"{folder} is a file; name a folder that does not exist yet")
     if folder.resolve() == ROOT or folder.resolve() in ROOT.parents:
-        raise NoHandout(f"{folder} holds this kit itself; name a folder that does not exist yet")
+        raise HandoutProblem(f"{folder} holds this kit itself; name a folder that does not exist yet")
     if folder.is_dir() and any(folder.iterdir()):
         if not force:
-            raise NoHandout(f"{folder} is there and not empty; name another folder, or replace it with --force")
+            raise HandoutProblem(f"{folder} is there and not empty; name another folder, or replace it with --force")
         if not (folder / "reference").is_dir():
-            raise NoHandout(f"{folder} is no handout, so --force does not replace it; name another folder")
+            raise HandoutProblem(f"{folder} is no handout, so --force does not replace it; name another folder")
 
 
 def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Handout:
     last = given[-1].number
-    for name in AS_THEY_ARE:
+    for name in COPIED_FILES:
         _copy(ROOT / name, folder / name)
     _copy_kit(folder / "grader")
     for name in course_subset.measurements([chapter.id for chapter in given], last, hidden):

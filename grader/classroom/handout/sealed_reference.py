@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 from pathlib import Path
 
-from grader.classroom.handout.dependencies import reached
+from grader.classroom.handout.dependencies import find_reachable
 from grader.course.misconceptions import misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
@@ -14,7 +14,7 @@ from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
 from grader.files import write_whole
 
-_INSTEAD = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"
+_HIDDEN_MESSAGE = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"
 
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
@@ -24,7 +24,7 @@ def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
     """Write the known mistakes of these exercises, sealed; how many they are. StaleEdit where one does not fit its solution."""
-    text = without(module, hidden)
+    text = remove_hidden(module, hidden)
     nodes = parse(text).body[1:] if ast.get_docstring(parse(text)) is not None else parse(text).body
     entries = []
     for mistake in misconceptions(module):
@@ -39,7 +39,7 @@ def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[st
     return len(entries)
 
 
-def without(module: str, hidden: Collection[str]) -> str:
+def remove_hidden(module: str, hidden: Collection[str]) -> str:
     """The reference's chapter without what is hidden, and without the helpers that nothing else needs.
 
     What stands in the stub is seen by everyone and stays. In place of a hidden exercise stands one that says so when it is used:
@@ -49,7 +49,7 @@ def without(module: str, hidden: Collection[str]) -> str:
     seen = {name for node in parse(reference_stub(module)).body for name in bound_names(node)}
     if not seen & set(hidden):
         return text
-    needed = reached({(module, name) for name in seen if name not in hidden}, SOLUTIONS, hidden)
+    needed = find_reachable({(module, name) for name in seen if name not in hidden}, SOLUTIONS, hidden)
     lines = split_lines(text)
     for node in reversed(parse(text).body):
         names = bound_names(node)
@@ -61,7 +61,7 @@ def without(module: str, hidden: Collection[str]) -> str:
 
 
 def _placeholder(segment: Segment) -> str:
-    says = f"raise RuntimeError({_INSTEAD.format(name=segment.name)!r})\n"
+    says = f"raise RuntimeError({_HIDDEN_MESSAGE.format(name=segment.name)!r})\n"
     if any(line.startswith("class ") for line in segment.text.splitlines()):
         return f"class {segment.name}:\n    def __init__(self, *args, **options):\n        {says}"
     return f"def {segment.name}(*args, **options):\n    {says}"

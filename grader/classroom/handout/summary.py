@@ -16,13 +16,13 @@ def summary(results: dict) -> str:
         word = "no points: a shortcut" if exercise["forbidden"] else MARKS[exercise["outcome"]]
         lines.append(f"| `{exercise['name']}` | {_number(exercise['earned'])}/{_number(exercise['points'])} | {word} |")
     for exercise in results["exercises"]:
-        said = list(_said(exercise))
+        said = list(_describe_failures(exercise))
         if said:
             lines += ["", f"## {exercise['name']}", "", *said]
     return "\n".join(lines) + "\n"
 
 
-def _said(exercise: dict):
+def _describe_failures(exercise: dict):
     diagnosis = exercise["diagnosis"]
     if diagnosis:
         yield from (harmless(diagnosis["says"]), "", harmless(diagnosis["hint"]), "")

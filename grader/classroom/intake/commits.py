@@ -9,63 +9,63 @@ import zlib
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.intake.entries import open_regular, plausible
-from grader.classroom.intake.problems import Unreadable
+from grader.classroom.intake.entries import open_regular_file, plausible_time
+from grader.classroom.intake.problems import UnreadableSubmission
 
 LONGEST_COMMIT = 65_536
 MOST_PACKS = 200
 
 
-def head_time(folder: Path) -> datetime | None:
+def read_commit_time(folder: Path) -> datetime | None:
     """The committer's time of HEAD; None where this is no git clone or its files do not tell."""
     git = folder / ".git"
     try:
-        name = _head(git)
-        commit = name and (_loose(git, name) or _packed(git, name))
-    except (Unreadable, OSError, ValueError, struct.error, zlib.error, StopIteration):
+        name = _find_head(git)
+        commit = name and (_read_loose(git, name) or _read_packed(git, name))
+    except (UnreadableSubmission, OSError, ValueError, struct.error, zlib.error, StopIteration):
         return None
     header = (commit or b"").partition(b"\n\n")[0]
-    told = re.search(rb"^committer .*> (\d{1,12}) [+-]\d{4}$", header, re.MULTILINE)
-    return plausible(int(told[1])) if told else None
+    committer = re.search(rb"^committer .*> (\d{1,12}) [+-]\d{4}$", header, re.MULTILINE)
+    return plausible_time(int(committer[1])) if committer else None
 
 
-def _head(git: Path) -> str:
+def _find_head(git: Path) -> str:
     """The name of the commit that HEAD means."""
     text = _read(git, "HEAD").decode("ascii").strip()
     if not text.startswith("ref:"):
-        return text if _is_name(text) else ""
+        return text if _is_object_name(text) else ""
     ref = text[4:].strip()
     if not re.fullmatch(r"refs(/[A-Za-z0-9_@+-][A-Za-z0-9._@+-]*)+", ref):
         return ""
     try:
         name = _read(git, *ref.split("/")).decode("ascii").strip()
-    except Unreadable:
+    except UnreadableSubmission:
         lines = _read(git, "packed-refs", longest=10_000_000).decode("utf-8", "replace").splitlines()
         name = next((line.split()[0] for line in lines if line.split()[1:] == [ref]), "")
-    return name if _is_name(name) else ""
+    return name if _is_object_name(name) else ""
 
 
-def _loose(git: Path, name: str) -> bytes:
+def _read_loose(git: Path, name: str) -> bytes:
     try:
         packed = _read(git, "objects", name[:2], name[2:])
-    except Unreadable:
+    except UnreadableSubmission:
         return b""
     head, _, body = zlib.decompressobj().decompress(packed, LONGEST_COMMIT).partition(b"\0")
     return body if head.startswith(b"commit ") else b""
 
 
-def _packed(git: Path, name: str) -> bytes:
-    folder = _inside(git, "objects", "pack")
+def _read_packed(git: Path, name: str) -> bytes:
+    folder = _path_without_links(git, "objects", "pack")
     for index in sorted(file for file in os.listdir(folder) if file.endswith(".idx"))[:MOST_PACKS]:
-        offset = _offset(folder / index, bytes.fromhex(name))
+        offset = _find_offset(folder / index, bytes.fromhex(name))
         if offset is not None:
-            return _object(folder / f"{index[:-4]}.pack", offset)
+            return _read_object(folder / f"{index[:-4]}.pack", offset)
     return b""
 
 
-def _offset(index: Path, name: bytes) -> int | None:
+def _find_offset(index: Path, name: bytes) -> int | None:
     """Where a pack holds this object, from its index (version 2): a table of counts, then names, checksums and offsets."""
-    with open_regular(index) as file:
+    with open_regular_file(index) as file:
         if file.read(8) != b"\xfftOc\0\0\0\2":
             return None
         counts = struct.unpack(">256I", file.read(1024))
@@ -82,9 +82,9 @@ def _offset(index: Path, name: bytes) -> int | None:
     return None
 
 
-def _object(pack: Path, offset: int) -> bytes:
+def _read_object(pack: Path, offset: int) -> bytes:
     """A commit stored whole; git stores the newest commits so, and older ones as differences from them."""
-    with open_regular(pack) as file:
+    with open_regular_file(pack) as file:
         file.seek(offset)
         data = file.read(LONGEST_COMMIT)
     if not data or data[0] >> 4 & 7 != 1:
@@ -94,19 +94,19 @@ def _object(pack: Path, offset: int) -> bytes:
 
 
 def _read(git: Path, *parts: str, longest: int = LONGEST_COMMIT) -> bytes:
-    with open_regular(_inside(git, *parts)) as file:
+    with open_regular_file(_path_without_links(git, *parts)) as file:
         return file.read(longest)
 
 
-def _inside(git: Path, *parts: str) -> Path:
+def _path_without_links(git: Path, *parts: str) -> Path:
     """A path in the clone on which nothing is a link."""
     path = git
     for part in ("", *parts):
         path = path / part
         if path.is_symlink():
-            raise Unreadable("there is a link in it")
+            raise UnreadableSubmission("there is a link in it")
     return path
 
 
-def _is_name(text: str) -> bool:
+def _is_object_name(text: str) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", text))

@@ -7,35 +7,35 @@ import lzma
 import zlib
 from typing import BinaryIO
 
-from grader.classroom.intake.problems import DAMAGED, Unreadable, damage
+from grader.classroom.intake.problems import DAMAGED, UnreadableSubmission, translate_damage
 
 PIECE = 65_536
 LZMA_MEMORY = 200_000_000  # what an xz file of the highest level asks for is 65 MB; a hostile one asks for 4 GB
 
 
-class Unpacked:
-    """Bytes in order; `read` gives fewer only at the end. Unreadable after `most` bytes, so that no stream is endless."""
+class DecompressedStream:
+    """Bytes in order; `read` gives fewer only at the end. UnreadableSubmission after `most` bytes, so that no stream is endless."""
 
     def __init__(self, file: BinaryIO, kind: str, most: int) -> None:
         self._file, self._kind, self._left = file, kind, most
         self._engine = self._new_engine()
         self._packed = b""
-        self._over = False
+        self._ended = False
 
     def read(self, size: int) -> bytes:
         pieces = []
         while size > 0:
             try:
-                piece = self._piece(min(size, PIECE))
+                piece = self._read_piece(min(size, PIECE))
             except DAMAGED as error:
-                raise damage(error) from None
+                raise translate_damage(error) from None
             if not piece:
                 break
             pieces.append(piece)
             size -= len(piece)
             self._left -= len(piece)
             if self._left < 0:
-                raise Unreadable("the archive unpacks to far too much; hand in the chapters alone")
+                raise UnreadableSubmission("the archive unpacks to far too much; hand in the chapters alone")
         return b"".join(pieces)
 
     def skip(self, size: int) -> None:
@@ -51,14 +51,14 @@ class Unpacked:
         while self._engine is not None and self.read(PIECE):
             pass
 
-    def _piece(self, size: int) -> bytes:
+    def _read_piece(self, size: int) -> bytes:
         if self._engine is None:
             return self._file.read(size)
-        while not self._over:
+        while not self._ended:
             if self._engine.eof:
                 if not self._next_stream():
                     break
-            if not self._packed and self._hungry():
+            if not self._packed and self._needs_input():
                 self._packed = self._file.read(PIECE)
                 if not self._packed:
                     raise EOFError
@@ -70,7 +70,7 @@ class Unpacked:
                 return piece
         return b""
 
-    def _hungry(self) -> bool:
+    def _needs_input(self) -> bool:
         return self._kind == "gz" or self._engine.needs_input
 
     def _next_stream(self) -> bool:
@@ -78,7 +78,7 @@ class Unpacked:
         rest = self._engine.unused_data or self._file.read(PIECE)
         magic = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ"}[self._kind]
         if not rest.startswith(magic):
-            self._over = True
+            self._ended = True
             return False
         self._engine, self._packed = self._new_engine(), rest
         return True

@@ -19,7 +19,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])"
 
 
 @dataclass(frozen=True)
-class ChapterFile:
+class ChapterName:
     """A file that is called like a chapter."""
 
     module: str
@@ -41,36 +41,36 @@ def is_too_long(path: tuple[str, ...]) -> bool:
     return len(path) > LONGEST_NAME or any(len(part) > LONGEST_NAME for part in path)
 
 
-def chapter_file(name: str) -> ChapterFile | None:
+def parse_chapter_name(name: str) -> ChapterName | None:
     """The chapter that a file of this name is, or None."""
     stem = name[:-3]
-    small = stem.translate(_SMALL)  # letter by letter, so that places stay the same
-    if len(name) > LONGEST_NAME or name[-3:].translate(_SMALL) != ".py":
+    small = stem.translate(_ASCII_LOWER)  # letter by letter, so that places stay the same
+    if len(name) > LONGEST_NAME or name[-3:].translate(_ASCII_LOWER) != ".py":
         return None
-    found = [(place, module) for module in _modules() if (place := _place_of(small, module)) >= 0]
+    found = [(place, module) for module in _chapter_names() if (place := _find_chapter(small, module)) >= 0]
     if not found:
         return None
     place, module = min(found, key=lambda one: (one[0] == 0, one[0]))
     before, after = stem[:place].strip(" _-"), stem[place + len(module) :]
-    after, number = _without_copy(after)
+    after, number = _strip_copy_number(after)
     after = after.strip(" _-")
-    return None if before.lower() == "test" else ChapterFile(module, before or after, number)
+    return None if before.lower() == "test" else ChapterName(module, before or after, number)
 
 
-def owner_of(name: str, is_folder: bool) -> Owner | None:
+def parse_owner(name: str, is_folder: bool) -> Owner | None:
     """Whose a top entry of a class is; None for a file that is nobody's (a README, a table)."""
     if len(name) > LONGEST_NAME:
         return Owner(name, rest=name)
-    if moodle := _moodle(name):
+    if moodle := _parse_moodle(name):
         return moodle
     if is_folder:
         return Owner(name)
-    if canvas := _canvas(name):
+    if canvas := _parse_canvas(name):
         return canvas
-    chapter = chapter_file(name)
+    chapter = parse_chapter_name(name)
     if chapter:
         return Owner(chapter.person, rest=f"{chapter.module}.py" if not chapter.copy else f"{chapter.module}-{chapter.copy}.py")
-    stem = archive_stem(name)
+    stem = strip_archive_suffix(name)
     if stem:
         return Owner(stem, rest=name)
     if name.lower().endswith((".py", ".ipynb")):
@@ -78,7 +78,7 @@ def owner_of(name: str, is_folder: bool) -> Owner | None:
     return None
 
 
-def archive_stem(name: str) -> str:
+def strip_archive_suffix(name: str) -> str:
     """"alpha" for "alpha.tar.gz"; "" where the name is not an archive's."""
     for suffix in ARCHIVE_SUFFIXES:
         if name.lower().endswith(suffix) and len(name) > len(suffix):
@@ -86,7 +86,7 @@ def archive_stem(name: str) -> str:
     return ""
 
 
-def parts_of(name: str) -> tuple[str, ...]:
+def split_member_path(name: str) -> tuple[str, ...]:
     """The folders and file of a member's name, whichever slashes it uses; ".." stands for whatever would leave the archive."""
     name = name.replace("\\", "/")
     parts = [part for part in name.split("/") if part not in ("", ".")]
@@ -105,29 +105,29 @@ def is_wanted(path: tuple[str, ...]) -> bool:
     return ".." in path or not any(is_skipped(part) for part in path)
 
 
-def printable(name: str) -> str:
+def replace_undecodable(name: str) -> str:
     """A name as text that can be written anywhere: bytes that are not UTF-8 become a replacement character."""
-    return name.encode("utf-8", "surrogateescape" if _escaped(name) else "replace").decode("utf-8", "replace")
+    return name.encode("utf-8", "surrogateescape" if _is_undecoded(name) else "replace").decode("utf-8", "replace")
 
 
-def safe_name(name: str, taken: set[str]) -> str:
+def make_safe_name(name: str, taken: set[str]) -> str:
     """A file name for this person on every system, unlike those in `taken` (to which it is added) even where case and accents do not count."""
-    text = unicodedata.normalize("NFKC", printable(name)).replace("\ufffd", "_")
+    text = unicodedata.normalize("NFKC", replace_undecodable(name)).replace("\ufffd", "_")
     text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
     text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
-    text = _shortened(text, LONGEST_SAFE) or "submission"
+    text = _truncate(text, LONGEST_SAFE) or "submission"
     stem, dot, rest = text.partition(".")
     if _RESERVED.fullmatch(stem):  # to Windows a device, whatever stands behind a dot
         text = f"{stem}_{dot}{rest}"
     candidate, number = text, 2
-    while _folded(candidate) in taken:
+    while _fold(candidate) in taken:
         candidate = f"{text}-{number}"
         number += 1
-    taken.add(_folded(candidate))
+    taken.add(_fold(candidate))
     return candidate
 
 
-def _moodle(name: str) -> Owner | None:
+def _parse_moodle(name: str) -> Owner | None:
     """NAME_123_assignsubmission_file_REST."""
     person, marker, rest = name.partition("_assignsubmission_")
     kind = next((kind for kind in ("file", "onlinetext") if rest.startswith(kind)), "")
@@ -135,7 +135,7 @@ def _moodle(name: str) -> Owner | None:
     return Owner(person, number, rest[len(kind) :].removeprefix("_")) if kind and person and number.isdecimal() else None
 
 
-def _canvas(name: str) -> Owner | None:
+def _parse_canvas(name: str) -> Owner | None:
     """NAME_123_4567_REST or NAME_LATE_123_4567_REST; the first two numbers that follow each other count."""
     parts = name.split("_")
     for place in range(1, len(parts) - 2):
@@ -147,7 +147,7 @@ def _canvas(name: str) -> Owner | None:
     return None
 
 
-def _place_of(stem: str, module: str) -> int:
+def _find_chapter(stem: str, module: str) -> int:
     """Where a chapter's name is in a file's name, as a word of its own: behind a person's name, or at the start; -1 where it is not."""
     places, place = [], stem.find(module)
     while place >= 0:
@@ -158,7 +158,7 @@ def _place_of(stem: str, module: str) -> int:
     return next((place for place in places if place), places[0] if places else -1)
 
 
-def _without_copy(after: str) -> tuple[str, int]:
+def _strip_copy_number(after: str) -> tuple[str, int]:
     """The number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py", taken off; 0 where there is none."""
     if after.endswith(")"):
         rest, _, number = after[:-1].rpartition("(")
@@ -168,21 +168,21 @@ def _without_copy(after: str) -> tuple[str, int]:
     return (rest, int(number)) if number.isascii() and number.isdecimal() and len(number) <= 3 else (after, 0)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
 
 
-def _shortened(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text.encode()[:longest].decode(errors="ignore").rstrip("._-")
 
 
-def _escaped(name: str) -> bool:
+def _is_undecoded(name: str) -> bool:
     return all(not "\ud800" <= c <= "\udfff" or "\udc80" <= c <= "\udcff" for c in name)
 
 
 @cache
-def _modules() -> tuple[str, ...]:
+def _chapter_names() -> tuple[str, ...]:
     return tuple(chapter.name for chapter in load_syllabus().chapters)
 
 
-_SMALL = str.maketrans({letter: letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+_ASCII_LOWER = str.maketrans({letter: letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})

@@ -15,11 +15,11 @@ class GradingProblem(ValueError):
     """The whole input makes no sense; the message is one sentence for the instructor."""
 
 
-class Unreadable(ValueError):
+class UnreadableSubmission(ValueError):
     """One submission cannot be read; the message is one sentence, without the person's name."""
 
 
-def unexpected(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Why something could not be read, where nothing better is known; the end of a sentence."""
     if isinstance(error, MemoryError):
         return "reading it takes more memory than the grader allows"
@@ -28,10 +28,10 @@ def unexpected(error: Exception) -> str:
     return f"reading it failed ({type(error).__name__})"
 
 
-def damage(error: Exception) -> Unreadable:
+def translate_damage(error: Exception) -> UnreadableSubmission:
     """An archive reader's complaint in our words."""
-    if isinstance(error, Unreadable):
+    if isinstance(error, UnreadableSubmission):
         return error
     if "password" in str(error) or "encrypted" in str(error):
-        return Unreadable("the archive is protected by a password; hand it in without")
-    return Unreadable("the archive is damaged or cut short; hand it in again")
+        return UnreadableSubmission("the archive is protected by a password; hand it in without")
+    return UnreadableSubmission("the archive is damaged or cut short; hand it in again")

@@ -16,23 +16,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.intake.problems import GradingProblem, unexpected
-from grader.classroom.intake.submissions import Progress, Submission, each_submission
+from grader.classroom.intake.problems import GradingProblem, describe_error
+from grader.classroom.intake.submissions import ReadProgress, Submission, iterate_submissions
 
 
 def main() -> None:
     job = json.loads(sys.stdin.readline())
-    say = _speaker()
+    write_message = _take_stdout()
     limit_memory(job["memory"])
-    progress = Progress(frozenset(job["done"]), job["refused"], _reporter(say, job["seconds"], job["chapter_seconds"]))
+    progress = ReadProgress(frozenset(job["done"]), job["refused"], _make_step_reporter(write_message, job["seconds"], job["chapter_seconds"]))
     try:
-        for key, submissions in each_submission(Path(job["path"]), lambda sentence: say({"tell": sentence}), progress):
-            say({"read": key, "submissions": [as_data(submission) for submission in submissions]})
+        for key, submissions in iterate_submissions(Path(job["path"]), lambda sentence: write_message({"tell": sentence}), progress):
+            write_message({"read": key, "submissions": [as_data(submission) for submission in submissions]})
     except GradingProblem as trouble:
-        say({"refused": str(trouble)})
+        write_message({"refused": str(trouble)})
     except Exception as error:
-        say({"refused": f"{Path(job['path']).name} cannot be read: {unexpected(error)}"})
-    say({"end": True})
+        write_message({"refused": f"{Path(job['path']).name} cannot be read: {describe_error(error)}"})
+    write_message({"end": True})
 
 
 def as_data(submission: Submission) -> dict[str, Any]:
@@ -59,21 +59,21 @@ def limit_seconds(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (until if hard == resource.RLIM_INFINITY else min(until, hard), hard))
 
 
-def _speaker() -> Callable[[dict[str, Any]], None]:
+def _take_stdout() -> Callable[[dict[str, Any]], None]:
     """Writes a line to what was standard output; from here on nothing else does."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def say(message: dict[str, Any]) -> None:
+    def write_message(message: dict[str, Any]) -> None:
         out.write(json.dumps(message).encode() + b"\n")
         out.flush()
 
-    return say
+    return write_message
 
 
-def _reporter(say: Callable[[dict[str, Any]], None], seconds: int, chapter_seconds: int) -> Callable[[str, str], None]:
+def _make_step_reporter(write_message: Callable[[dict[str, Any]], None], seconds: int, chapter_seconds: int) -> Callable[[str, str], None]:
     def at(key: str, chapter: str) -> None:
-        say({"at": [key, chapter]})
+        write_message({"at": [key, chapter]})
         limit_seconds(chapter_seconds if chapter else seconds)
 
     return at

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.submissions import NAMES, Submission, Tell, with_slugs
+from grader.classroom.intake.submissions import NAMES, NoteCallback, Submission, add_slugs
 from grader.course.syllabus import ROOT
 
 LONGEST_LINE = 1 << 26  # bytes; the largest submission is a twentieth of that
@@ -32,10 +32,10 @@ class ReadLimits:
     memory: int = 2_000_000_000  # bytes of address space, where the system limits it
     seconds: int = 60  # of processor time between two steps of reading one submission's files
     chapter_seconds: int = 10  # of processor time for one chapter
-    patience: float = 180.0  # seconds by the clock without a step
+    timeout: float = 180.0  # seconds by the clock without a step
 
 
-class _Stopped(Exception):
+class _ReaderStopped(Exception):
     """The process ended before it was done, or had to be ended."""
 
     def __init__(self, why: str, certain: bool) -> None:
@@ -45,33 +45,33 @@ class _Stopped(Exception):
 
 
 @dataclass
-class _State:
+class _ReadState:
     """What has been read so far, by whichever process."""
 
     done: dict[str, list[Submission]] = field(default_factory=dict)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     at: tuple[str, str] = (NAMES, "")
 
 
-def read_in_process(path: Path, tell: Tell = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
+def read_in_subprocess(path: Path, tell: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
     """Like `read_submissions`: everybody's submission, sorted by name; GradingProblem where the whole input makes no sense."""
-    state, stops = _State(), Counter[tuple[str, str]]()
+    state, stops = _ReadState(), Counter[tuple[str, str]]()
     while True:
         state.at = (NAMES, "")
         try:
             _read(path, state, limits)
             break
-        except _Stopped as stopped:
+        except _ReaderStopped as stopped:
             stops[state.at] += 1
             if stopped.certain or stops[state.at] > 1:
                 _give_up(state, stopped.why, path)
-    for sentence in state.told:
+    for sentence in state.notes:
         tell(sentence)
-    return with_slugs(submission for submissions in state.done.values() for submission in submissions)
+    return add_slugs(submission for submissions in state.done.values() for submission in submissions)
 
 
-def _give_up(state: _State, why: str, path: Path) -> None:
+def _give_up(state: _ReadState, why: str, path: Path) -> None:
     """Leave out what could not be read."""
     key, chapter = state.at
     if key == NAMES:
@@ -83,7 +83,7 @@ def _give_up(state: _State, why: str, path: Path) -> None:
         refused[""] = f"it cannot be read: {why}; hand in the chapters alone"
 
 
-def _read(path: Path, state: _State, limits: ReadLimits) -> None:
+def _read(path: Path, state: _ReadState, limits: ReadLimits) -> None:
     """Read until everything is read; _Stopped where the process ends before."""
     job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -93,24 +93,24 @@ def _read(path: Path, state: _State, limits: ReadLimits) -> None:
     except OSError as error:
         raise GradingProblem(f"the process that reads submissions could not be started: {(error.strerror or str(error)).lower()}") from None
     lines: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_carry, args=[process, lines], name="headway reader", daemon=True).start()
+    threading.Thread(target=_forward_lines, args=[process, lines], name="headway reader", daemon=True).start()
     try:
-        _send(process, job)
+        _send_job(process, job)
         while True:
             try:
-                line = lines.get(timeout=limits.patience)
+                line = lines.get(timeout=limits.timeout)
             except queue.Empty:
-                raise _Stopped(f"reading it took longer than {limits.patience:.0f} seconds", certain=False) from None
+                raise _ReaderStopped(f"reading it took longer than {limits.timeout:.0f} seconds", certain=False) from None
             if not line:
-                raise _ended(process.wait(), limits, bool(state.at[1]))
-            if _take(json.loads(line), state):
+                raise _describe_exit(process.wait(), limits, bool(state.at[1]))
+            if _apply_message(json.loads(line), state):
                 return
     finally:
         process.kill()
         process.wait()
 
 
-def _send(process: subprocess.Popen[bytes], job: dict[str, Any]) -> None:
+def _send_job(process: subprocess.Popen[bytes], job: dict[str, Any]) -> None:
     assert process.stdin
     try:
         process.stdin.write(json.dumps(job).encode() + b"\n")
@@ -119,7 +119,7 @@ def _send(process: subprocess.Popen[bytes], job: dict[str, Any]) -> None:
         pass
 
 
-def _carry(process: subprocess.Popen[bytes], lines: queue.Queue[bytes]) -> None:
+def _forward_lines(process: subprocess.Popen[bytes], lines: queue.Queue[bytes]) -> None:
     assert process.stdout
     with process.stdout:
         while (line := process.stdout.readline(LONGEST_LINE)).endswith(b"\n"):
@@ -127,31 +127,31 @@ def _carry(process: subprocess.Popen[bytes], lines: queue.Queue[bytes]) -> None:
     lines.put(b"")
 
 
-def _take(message: dict[str, Any], state: _State) -> bool:
+def _apply_message(message: dict[str, Any], state: _ReadState) -> bool:
     """Write down one step; True at the end. GradingProblem where the process says that nothing can be read."""
     match message:
         case {"at": [str() as key, str() as chapter]}:
             state.at = (key, chapter)
         case {"tell": str() as sentence}:
-            state.told += [sentence] if sentence not in state.told else []
+            state.notes += [sentence] if sentence not in state.notes else []
         case {"read": str() as key, "submissions": list() as submissions}:
-            state.done[key] = [_submission(data) for data in submissions]
+            state.done[key] = [_parse_submission(data) for data in submissions]
         case {"refused": str() as sentence}:
             raise GradingProblem(sentence)
     return "end" in message
 
 
-def _submission(data: dict[str, Any]) -> Submission:
+def _parse_submission(data: dict[str, Any]) -> Submission:
     when = data["submitted"]
     return Submission(**data | {"notes": tuple(data["notes"]), "submitted": datetime.fromisoformat(when) if when else None})
 
 
-def _ended(status: int, limits: ReadLimits, is_chapter: bool) -> _Stopped:
+def _describe_exit(status: int, limits: ReadLimits, is_chapter: bool) -> _ReaderStopped:
     if hasattr(signal, "SIGXCPU") and status == -signal.SIGXCPU:
         seconds = limits.chapter_seconds if is_chapter else limits.seconds
-        return _Stopped(f"reading it takes longer than {seconds} seconds", certain=True)
+        return _ReaderStopped(f"reading it takes longer than {seconds} seconds", certain=True)
     try:
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     except ValueError:
         how = f"signal {-status}"
-    return _Stopped(f"it made the process that read it crash ({how})", certain=False)
+    return _ReaderStopped(f"it made the process that read it crash ({how})", certain=False)

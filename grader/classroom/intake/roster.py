@@ -18,7 +18,7 @@ LARGEST = 20_000_000
 
 
 @dataclass(frozen=True)
-class Row:
+class RosterRow:
     name: str
     path: Path | None  # None where the table gives none
     submitted: datetime | None
@@ -26,14 +26,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class GradescopeRecord:
     names: tuple[str, ...]  # of everybody in the group
     submitted: datetime | None
 
 
-def read_roster(path: Path) -> list[Row]:
+def read_roster(path: Path) -> list[RosterRow]:
     """The rows of a CSV with the columns name, path and perhaps submitted; GradingProblem, with the line, where one makes no sense."""
-    text = _text(path)
+    text = _read_text(path)
     first = text.partition("\n")[0]
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ",", strict=True)
@@ -43,13 +43,13 @@ def read_roster(path: Path) -> list[Row]:
     except csv.Error as error:
         raise GradingProblem(f"{path.name}, line {reader.line_num}: this is not CSV ({error})") from None
     rows = [(line, cells) for line, cells in rows if any(cells)]
-    places = _header(path.name, rows[0][1] if rows else [])
+    places = _parse_header(path.name, rows[0][1] if rows else [])
     if len(rows) < 2:
         raise GradingProblem(f"{path.name} has a header and no rows; each row gives a person's name and the path to what they handed in")
-    return [_row(path, line, cells, places) for line, cells in rows[1:]]
+    return [_parse_row(path, line, cells, places) for line, cells in rows[1:]]
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A time with its time zone, as in 2026-12-01T23:59:00+01:00; ValueError, in words, where it is not one."""
     try:
         when = datetime.fromisoformat(text)
@@ -62,26 +62,26 @@ def moment(text: str) -> datetime:
     return when
 
 
-def read_gradescope(text: str) -> dict[str, Recorded]:
+def read_gradescope(text: str) -> dict[str, GradescopeRecord]:
     """The people and time of each submission folder, from a Gradescope export's submission_metadata.yml (only the few lines that say so)."""
-    found: dict[str, Recorded] = {}
+    found: dict[str, GradescopeRecord] = {}
     folder = section = ""
     for line in text.splitlines():
         if top := re.fullmatch(r"[\"']?(submission_[\w-]+)[\"']?:\s*", line):
             folder, section = top[1], ""
-            found[folder] = Recorded((), None)
+            found[folder] = GradescopeRecord((), None)
         elif not folder:
             continue
         elif key := re.fullmatch(r"  :(\w+):(.*)", line):
             section = key[1]
             if section == "created_at":
-                found[folder] = Recorded(found[folder].names, _recorded_time(key[2]))
+                found[folder] = GradescopeRecord(found[folder].names, _parse_gradescope_time(key[2]))
         elif section == "submitters" and (name := re.fullmatch(r" {2,6}(?:- )?(?:  )?:name: +(.+)", line)):
-            found[folder] = Recorded((*found[folder].names, _scalar(name[1].strip())), found[folder].submitted)
+            found[folder] = GradescopeRecord((*found[folder].names, _parse_yaml_string(name[1].strip())), found[folder].submitted)
     return {folder: recorded for folder, recorded in found.items() if recorded.names}
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -96,7 +96,7 @@ def _text(path: Path) -> str:
         raise GradingProblem(f"{path.name}, line {line}: this is not UTF-8; save the table as \"CSV UTF-8\"") from None
 
 
-def _header(file: str, cells: list[str]) -> dict[str, int]:
+def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
     names = [cell.lower() for cell in cells]
     wanted = "the first line names the columns: name,path or name,path,submitted"
     for column in COLUMNS[:2]:
@@ -110,33 +110,33 @@ def _header(file: str, cells: list[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-def _row(path: Path, line: int, cells: list[str], places: dict[str, int]) -> Row:
+def _parse_row(path: Path, line: int, cells: list[str], places: dict[str, int]) -> RosterRow:
     where = f"{path.name}, line {line}"
     if len(cells) > len(places):
         raise GradingProblem(f"{where}: there are {len(cells)} cells for {len(places)} columns; put a cell with a comma in it in quotes")
-    given = {column: cells[place] if place < len(cells) else "" for column, place in places.items()}
-    if not given["name"]:
+    values = {column: cells[place] if place < len(cells) else "" for column, place in places.items()}
+    if not values["name"]:
         raise GradingProblem(f"{where}: the name is missing")
-    if "\0" in given["path"]:
+    if "\0" in values["path"]:
         raise GradingProblem(f"{where}: there is a null byte in the path")
     try:
-        when = moment(given["submitted"]) if given.get("submitted") else None
+        when = parse_time(values["submitted"]) if values.get("submitted") else None
     except ValueError as error:
         raise GradingProblem(f"{where}: {error}") from None
-    return Row(given["name"], path.parent / Path(given["path"]).expanduser() if given["path"] else None, when, line)
+    return RosterRow(values["name"], path.parent / Path(values["path"]).expanduser() if values["path"] else None, when, line)
 
 
-def _recorded_time(text: str) -> datetime | None:
+def _parse_gradescope_time(text: str) -> datetime | None:
     parts = re.fullmatch(r"\s*'?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)? ?(Z|UTC|[+-]\d\d:?\d\d)'?\s*", text)
     if not parts:
         return None
     try:
-        return moment(f"{parts[1]}T{parts[2]}{'+00:00' if parts[3] in ('Z', 'UTC') else parts[3]}")
+        return parse_time(f"{parts[1]}T{parts[2]}{'+00:00' if parts[3] in ('Z', 'UTC') else parts[3]}")
     except ValueError:
         return None
 
 
-def _scalar(text: str) -> str:
+def _parse_yaml_string(text: str) -> str:
     """A YAML string on one line: plain, 'single' or "double" quoted."""
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")

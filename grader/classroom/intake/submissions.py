@@ -13,14 +13,14 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from grader.classroom.intake.archives import HEAD, kind_of
-from grader.classroom.intake.class_layout import Class, Layout, Place, class_in_archive, class_in_folder, layout_of
-from grader.classroom.intake.commits import head_time
-from grader.classroom.intake.entries import Found, described, files_below
-from grader.classroom.intake.file_names import chapter_file, printable, safe_name
-from grader.classroom.intake.problems import GradingProblem, Unreadable, unexpected
-from grader.classroom.intake.roster import Row, read_roster
-from grader.classroom.intake.submission_files import Gathered, Pile, finished
+from grader.classroom.intake.archives import HEAD, detect_kind
+from grader.classroom.intake.class_layout import ClassInput, ClassLayout, Location, class_from_archive, class_from_folder, find_layout
+from grader.classroom.intake.commits import read_commit_time
+from grader.classroom.intake.entries import FoundFile, described, walk_folder
+from grader.classroom.intake.file_names import make_safe_name, parse_chapter_name, replace_undecodable
+from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
+from grader.classroom.intake.roster import RosterRow, read_roster
+from grader.classroom.intake.submission_files import SubmissionContent, SubmissionFiles, read_content
 from grader.classroom.sanitize import shown
 
 
@@ -38,7 +38,7 @@ class Submission:
     zone_known: bool = True  # False where an archive noted the packer's clock and not its time zone
 
 
-Tell = Callable[[str], None]  # a sentence for the instructor, about the class and nobody in particular
+NoteCallback = Callable[[str], None]  # a sentence for the instructor, about the class and nobody in particular
 
 
 NAMES = "\0names"  # the key while it is found out whose files lie where
@@ -46,14 +46,14 @@ HEARTBEAT = 1.0  # seconds between two reports while a long archive or folder is
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReadProgress:
     """What an earlier process has read, and how this one reports what it is about to read."""
 
     done: frozenset[str] = frozenset()  # keys of submissions that are not read again
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # key → chapter, or "" for all of it → why it is not read
     at: Callable[[str, str], None] = lambda key, chapter: None  # called before a submission ("" for the chapter), and each of its chapters, is read
 
-    def walk(self, founds: Iterable[Found], key: str) -> Iterator[Found]:
+    def walk(self, founds: Iterable[FoundFile], key: str) -> Iterator[FoundFile]:
         """The same, with a report now and then: a large class takes long, but each file comes soon after the one before."""
         last = time.monotonic()
         for found in founds:
@@ -63,49 +63,49 @@ class Progress:
             yield found
 
 
-def read_submissions(path: Path, tell: Tell = lambda sentence: None) -> list[Submission]:
+def read_submissions(path: Path, tell: NoteCallback = lambda sentence: None) -> list[Submission]:
     """Everybody's submission, sorted by name. GradingProblem, one sentence, where the whole input makes no sense."""
-    return with_slugs(submission for _, found in each_submission(path, tell, Progress()) for submission in found)
+    return add_slugs(submission for _, found in iterate_submissions(path, tell, ReadProgress()) for submission in found)
 
 
-def with_slugs(submissions: Iterable[Submission]) -> list[Submission]:
+def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
     """Sorted by name, and each with a file name unlike the others."""
     taken: set[str] = set()
-    return [replace(s, slug=safe_name(s.name, taken)) for s in sorted(submissions, key=lambda s: (s.name, s.digest, s.notes))]
+    return [replace(s, slug=make_safe_name(s.name, taken)) for s in sorted(submissions, key=lambda s: (s.name, s.digest, s.notes))]
 
 
-def each_submission(path: Path, tell: Tell, progress: Progress) -> Iterator[tuple[str, list[Submission]]]:
+def iterate_submissions(path: Path, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     """Each key with its submission (a group's is one for each of its people)."""
     path = Path(path).expanduser()
     if path.is_dir():
-        yield from _of_class(class_in_folder(path), tell, progress)
+        yield from _read_class(class_from_folder(path), tell, progress)
     elif not path.exists():
         raise GradingProblem(f"there is no file or folder {path}")
     elif not path.is_file():
         raise GradingProblem(f"{path} is neither a file nor a folder")
     else:
-        yield from _of_file(path, tell, progress)
+        yield from _read_file(path, tell, progress)
 
 
-def _of_file(path: Path, tell: Tell, progress: Progress) -> Iterator[tuple[str, list[Submission]]]:
+def _read_file(path: Path, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
     except OSError as error:
         raise GradingProblem(f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
-    if kind_of(head):
-        yield from _of_class(class_in_archive(path), tell, progress)
+    if detect_kind(head):
+        yield from _read_class(class_from_archive(path), tell, progress)
     elif path.suffix.lower() == ".csv":
         for row in read_roster(path):
-            yield from _guarded(f"line {row.line}", [row.name], progress, partial(_of_row, row, progress))
-    elif chapter := chapter_file(path.name):
+            yield from _read_guarded(f"line {row.line}", [row.name], progress, partial(_read_row, row, progress))
+    elif chapter := parse_chapter_name(path.name):
         name = chapter.person or path.stem
-        yield from _guarded("", [name], progress, lambda: [_submission(name, *_at_path(path, "", progress))])
+        yield from _read_guarded("", [name], progress, lambda: [_make_submission(name, *_read_path(path, "", progress))])
     else:
         raise GradingProblem(f"{path.name} is neither a folder, an archive, a table (.csv) nor a chapter called like ch03_attention.py")
 
 
-def _guarded(key: str, names: Sequence[str], progress: Progress, read: Callable[[], list[Submission]]) -> Iterator[tuple[str, list[Submission]]]:
+def _read_guarded(key: str, names: Sequence[str], progress: ReadProgress, read: Callable[[], list[Submission]]) -> Iterator[tuple[str, list[Submission]]]:
     """The submission that `read` reads, or one with a problem: a fault in it costs no other submission."""
     if key in progress.done:
         return
@@ -116,115 +116,115 @@ def _guarded(key: str, names: Sequence[str], progress: Progress, read: Callable[
             yield key, read()
             return
     except Exception as error:
-        problem = f"it cannot be read: {unexpected(error)}"
-    yield key, [_submission(name, finished(Pile(problem=problem)), "file") for name in names]
+        problem = f"it cannot be read: {describe_error(error)}"
+    yield key, [_make_submission(name, read_content(SubmissionFiles(problem=problem)), "file") for name in names]
 
 
-def _of_row(row: Row, progress: Progress) -> list[Submission]:
-    pile = Pile()
+def _read_row(row: RosterRow, progress: ReadProgress) -> list[Submission]:
+    files = SubmissionFiles()
     if row.path is None:
-        pile.problem = f"line {row.line} of the table gives no path: nothing was handed in"
+        files.problem = f"line {row.line} of the table gives no path: nothing was handed in"
     elif not row.path.exists():
-        pile.problem = f"line {row.line} of the table gives a path that does not lead anywhere"
+        files.problem = f"line {row.line} of the table gives a path that does not lead anywhere"
     else:
-        gathered, time_from = _at_path(row.path.resolve(), f"line {row.line}", progress)
-        return [_submission(row.name, gathered, "roster" if row.submitted else time_from, row.submitted)]
-    return [_submission(row.name, finished(pile), "roster", row.submitted)]
+        gathered, time_from = _read_path(row.path.resolve(), f"line {row.line}", progress)
+        return [_make_submission(row.name, gathered, "roster" if row.submitted else time_from, row.submitted)]
+    return [_make_submission(row.name, read_content(files), "roster", row.submitted)]
 
 
-def _at_path(path: Path, key: str, progress: Progress) -> tuple[Gathered, str]:
+def _read_path(path: Path, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
     """One person's folder, archive or file."""
-    pile = Pile()
+    files = SubmissionFiles()
     if path.is_dir():
-        pile.add_all(files_below(path))
-        return _with_commit(pile, path, key, progress)
-    pile.add(described(path, (path.name,)))
-    return _with_commit(pile, None, key, progress)
+        files.add_all(walk_folder(path))
+        return _read_files(files, path, key, progress)
+    files.add(described(path, (path.name,)))
+    return _read_files(files, None, key, progress)
 
 
-def _of_class(handed_in: Class, tell: Tell, progress: Progress) -> Iterator[tuple[str, list[Submission]]]:
+def _read_class(handed_in: ClassInput, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     progress.at(NAMES, "")
     try:
-        layout = layout_of(replace(handed_in, walk=lambda: progress.walk(handed_in.walk(), NAMES)))
-    except Unreadable as trouble:
+        layout = find_layout(replace(handed_in, walk=lambda: progress.walk(handed_in.walk(), NAMES)))
+    except UnreadableSubmission as trouble:
         raise GradingProblem(f"{handed_in.name}: {trouble}") from None
-    places = [layout.single] if layout.single else list(dict.fromkeys(layout.places.values()))
-    if not places:
+    locations = [layout.single] if layout.single else list(dict.fromkeys(layout.locations.values()))
+    if not locations:
         raise GradingProblem(f"{handed_in.name} holds no submissions: there is no folder, no archive and no file called like NAME_ch03_attention.py in it")
-    _tell_of_the_rest(layout, tell)
-    piles = {} if handed_in.folder else _piles_of_archive(handed_in, layout, progress)
+    _report_ignored_files(layout, tell)
+    files_by_location = {} if handed_in.folder else _sort_archive_members(handed_in, layout, progress)
 
-    def read(place: Place) -> list[Submission]:
-        pile = piles.pop(place, None) or Pile(problem=place.problem)
-        if handed_in.folder and not pile.problem:
-            pile.add_all(progress.walk(layout.walk_place(place, handed_in.folder), _key(place)), path_of=lambda found: layout.place_of(found.path)[1])
-        return _of_place(handed_in, place, pile, progress)
+    def read(location: Location) -> list[Submission]:
+        files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem)
+        if handed_in.folder and not files.problem:
+            files.add_all(progress.walk(layout.walk_location(location, handed_in.folder), _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
+        return _read_location(handed_in, location, files, progress)
 
-    for place in places:
-        yield from _guarded(_key(place), place.names, progress, partial(read, place))
+    for location in locations:
+        yield from _read_guarded(_location_key(location), location.names, progress, partial(read, location))
 
 
-def _piles_of_archive(handed_in: Class, layout: Layout, progress: Progress) -> dict[Place, Pile]:
+def _sort_archive_members(handed_in: ClassInput, layout: ClassLayout, progress: ReadProgress) -> dict[Location, SubmissionFiles]:
     """An archive is read once, from its beginning to its end, and the files of one submission may lie anywhere in it."""
-    piles: dict[Place, Pile] = {}
+    files_by_location: dict[Location, SubmissionFiles] = {}
     last, reported = None, time.monotonic()
     try:
         for found in handed_in.walk():
-            place, path = layout.place_of(found.path)
-            if place is None:
+            location, path = layout.locate(found.path)
+            if location is None:
                 continue
-            pile = piles.setdefault(place, Pile(problem=place.problem or progress.refused.get(_key(place), {}).get("", "")))
-            if not pile.problem and _key(place) not in progress.done:
-                if place is not last or time.monotonic() - reported > HEARTBEAT:
-                    progress.at(_key(place), "")
-                    last, reported = place, time.monotonic()
-                pile.add(found, path)
-    except Unreadable as trouble:
+            files = files_by_location.setdefault(location, SubmissionFiles(problem=location.problem or progress.refused.get(_location_key(location), {}).get("", "")))
+            if not files.problem and _location_key(location) not in progress.done:
+                if location is not last or time.monotonic() - reported > HEARTBEAT:
+                    progress.at(_location_key(location), "")
+                    last, reported = location, time.monotonic()
+                files.add(found, path)
+    except UnreadableSubmission as trouble:
         raise GradingProblem(f"{handed_in.name}: {trouble}") from None
-    return piles
+    return files_by_location
 
 
-def _key(place: Place) -> str:
-    return "/".join(place.folder)
+def _location_key(location: Location) -> str:
+    return "/".join(location.folder)
 
 
-def _tell_of_the_rest(layout: Layout, tell: Tell) -> None:
+def _report_ignored_files(layout: ClassLayout, tell: NoteCallback) -> None:
     """What in a class's folder or archive is no submission."""
-    if layout.nobodys:
-        tell(f"passed over as nobody's: {_listed(layout.nobodys)}; if one is a submission, put it into a folder with the person's name")
+    if layout.unowned:
+        tell(f"passed over as nobody's: {_list_names(layout.unowned)}; if one is a submission, put it into a folder with the person's name")
     if layout.escaped:
-        tell(f"passed over because the path leads out of the archive: {_listed(layout.escaped)}")
+        tell(f"passed over because the path leads out of the archive: {_list_names(layout.escaped)}")
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(shown(name) for name in names[:3]) + more
 
 
-def _of_place(handed_in: Class, place: Place, pile: Pile, progress: Progress) -> list[Submission]:
+def _read_location(handed_in: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:
     """A submission for each person of a group (mostly one)."""
-    folder = handed_in.folder.joinpath(*place.folder) if handed_in.folder and place.is_folder else None
-    gathered, time_from = _with_commit(pile, folder, _key(place), progress)
-    when = place.submitted
-    return [_submission(name, gathered, place.time_from if when else time_from, when) for name in place.names]
+    folder = handed_in.folder.joinpath(*location.folder) if handed_in.folder and location.is_folder else None
+    gathered, time_from = _read_files(files, folder, _location_key(location), progress)
+    when = location.submitted
+    return [_make_submission(name, gathered, location.time_from if when else time_from, when) for name in location.names]
 
 
-def _with_commit(pile: Pile, folder: Path | None, key: str, progress: Progress) -> tuple[Gathered, str]:
+def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
     """What a pile came to; in a git clone on disk the last commit says when, for the files' own times are those of cloning."""
-    gathered = finished(pile, progress.refused.get(key, {}), partial(progress.at, key))
+    gathered = read_content(files, progress.refused.get(key, {}), partial(progress.at, key))
     if folder is None:
         return gathered, "file"
-    clones = {copy.path[:depth] for copy in pile.best.values() for depth in range(len(copy.path))}
-    times = [time for clone in clones if (time := head_time(folder.joinpath(*clone)))]
+    clones = {copy.path[:depth] for copy in files.best.values() for depth in range(len(copy.path))}
+    times = [time for clone in clones if (time := read_commit_time(folder.joinpath(*clone)))]
     if times:
         return replace(gathered, submitted=max(times), zone_known=True), "commit"
     return gathered, "file"
 
 
-def _submission(name: str, gathered: Gathered, time_from: str, when: datetime | None = None) -> Submission:
+def _make_submission(name: str, gathered: SubmissionContent, time_from: str, when: datetime | None = None) -> Submission:
     submitted = when or gathered.submitted
     return Submission(
-        name=printable(name),
+        name=replace_undecodable(name),
         sources=gathered.sources,
         problem=gathered.problem,
         notes=gathered.notes,

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from io import BytesIO
 
-from grader.classroom.intake.decompression import Unpacked
-from grader.classroom.intake.entries import Found, plausible
-from grader.classroom.intake.file_names import is_wanted, parts_of
-from grader.classroom.intake.problems import Unreadable
+from grader.classroom.intake.decompression import DecompressedStream
+from grader.classroom.intake.entries import FoundFile, plausible_time
+from grader.classroom.intake.file_names import is_wanted, split_member_path
+from grader.classroom.intake.problems import UnreadableSubmission
 
 BLOCK = 512
 LONGEST_NAME = 65_536
@@ -20,33 +20,33 @@ SPARSE = "the archive has sparse files in it, which the grader does not read; ma
 FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
-class _Window:
+class _MemberReader:
     """The bytes of one member, as far as they are wanted."""
 
-    def __init__(self, stream: Unpacked, size: int) -> None:
+    def __init__(self, stream: DecompressedStream, size: int) -> None:
         self._stream, self.left = stream, size
 
-    def opened(self) -> _Window:
+    def as_file(self) -> _MemberReader:
         return self
 
     def read(self, size: int) -> bytes:
         data = self._stream.read(min(size, self.left))
         if not data and min(size, self.left):
-            raise Unreadable("the archive is damaged or cut short; hand it in again")
+            raise UnreadableSubmission("the archive is damaged or cut short; hand it in again")
         self.left -= len(data)
         return data
 
-    def __enter__(self) -> _Window:
+    def __enter__(self) -> _MemberReader:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
-def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
+def read_tar(stream: DecompressedStream, most: int, kind: str) -> Iterator[FoundFile]:
     """Everything in the tar but what is skipped. EOFError, ValueError or OSError where it is damaged."""
-    extra: dict[str, str] = {}
-    shared: dict[str, str] = {}
+    own_attributes: dict[str, str] = {}
+    global_attributes: dict[str, str] = {}
     count = headers = 0
     while True:
         block = stream.read(BLOCK)
@@ -54,71 +54,71 @@ def tar_members(stream: Unpacked, most: int, kind: str) -> Iterator[Found]:
             stream.finish()
             return
         if len(block) < BLOCK:
-            raise EOFError if headers else _not_tar(kind)
-        header = _header(block, kind, headers)
+            raise EOFError if headers else _not_a_tar_error(kind)
+        header = _parse_header(block, kind, headers)
         headers += 1
         if headers > 10 * most:
-            raise _too_many(most)
+            raise _too_many_error(most)
         if header.type == tarfile.GNUTYPE_SPARSE and block[482]:
-            raise Unreadable(SPARSE)  # more headers follow, and where its bytes end only they say
+            raise UnreadableSubmission(SPARSE)  # more headers follow, and where its bytes end only they say
         size, padding = header.size, -header.size % BLOCK
         if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
-            text = _small(stream, size, LONGEST_NAME).split(b"\0")[0].decode("utf-8", "surrogateescape")
+            text = _read_limited(stream, size, LONGEST_NAME).split(b"\0")[0].decode("utf-8", "surrogateescape")
             if header.type == tarfile.GNUTYPE_LONGNAME:
-                extra["path"] = text
+                own_attributes["path"] = text
             stream.skip(padding)
             continue
         if header.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE):
-            records = _pax(_small(stream, size, LONGEST_HEADER))
-            (shared if header.type == tarfile.XGLTYPE else extra).update(records)
+            records = _parse_pax(_read_limited(stream, size, LONGEST_HEADER))
+            (global_attributes if header.type == tarfile.XGLTYPE else own_attributes).update(records)
             stream.skip(padding)
             continue
-        told = {**shared, **extra}
-        extra = {}
-        if "size" in told:
-            size, padding = _number(told["size"]), -_number(told["size"]) % BLOCK
+        attributes = {**global_attributes, **own_attributes}
+        own_attributes = {}
+        if "size" in attributes:
+            size, padding = _parse_number(attributes["size"]), -_parse_number(attributes["size"]) % BLOCK
         if header.type in (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):  # these have no bytes, whatever they say
             size = padding = 0
-        window = _Window(stream, size)
-        path = parts_of(told.get("path", header.name))
+        window = _MemberReader(stream, size)
+        path = split_member_path(attributes.get("path", header.name))
         if is_wanted(path):
             count += 1
             if count > most:
-                raise _too_many(most)
-            yield Found(path, _kind(header, path, told), size, _time(told, header), open=window.opened)
+                raise _too_many_error(most)
+            yield FoundFile(path, _detect_kind(header, path, attributes), size, _parse_time(attributes, header), open=window.as_file)
         stream.skip(window.left + padding)
 
 
-def _header(block: bytes, kind: str, headers: int) -> tarfile.TarInfo:
+def _parse_header(block: bytes, kind: str, headers: int) -> tarfile.TarInfo:
     try:
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
-        raise (ValueError("a header is damaged") if headers else _not_tar(kind)) from None
+        raise (ValueError("a header is damaged") if headers else _not_a_tar_error(kind)) from None
     if header.size < 0:
         raise ValueError("a size is below zero")
     return header
 
 
-def _not_tar(kind: str) -> Unreadable:
+def _not_a_tar_error(kind: str) -> UnreadableSubmission:
     if kind == "tar":
-        return Unreadable("the archive is damaged or cut short; hand it in again")
-    return Unreadable(f"it is a {kind} file with no tar archive in it; hand in a zip or tar archive")
+        return UnreadableSubmission("the archive is damaged or cut short; hand it in again")
+    return UnreadableSubmission(f"it is a {kind} file with no tar archive in it; hand in a zip or tar archive")
 
 
-def _too_many(most: int) -> Unreadable:
-    return Unreadable(f"the archive holds more than {most} files; hand in the chapters alone")
+def _too_many_error(most: int) -> UnreadableSubmission:
+    return UnreadableSubmission(f"the archive holds more than {most} files; hand in the chapters alone")
 
 
-def _small(stream: Unpacked, size: int, most: int) -> bytes:
+def _read_limited(stream: DecompressedStream, size: int, most: int) -> bytes:
     if size > most:
-        raise Unreadable("the archive is not an honest one: a name in it is longer than any file could have")
+        raise UnreadableSubmission("the archive is not an honest one: a name in it is longer than any file could have")
     data = stream.read(size)
     if len(data) < size:
         raise EOFError
     return data
 
 
-def _pax(data: bytes) -> dict[str, str]:
+def _parse_pax(data: bytes) -> dict[str, str]:
     """The records of a pax header, each "LENGTH KEY=VALUE\\n"."""
     records = {}
     reader = BytesIO(data)
@@ -131,16 +131,16 @@ def _pax(data: bytes) -> dict[str, str]:
     return records
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}", text):
         raise ValueError("a number is damaged")
     return int(text)
 
 
-def _kind(header: tarfile.TarInfo, path: tuple[str, ...], told: dict[str, str]) -> str:
+def _detect_kind(header: tarfile.TarInfo, path: tuple[str, ...], attributes: dict[str, str]) -> str:
     if ".." in path:
         return "escape"
-    if header.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in told):
+    if header.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in attributes):
         return "sparse"
     if header.type in (tarfile.SYMTYPE, tarfile.LNKTYPE):
         return "link"
@@ -149,8 +149,8 @@ def _kind(header: tarfile.TarInfo, path: tuple[str, ...], told: dict[str, str]) 
     return "file" if header.type in FILES else "special"
 
 
-def _time(told: dict[str, str], header: tarfile.TarInfo) -> datetime | None:
+def _parse_time(attributes: dict[str, str], header: tarfile.TarInfo) -> datetime | None:
     try:
-        return plausible(float(told.get("mtime", header.mtime)))
+        return plausible_time(float(attributes.get("mtime", header.mtime)))
     except ValueError:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.interrupted_run import BrokenOff, verdict_of
+from grader.classroom.judging.interrupted_run import InterruptedRun, zero_verdict
 from grader.classroom.judging.job import GradeJob
-from grader.classroom.judging.seeds import own_seed
+from grader.classroom.judging.seeds import submission_seed
 from grader.execution.sandbox.isolation import Isolation
 from grader.processes.client import Address, Engine, NoEngine
 from grader.processes.job import read
@@ -50,7 +50,7 @@ class Judge:
 
     def judge(self, submission: Submission) -> Verdict | str:
         """The verdict on all of it, or a sentence that says why there is none."""
-        job = GradeJob(submission.sources, submission.broken, self.exercises, own_seed(self.seed, submission.digest), self.seconds)
+        job = GradeJob(submission.sources, submission.broken, self.exercises, submission_seed(self.seed, submission.digest), self.seconds)
         with self._turn():
             with self.starting:
                 if self.shared is None:
@@ -58,22 +58,22 @@ class Judge:
                 process = self.shared
             first = answer = process.ask(job)
             if not isinstance(answer, Verdict):
-                if isinstance(answer, BrokenOff) and answer.why == LOST:
+                if isinstance(answer, InterruptedRun) and answer.why == LOST:
                     self._drop(process)
                 with self.alone:
                     answer = self._ask_another(job)
-        if isinstance(first, BrokenOff) and isinstance(answer, BrokenOff) and answer.killed:
+        if isinstance(first, InterruptedRun) and isinstance(answer, InterruptedRun) and answer.killed:
             with self._nothing_else():
                 answer = self._ask_another(job)
         if self.closed:
             raise NotJudged(STOPPED)
-        if not isinstance(answer, BrokenOff):
+        if not isinstance(answer, InterruptedRun):
             return answer
-        if not isinstance(first, BrokenOff):
+        if not isinstance(first, InterruptedRun):
             return f"grading it broke off: {answer.why}; the next run tries again"
-        return verdict_of(submission, self.exercises, answer.why)
+        return zero_verdict(submission, self.exercises, answer.why)
 
-    def _ask_another(self, job: GradeJob) -> Verdict | BrokenOff | str:
+    def _ask_another(self, job: GradeJob) -> Verdict | InterruptedRun | str:
         """A judge of its own."""
         process = self._start()
         try:
@@ -142,7 +142,7 @@ class _Process:
         self.engine = engine
         self.address: Address | None = None
 
-    def ask(self, job: GradeJob) -> Verdict | BrokenOff | str:
+    def ask(self, job: GradeJob) -> Verdict | InterruptedRun | str:
         """What it says; a sentence where the run could not begin."""
         assert self.address is not None, "nobody is given it before it is ready"
         for _ in range(ASKS):
@@ -158,8 +158,8 @@ class _Process:
                         case {"verdict": dict() as data}:
                             return Verdict.from_data(data)
                         case {"lost": str() as why, "killed": bool() as killed}:
-                            return BrokenOff(why, killed)
+                            return InterruptedRun(why, killed)
                         case {"trouble": str() as sentence}:
                             return sentence
             break
-        return BrokenOff(LOST, killed=True)
+        return InterruptedRun(LOST, killed=True)

@@ -17,14 +17,14 @@ NOTE = "grading broke off twice ({why}), so this submission earns nothing; `head
 
 
 @dataclass(frozen=True)
-class BrokenOff:
+class InterruptedRun:
     """A run that ended before its verdict."""
 
     why: str
     killed: bool = False  # from outside: because it did not answer in time, by the system where memory ran out, or with its judge
 
 
-def verdict_of(submission: Submission, exercises: Sequence[str], why: str) -> Verdict:
+def zero_verdict(submission: Submission, exercises: Sequence[str], why: str) -> Verdict:
     """No points for each exercise whose chapter was handed in."""
     words = Failure(PROMISE, message=f"Grading broke off twice: {why}.", explanation=EXPLANATION)
     test = TestResult(TEST, "error", 0.0, 1.0, PROMISE, words.message, words.explanation, words)

@@ -29,7 +29,7 @@ from typing import Protocol
 
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
-from grader.classroom.judging.scoring import CENT, shares, written
+from grader.classroom.judging.scoring import CENT, format_points, split_points
 from grader.classroom.sanitize import shown
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
@@ -40,7 +40,7 @@ LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
 DAY = timedelta(days=1)
 
 
-class Dated(Protocol):
+class DatedSubmission(Protocol):
     """As much of a submission as says whether it was late."""
 
     @property
@@ -57,7 +57,7 @@ class Dated(Protocol):
 
 
 @dataclass(frozen=True)
-class Late:
+class Lateness:
     """How late a submission is, and what part of the points earned it keeps."""
 
     days: int = 0  # each day begun
@@ -83,31 +83,31 @@ class Rules:
         """When this person's submission is due."""
         return self.extensions.get(name, self.due)
 
-    def late(self, submission: Dated) -> Late:
+    def late(self, submission: DatedSubmission) -> Lateness:
         """How late it is. Where nobody knows when it was handed in, it is in time, and the sentence says so."""
         due = self.due_for(submission.name)
         if due is None:
-            return Late()
+            return Lateness()
         if submission.submitted is None:
-            return Late(sentence="" if submission.problem else "nobody knows when it was handed in, so it counts as in time")
+            return Lateness(sentence="" if submission.problem else "nobody knows when it was handed in, so it counts as in time")
         when = submission.submitted if submission.zone_known else submission.submitted.replace(tzinfo=due.tzinfo)
         over = when - due
         if over <= self.grace:
-            return Late()
+            return Lateness()
         days = -(-over // DAY)
-        told = f"{days} day{'s' if days > 1 else ''} late (handed in {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
+        delay = f"{days} day{'s' if days > 1 else ''} late (handed in {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
         if self.last is not None and days > self.last:
-            return Late(days, Decimal(0), f"{told}: after {self.last} day{'' if self.last == 1 else 's'} it counts zero")
+            return Lateness(days, Decimal(0), f"{delay}: after {self.last} day{'' if self.last == 1 else 's'} it counts zero")
         taken = min(self.per_day * days, self.most)
         if not taken:
-            return Late(days, Decimal(1), f"{told}: nothing is taken off")
-        return Late(days, 1 - taken / 100, f"{told}: {written(taken)} % of the points earned are taken off")
+            return Lateness(days, Decimal(1), f"{delay}: nothing is taken off")
+        return Lateness(days, 1 - taken / 100, f"{delay}: {format_points(taken)} % of the points earned are taken off")
 
     def doubts(self, submissions: Sequence[Submission]) -> list[str]:
         """What an instructor should know about these rules and this class: extensions of nobody, and times that prove little."""
-        return [*self._unknown_people([submission.name for submission in submissions]), *self._dated_by_files(submissions)]
+        return [*self._warn_of_unknown_names([submission.name for submission in submissions]), *self._warn_of_file_dates(submissions)]
 
-    def _dated_by_files(self, submissions: Sequence[Submission]) -> list[str]:
+    def _warn_of_file_dates(self, submissions: Sequence[Submission]) -> list[str]:
         names = [submission.name for submission in submissions if submission.time_from == "file"]
         if self.due is None or not names:
             return []
@@ -117,9 +117,9 @@ class Rules:
             "where it matters, give a table with the columns name,path,submitted"
         ]
 
-    def _unknown_people(self, names: list[str]) -> list[str]:
+    def _warn_of_unknown_names(self, names: list[str]) -> list[str]:
         return [
-            f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_nearest(name, names)}"
+            f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
 
@@ -146,23 +146,23 @@ def read_rules(path: Path) -> Rules:
     except ValueError:
         raise GradingProblem(f"{path.name} is not TOML: a number in it has thousands of digits") from None
     try:
-        return _rules(tables, load_syllabus())
+        return _parse_rules(tables, load_syllabus())
     except GradingProblem as problem:
         raise GradingProblem(f"{path.name}, {problem}") from None
 
 
-def _rules(tables: dict, syllabus: Syllabus) -> Rules:
+def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
-            raise GradingProblem(f"[{shown(name)}]: there is no such table{_nearest(name, TABLES)}; there are [points], [late] and [extensions]")
+            raise GradingProblem(f"[{shown(name)}]: there is no such table{_suggest(name, TABLES)}; there are [points], [late] and [extensions]")
         if not isinstance(table, dict):
             raise GradingProblem(f"{name}: this is a table, written [{name}] with its keys below it")
     late = tables.get("late", {})
     for key in late:
         if key not in LATE_KEYS:
-            raise GradingProblem(f"[late] {shown(key)}: there is no such rule{_nearest(key, LATE_KEYS)}; there are {', '.join(LATE_KEYS)}")
-    due = _moment("[late] due", late["due"]) if "due" in late else None
-    extensions = {name: _moment(f"[extensions] {shown(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
+            raise GradingProblem(f"[late] {shown(key)}: there is no such rule{_suggest(key, LATE_KEYS)}; there are {', '.join(LATE_KEYS)}")
+    due = _parse_due("[late] due", late["due"]) if "due" in late else None
+    extensions = {name: _parse_due(f"[extensions] {shown(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
     if due is None and (late or extensions):
         raise GradingProblem("[late] due is missing: without a due date nothing is late")
     for name, until in extensions.items():
@@ -170,26 +170,26 @@ def _rules(tables: dict, syllabus: Syllabus) -> Rules:
             raise GradingProblem(f"[extensions] {shown(name)!r}: {until.isoformat(' ', 'minutes')} is before the due date of everybody")
     last = late.get("last")
     if last is not None and (type(last) is not int or not 0 <= last <= 10_000):
-        raise GradingProblem(f"[late] last: {_value(last)} is not a whole number of days")
+        raise GradingProblem(f"[late] last: {_show_value(last)} is not a whole number of days")
     return Rules(
-        points=_points(tables.get("points", {}), syllabus),
+        points=_parse_points(tables.get("points", {}), syllabus),
         due=due,
-        grace=_span("[late] grace", late.get("grace", "0m")),
-        per_day=_number("[late] per_day", late.get("per_day", 0), "percent", 100),
-        most=_number("[late] most", late.get("most", 100), "percent", 100),
+        grace=_parse_span("[late] grace", late.get("grace", "0m")),
+        per_day=_parse_number("[late] per_day", late.get("per_day", 0), "percent", 100),
+        most=_parse_number("[late] most", late.get("most", 100), "percent", 100),
         last=last,
         extensions=extensions,
     )
 
 
-def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
+def _parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
     """A chapter's new points are shared as its old ones were, among the exercises that are not named themselves."""
     points: dict[str, Decimal] = {}
     chapters: dict[str, tuple[str, Chapter, Decimal]] = {}
     for key, value in table.items():
-        worth = _number(f"[points] {shown(key)}", value, "points", LARGEST)
+        worth = _parse_number(f"[points] {shown(key)}", value, "points", LARGEST)
         if worth != worth.quantize(CENT):
-            raise GradingProblem(f"[points] {shown(key)}: {_value(value)} has more than two decimal places")
+            raise GradingProblem(f"[points] {shown(key)}: {_show_value(value)} has more than two decimal places")
         try:
             what = syllabus.find(key)
         except UnknownName as unknown:
@@ -205,24 +205,24 @@ def _points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         rest = [exercise for exercise in chapter.exercises if exercise.name not in points]
         left = worth - sum((points[exercise.name] for exercise in named), Decimal(0))
         if left < 0 or (left and not any(exercise.points for exercise in rest)):
-            raise GradingProblem(f"[points] {shown(key)}: {written(worth)} points do not fit the {written(worth - left)} that its exercises are given here")
-        parts = shares(left, [exercise.points for exercise in rest])  # each exact to the cent, together exactly what there is
+            raise GradingProblem(f"[points] {shown(key)}: {format_points(worth)} points do not fit the {format_points(worth - left)} that its exercises are given here")
+        parts = split_points(left, [exercise.points for exercise in rest])  # each exact to the cent, together exactly what there is
         points |= {exercise.name: part for exercise, part in zip(rest, parts)}
     return points
 
 
-def _number(key: str, value: object, what: str, most: int) -> Decimal:
+def _parse_number(key: str, value: object, what: str, most: int) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GradingProblem(f"{key}: {_value(value)} is not a number of {what}")
+        raise GradingProblem(f"{key}: {_show_value(value)} is not a number of {what}")
     number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     if not number.is_finite() or not 0 <= number <= most:
-        raise GradingProblem(f"{key}: {_value(value)} is not a number of {what} from 0 to {most}")
+        raise GradingProblem(f"{key}: {_show_value(value)} is not a number of {what} from 0 to {most}")
     return number
 
 
-def _moment(key: str, value: object) -> datetime:
+def _parse_due(key: str, value: object) -> datetime:
     if not isinstance(value, datetime):
-        raise GradingProblem(f"{key}: {_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
+        raise GradingProblem(f"{key}: {_show_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
     if not 1980 < value.year < 2200:
         raise GradingProblem(f"{key}: {value.isoformat()} is not a year in which anything is due")
     if value.tzinfo is None:
@@ -230,24 +230,24 @@ def _moment(key: str, value: object) -> datetime:
     return value
 
 
-def _span(key: str, value: object) -> timedelta:
+def _parse_span(key: str, value: object) -> timedelta:
     found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
     if not found:
-        raise GradingProblem(f'{key}: {_value(value)} is not a span of time; write it like "15m", "2h" or "1d"')
+        raise GradingProblem(f'{key}: {_show_value(value)} is not a span of time; write it like "15m", "2h" or "1d"')
     return timedelta(minutes=int(found[1]) * UNITS[found[2]])
 
 
-def _nearest(name: str, known) -> str:
+def _suggest(name: str, known) -> str:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {shown(near[0])}?" if near else ""
 
 
-def _value(value: object) -> str:
+def _show_value(value: object) -> str:
     try:
-        return _written(value)
+        return _show(value)
     except ValueError:  # Python writes no number of more than 4300 digits
         return "a number of thousands of digits"
 
 
-def _written(value: object) -> str:
+def _show(value: object) -> str:
     return shown(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

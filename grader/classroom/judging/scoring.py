@@ -16,50 +16,50 @@ NOTHING = Decimal(0)
 Points = Decimal | float | int | str
 
 
-def exact(points: Points) -> Decimal:
+def to_decimal(points: Points) -> Decimal:
     """The number as it was written: 0.1 is a tenth."""
     return points if isinstance(points, Decimal) else Decimal(str(points))
 
 
-def mark(result: ExerciseResult | None, points: Points) -> Mark:
+def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
     """The won tests' share of the points, rounded once, half up. Whole only when every test is won; nothing after a shortcut."""
-    whole = _to_the_cent(Fraction(exact(points)))
+    whole = _to_the_cent(Fraction(to_decimal(points)))
     if result is None or result.forbidden or not result.tests:
         return Mark(NOTHING, whole)
-    won, total = weight_won(result), weight_of(result)
-    if won >= total > 0:
+    won, of = passed_weight(result), total_weight(result)
+    if won >= of > 0:
         return Mark(whole, whole)
-    share = _to_the_cent(Fraction(whole) * won / total) if total else NOTHING
+    share = _to_the_cent(Fraction(whole) * won / of) if of else NOTHING
     return Mark(max(NOTHING, min(share, whole - CENT)), whole)
 
 
-def marks_of(results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]) -> dict[str, Mark]:
+def compute_marks(results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]) -> dict[str, Mark]:
     """A mark for each exercise that is graded, in their order; one without a result earns nothing."""
     by_name = {result.exercise.name: result for result in results}
-    return {exercise.name: mark(by_name.get(exercise.name), points_of(exercise)) for exercise in exercises}
+    return {exercise.name: compute_mark(by_name.get(exercise.name), points_of(exercise)) for exercise in exercises}
 
 
-def total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
+def compute_total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
     """All marks together, and what lateness leaves of that: rounded once, half up."""
     marks = list(marks)
     earned = sum((one.earned for one in marks), NOTHING)
-    if exact(factor) != 1:
-        earned = _to_the_cent(Fraction(earned) * Fraction(exact(factor)))
+    if to_decimal(factor) != 1:
+        earned = _to_the_cent(Fraction(earned) * Fraction(to_decimal(factor)))
     return Mark(earned, sum((one.points for one in marks), NOTHING))
 
 
-def weight_of(result: ExerciseResult) -> Fraction:
+def total_weight(result: ExerciseResult) -> Fraction:
     """Of all its tests, those that were not run too."""
-    return sum((Fraction(exact(test.weight)) for test in result.tests), Fraction(exact(result.missing_weight)))
+    return sum((Fraction(to_decimal(test.weight)) for test in result.tests), Fraction(to_decimal(result.missing_weight)))
 
 
-def weight_won(result: ExerciseResult) -> Fraction:
-    return sum((Fraction(exact(test.weight)) for test in result.tests if test.outcome == "passed"), Fraction(0))
+def passed_weight(result: ExerciseResult) -> Fraction:
+    return sum((Fraction(to_decimal(test.weight)) for test in result.tests if test.outcome == "passed"), Fraction(0))
 
 
-def shares(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
+def split_points(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
     """An amount dealt out by weight, each part to the cent, and all parts together exactly the amount."""
-    exactly = [Fraction(exact(weight)) for weight in weights]
+    exactly = [Fraction(to_decimal(weight)) for weight in weights]
     whole = sum(exactly)
     parts, dealt, reached = [], NOTHING, Fraction(0)
     for number, weight in enumerate(exactly, start=1):
@@ -70,7 +70,7 @@ def shares(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
     return parts
 
 
-def written(points: Decimal) -> str:
+def format_points(points: Decimal) -> str:
     """Points as a person writes them: 8, 7.5, 2.67."""
     text = format(points, "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

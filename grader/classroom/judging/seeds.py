@@ -10,6 +10,6 @@ from __future__ import annotations
 import hashlib
 
 
-def own_seed(seed: int, digest: str) -> int:
+def submission_seed(seed: int, digest: str) -> int:
     """For a submission of this content; too large a space to search for a content with a seed of one's choice."""
     return int.from_bytes(hashlib.sha256(f"{seed} {digest}".encode()).digest()[:7], "big")

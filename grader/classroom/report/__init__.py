@@ -1,5 +1,5 @@
 """The class report: one self-contained page that an instructor opens before the lecture."""
 
-from grader.classroom.report.page import CannotReport, write
+from grader.classroom.report.page import ReportProblem, write
 
-__all__ = ["CannotReport", "write"]
+__all__ = ["ReportProblem", "write"]

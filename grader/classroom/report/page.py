@@ -16,7 +16,7 @@ from grader.classroom import sanitize
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report import tally
 from grader.classroom.report.numbers import count, number
-from grader.classroom.report.people import lines, shown_person, title_of
+from grader.classroom.report.people import failure_rows, make_person_section, test_title
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.files import write_whole
 
@@ -27,12 +27,12 @@ LONGEST = 4000  # characters of one piece of text
 SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are folded away under them
 
 
-class CannotReport(RuntimeError):
+class ReportProblem(RuntimeError):
     """The report cannot be written; the message says what to do."""
 
 
 def write(graded: GradedClass, folder: Path) -> Path:
-    """report.html in `folder`. CannotReport where Jinja is missing, OSError where the file cannot be written."""
+    """report.html in `folder`. ReportProblem where Jinja is missing, OSError where the file cannot be written."""
     path = Path(folder) / NAME
     write_whole(path, render(graded))
     return path
@@ -50,28 +50,28 @@ def _contents(graded: GradedClass) -> dict[str, Any]:
     done = [(place, person) for place, person in everyone if not person.problem]
     people = [person for _, person in done]
     exercises = [exercise.name for exercise in graded.exercises]
-    tallies = tally.by_exercise(graded, people)
+    tallies = tally.tally_exercises(graded, people)
     return {
         "graded": graded,
         "many": len(people),
-        "spread": tally.spread(people),
+        "spread": tally.measure_distribution(people),
         "tallies": [one for one in tallies if one.begun],
         "untouched": [one.exercise.name for one in tallies if not one.begun],
-        "chapters": tally.by_chapter(graded, people),
-        "mistakes": tally.misunderstandings(done),
+        "chapters": tally.tally_chapters(graded, people),
+        "mistakes": tally.tally_misconceptions(done),
         "begun": {one.exercise.name: one.begun for one in tallies},
-        "tests": tally.unexplained(done),
+        "tests": tally.tally_unexplained(done),
         "refused": [(place, person) for place, person in everyone if person.problem],
-        "broken": tally.broken_chapters(done),
+        "broken": tally.list_broken_chapters(done),
         "shortcuts": _shortcuts(done),
         "late": sum(bool(person.late) for person in people),
-        "shown": [shown_person(place, person, exercises) for place, person in everyone],
+        "shown": [make_person_section(place, person, exercises) for place, person in everyone],
         "versions": ", ".join(f"{PRODUCTS.get(name, name)} {version}" for name, version in sorted(graded.versions.items())),
         "at_once": SHOWN_AT_ONCE,
     }
 
 
-def _shortcuts(done: list[tally.Together]) -> list[tuple[tally.Together, str, list[str]]]:
+def _shortcuts(done: list[tally.NumberedPerson]) -> list[tuple[tally.NumberedPerson, str, list[str]]]:
     """Who let the answer be computed for them, in which exercise, and how."""
     return [((place, person), result.exercise.name, result.forbidden) for place, person in done for result in person.results if result.forbidden]
 
@@ -80,12 +80,12 @@ def _environment():
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise CannotReport("The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
+        raise ReportProblem("The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     environment.filters |= {"number": number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
-    environment.globals |= {"count": count, "lines": lines, "title_of": title_of}
+    environment.globals |= {"count": count, "failure_rows": failure_rows, "test_title": test_title}
     return environment
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import count, number
-from grader.classroom.report.tally import KINDS, kind_of, plain_name
+from grader.classroom.report.tally import KINDS, classify, plain_name
 from grader.plugin.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
@@ -14,7 +14,7 @@ PRINTED = 6  # lines of what the code printed: the last ones
 
 
 @dataclass(frozen=True)
-class Work:
+class IncompleteExercise:
     """One exercise that somebody began and did not get everything for."""
 
     name: str
@@ -28,7 +28,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenChapter:
     """A chapter that does not import, and the exercises it took along."""
 
     module: str
@@ -37,49 +37,52 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PersonSection:
     place: int
     person: Person
     total: str
     kinds: list[str]  # 3 passed, 1 error, 2 not begun
-    works: list[Work]
-    broken: list[Broken]
+    works: list[IncompleteExercise]
+    broken: list[BrokenChapter]
     passed: list[str]
     todo: list[str]
 
 
-def shown_person(place: int, person: Person, exercises: list[str]) -> Shown:
+def make_person_section(place: int, person: Person, exercises: list[str]) -> PersonSection:
     results = {result.exercise.name: result for result in person.results}
-    kinds = {name: kind_of(results.get(name)) for name in exercises}
+    kinds = {name: classify(results.get(name)) for name in exercises}
     named = {kind: [name for name in exercises if kinds[name] == kind] for kind in KINDS}
-    broken = [Broken(module, failure, [r.exercise.name for r in person.results if r.exercise.module == module]) for module, failure in sorted(person.broken.items())]
+    broken = [
+        BrokenChapter(module, failure, [result.exercise.name for result in person.results if result.exercise.module == module])
+        for module, failure in sorted(person.broken.items())
+    ]
     begun = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
-    return Shown(
+    return PersonSection(
         place, person,
         f"{number(person.total.earned)} of {number(person.total.points)}",
-        [_counted(len(names), kind) for kind, names in named.items() if names],
-        [_work(person, result) for result in begun if result.exercise.module not in person.broken],
+        [_count_kind(len(names), kind) for kind, names in named.items() if names],
+        [_describe_exercise(person, result) for result in begun if result.exercise.module not in person.broken],
         broken, named["passed"], named["todo"],
     )  # fmt: skip
 
 
-def _counted(many: int, kind: str) -> str:
+def _count_kind(many: int, kind: str) -> str:
     return {"todo": f"{many} not begun", "error": count(many, "error")}.get(kind, f"{many} {kind}")
 
 
-def _work(person: Person, result: ExerciseResult) -> Work:
+def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExercise:
     mark = person.marks.get(result.exercise.name)
     points = f"{number(mark.earned)} of {number(mark.points)}" if mark else ""
     failures = result.failures
     first = failures[0] if failures else None
     also = [f"{test.outcome}: {test.name}" for test in failures[1:]]
     named = len(also) if len(also) == ALSO + 1 else min(len(also), ALSO)
-    return Work(
+    return IncompleteExercise(
         result.exercise.name, result.exercise.chapter, points, result.forbidden, result.diagnosis, first, also[:named], len(also) - named
     )  # fmt: skip
 
 
-def lines(failure: Failure) -> list[tuple[str, str, bool]]:
+def failure_rows(failure: Failure) -> list[tuple[str, str, bool]]:
     """A failure as its learner saw it: label, text, and whether the text is code and keeps its lines."""
     printed = failure.printed.strip().splitlines()
     cut = ["…"] if len(printed) > PRINTED else []
@@ -98,5 +101,5 @@ def lines(failure: Failure) -> list[tuple[str, str, bool]]:
     return [row for row in rows if row[1]]
 
 
-def title_of(test: TestResult) -> str:
+def test_title(test: TestResult) -> str:
     return f"{test.outcome.upper()} {plain_name(test.name)}"

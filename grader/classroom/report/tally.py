@@ -14,7 +14,7 @@ from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResul
 
 KINDS = ("passed", "partly", "failed", "error", "todo")
 STRUGGLING = ("partly", "failed", "error")
-Together = tuple[int, Person]  # a person and their place in the class, which is how the page links to them
+NumberedPerson = tuple[int, Person]  # a person and their place in the class, which is how the page links to them
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Spread:
+class PointDistribution:
     bins: tuple[Bin, ...]
     lowest: Decimal
     median: Decimal
@@ -35,7 +35,7 @@ class Spread:
 
 
 @dataclass
-class Tally:
+class ExerciseTally:
     """How many people came how far with one exercise."""
 
     exercise: Exercise
@@ -62,31 +62,31 @@ class ChapterTally:
 
 
 @dataclass
-class Misunderstanding:
+class MisconceptionTally:
     """One known mistake, and everyone who made it."""
 
     exercise: Exercise
     diagnosis: Diagnosis
-    who: list[Together] = field(default_factory=list)
+    who: list[NumberedPerson] = field(default_factory=list)
     example: TestResult | None = None
 
 
 @dataclass
-class Unexplained:
+class UnexplainedTally:
     """One exercise that people fail with code in which no known mistake was recognised."""
 
     exercise: Exercise
-    who: list[Together] = field(default_factory=list)
+    who: list[NumberedPerson] = field(default_factory=list)
     tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> people who fail it
-    heard: Counter[str] = field(default_factory=Counter)  # what they were told first -> people
+    first_messages: Counter[str] = field(default_factory=Counter)  # what they were told first -> people
 
     @property
-    def usual(self) -> tuple[str, int] | None:
+    def usual_message(self) -> tuple[str, int] | None:
         """What most of them were told, where several were told the same."""
-        return next(((words, people) for words, people in self.heard.most_common(1) if people > 1), None)
+        return next(((words, people) for words, people in self.first_messages.most_common(1) if people > 1), None)
 
 
-def kind_of(result: ExerciseResult | None) -> str:
+def classify(result: ExerciseResult | None) -> str:
     """passed; partly (some of the points); failed (none); error (it did not run, or not to its end); todo (not begun)."""
     if result is None or not result.tests:
         return "todo"
@@ -97,7 +97,7 @@ def kind_of(result: ExerciseResult | None) -> str:
     return {"todo": "todo", "failed": "failed"}.get(result.outcome, "error")
 
 
-def spread(people: list[Person]) -> Spread | None:
+def measure_distribution(people: list[Person]) -> PointDistribution | None:
     """How the totals of those who were graded lie; None where there are none."""
     if not people:
         return None
@@ -105,7 +105,7 @@ def spread(people: list[Person]) -> Spread | None:
     tenths = Counter(_tenth(person) for person in people)
     labels = [f"{10 * tenth} to {10 * tenth + 9} %" for tenth in range(10)] + ["100 %"]
     bins = tuple(Bin(label, tenths[tenth]) for tenth, label in enumerate(labels))
-    return Spread(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
+    return PointDistribution(bins, totals[0], median_low(totals), totals[-1], sum(totals, Decimal(0)) / len(totals))
 
 
 def _tenth(person: Person) -> int:
@@ -113,17 +113,17 @@ def _tenth(person: Person) -> int:
     return min(10, max(0, int(10 * person.total.earned / points))) if points else 0
 
 
-def by_exercise(graded: GradedClass, people: list[Person]) -> list[Tally]:
+def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseTally]:
     """All exercises, those that most people struggle with first."""
-    tallies = {exercise.name: Tally(exercise) for exercise in graded.exercises}
+    tallies = {exercise.name: ExerciseTally(exercise) for exercise in graded.exercises}
     for person in people:
         results = {result.exercise.name: result for result in person.results}
         for name, tally in tallies.items():
-            tally.kinds[kind_of(results.get(name))] += 1
+            tally.kinds[classify(results.get(name))] += 1
     return sorted(tallies.values(), key=lambda tally: (-tally.struggling, -tally.kinds["todo"]))
 
 
-def by_chapter(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
+def tally_chapters(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
     """In the course's order."""
     tallies = []
     for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
@@ -132,7 +132,7 @@ def by_chapter(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
         shares = Decimal(0)
         for person in people:
             results = {result.exercise.name: result for result in person.results}
-            kinds = {kind_of(results.get(name)) for name in names}
+            kinds = {classify(results.get(name)) for name in names}
             passed += kinds == {"passed"}
             untouched += kinds == {"todo"}
             struggling += bool(kinds & set(STRUGGLING))
@@ -147,34 +147,34 @@ def _share(person: Person, names: list[str]) -> Decimal:
     return sum((mark.earned for mark in marks), Decimal(0)) / points if points else Decimal(0)
 
 
-def misunderstandings(people: Iterable[Together]) -> list[Misunderstanding]:
+def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
     """Every known mistake of this class, the commonest first."""
-    found: dict[tuple[str, str], Misunderstanding] = {}
+    found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
             if result.diagnosis is None:
                 continue
-            one = found.setdefault((result.exercise.name, result.diagnosis.id), Misunderstanding(result.exercise, result.diagnosis))
+            one = found.setdefault((result.exercise.name, result.diagnosis.id), MisconceptionTally(result.exercise, result.diagnosis))
             one.who.append((place, person))
             one.example = one.example or next((test for test in result.failures if test.details), None)
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
 
 
-def unexplained(people: Iterable[Together]) -> list[Unexplained]:
+def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
     """Exercises with failures that no diagnosis, no shortcut and no broken chapter accounts for; those of most people first."""
-    found: dict[str, Unexplained] = {}
+    found: dict[str, UnexplainedTally] = {}
     for place, person in people:
         for result in person.results:
             if not result.failures or result.diagnosis or result.forbidden or result.exercise.module in person.broken:
                 continue
-            one = found.setdefault(result.exercise.name, Unexplained(result.exercise))
+            one = found.setdefault(result.exercise.name, UnexplainedTally(result.exercise))
             one.who.append((place, person))
             one.tests.update(list(dict.fromkeys((plain_name(test.name), test.promise) for test in result.failures)))
-            one.heard.update(words for test in result.failures[:1] if (words := test.explanation or test.message))
+            one.first_messages.update(words for test in result.failures[:1] if (words := test.explanation or test.message))
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name))
 
 
-def broken_chapters(people: Iterable[Together]) -> list[tuple[Together, str, Failure]]:
+def list_broken_chapters(people: Iterable[NumberedPerson]) -> list[tuple[NumberedPerson, str, Failure]]:
     """Chapters that do not import: whose, which, and why."""
     return [((place, person), module, failure) for place, person in people for module, failure in sorted(person.broken.items())]
 

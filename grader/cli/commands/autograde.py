@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from grader.classroom.handout.gradescope import RULES, SETTINGS
-from grader.classroom.intake.roster import moment
+from grader.classroom.intake.roster import parse_time
 from grader.cli.commands.grade import grade
 from grader.files import write_whole
 
@@ -42,7 +42,7 @@ def write_roster(path: Path, submission: Path, metadata: Path) -> None:
     try:
         facts = json.loads(metadata.read_text(encoding="utf-8"))
         name = " and ".join(str(user["name"]).strip() for user in facts["users"]) or name
-        submitted = moment(facts["created_at"]).isoformat()
+        submitted = parse_time(facts["created_at"]).isoformat()
     except (OSError, ValueError, KeyError, TypeError) as problem:
         print(f"submission_metadata.json says less than it should: {type(problem).__name__}: {problem}")
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -10,7 +10,7 @@ from statistics import median
 
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reader import read_in_process
+from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.report.numbers import count
 from grader.classroom.sanitize import line
@@ -36,15 +36,15 @@ def grade(
         notes: list[str] = []
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
-        handed_in = read_in_process(submissions, notes.append)
+        handed_in = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
-        with closing(judge), Gradebook.open(out) as book:
-            before = book.contents()
+        with closing(judge), Gradebook(out) as book:
+            before = book.list_people()
             _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
             status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once, notes)
             if changed:
-                _tell_changed(before, book.contents())
+                _tell_changed(before, book.list_people())
             return status
     except GradingProblem as trouble:
         print_error(str(trouble))
@@ -61,8 +61,8 @@ def regrade(name: str, out: Path, jobs: int | None) -> int:
         print_error(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
         return WRONG_USE
     try:
-        with Gradebook.open(out) as book:
-            alike = book.forget(name)
+        with Gradebook(out) as book:
+            alike = book.delete_verdicts(name)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE

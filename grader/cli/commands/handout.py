@@ -13,7 +13,7 @@ from grader.files import problem
 def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
     """Make the folder for learners: 0 when it is there, 2 where it cannot be."""
     read_course()
-    from grader.classroom.handout.handout_folder import NoHandout, make
+    from grader.classroom.handout.handout_folder import HandoutProblem, make
 
     try:
         made = make(folder, _names(chapters), _names(hidden), force)

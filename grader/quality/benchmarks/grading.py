@@ -182,7 +182,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
             last = now
 
     try:
-        with Gradebook.open(folder / "out") as book:
+        with Gradebook(folder / "out") as book:
             graded = grade(handed_in, book, [exercise], 0, Rules(), folder / "out", judge, options.jobs, told)
     finally:
         judge.close()

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from grader.classroom.judging.seeds import own_seed
+from grader.classroom.judging.seeds import submission_seed
 from grader.quality.benchmarks.figures import machine
 from grader.quality.benchmarks.workplace import copied_kit, environment
 from grader.quality.proof.made_class import ASKED, reference, tarred, with_mistake, with_stub, write, zipped
@@ -114,7 +114,7 @@ def in_the_gradebook(out: Path) -> dict[str, Found]:
 def by_pytest(kit: Path, place: Path, name: str, door: str, digest: str) -> Found:
     results = place / "results" / f"{name} {door}.json"
     chosen = [word for exercise in ASKED for word in ("--exercise", exercise)]
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--door", door, "--seed", str(own_seed(SEED, digest))]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--door", door, "--seed", str(submission_seed(SEED, digest))]
     subprocess.run([*command, *chosen, f"--results={results}"], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     told = json.loads(results.read_text(encoding="utf-8"))["exercises"]
     return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in told}

@@ -116,9 +116,9 @@ class Run:
 
     @cached_property
     def people(self) -> dict[str, Person]:
-        with Gradebook.open(self.out) as book:
-            book.begin(0, *self._asked)
-            return {person.name: person for person in book.graded(Rules()).people}
+        with Gradebook(self.out) as book:
+            book.start_run(0, *self._asked)
+            return {person.name: person for person in book.graded_class(Rules()).people}
 
     @property
     def _asked(self) -> tuple:

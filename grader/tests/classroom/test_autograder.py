@@ -117,12 +117,12 @@ def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dic
 
 def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline):
     found = graded(autograder, offline, {"work/anywhere/ch05_layers.py": mistaken()})
-    by_exercise: dict[str, list] = {}
+    tally_exercises: dict[str, list] = {}
     for test in found["tests"]:
-        by_exercise.setdefault(test["name"].partition(":")[0], []).append(test)
+        tally_exercises.setdefault(test["name"].partition(":")[0], []).append(test)
     points = {exercise.name: exercise.points for exercise in load_syllabus().chapter("5").exercises} | {"gelu": 30}
-    earned = {name: round(sum(test["score"] for test in tests), 2) for name, tests in by_exercise.items()}
-    assert {name: round(sum(test["max_score"] for test in tests), 2) for name, tests in by_exercise.items()} == points
+    earned = {name: round(sum(test["score"] for test in tests), 2) for name, tests in tally_exercises.items()}
+    assert {name: round(sum(test["max_score"] for test in tests), 2) for name, tests in tally_exercises.items()} == points
     assert [name for name in points if earned[name] == points[name]] == ["gelu", "dropout", "LayerNorm", "FeedForward"]
     assert earned["SwiGLU"] == 0 and earned["RMSNorm"] < points["RMSNorm"]
     assert found["score"] == pytest.approx(0.9 * sum(earned.values()), abs=0.006), "a day late"

@@ -16,7 +16,7 @@ import pytest
 import submission_archives
 from grader.classroom.intake import archives
 from grader.classroom.intake.archives import Limits
-from grader.classroom.intake.problems import GradingProblem, Unreadable
+from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import ROOT
 from hypothesis import HealthCheck, given, settings
@@ -39,7 +39,7 @@ def test_null_bytes_and_control_characters_in_names_stay_text(tmp_path):
     nul = zipped({"aXb.py": "x"}).replace(b"aXb.py", b"a\0b.py")
     assert archive(tmp_path / "a", nul).problem == "a file in the archive points outside of it (../a⟨U+0000⟩b.py); hand in the chapters alone"
     found = archive(tmp_path / "b", zipped({"\x1b[31m\u202ered/notes\n.txt": "x", "y" * 255: "z"}))
-    assert found.problem.startswith("there is no chapter in it, only notes .txt, yyy") and len(found.problem) < 200
+    assert found.problem.startswith("it contains no chapter, only notes .txt, yyy") and len(found.problem) < 200
 
 
 def test_links_and_devices_in_archives_are_not_followed(tmp_path):
@@ -67,7 +67,7 @@ def test_a_password_is_told_as_such(tmp_path):
     strongly = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1, method=99))
     assert strongly.problem == found.problem
     other = archive(tmp_path, patched(zipped({"notes.txt": "n"}), flags=1))
-    assert other.problem == "there is no chapter in it, only notes.txt; chapters are called like ch03_attention.py"
+    assert other.problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
 
 
 def test_names_in_a_zip_are_read_as_utf8_even_where_it_does_not_say_so(tmp_path):
@@ -151,11 +151,11 @@ def test_unusual_ways_of_packing_a_zip_are_refused(tmp_path):
 
 def test_too_many_members_are_refused():
     def refusal(data, limits):
-        with pytest.raises(Unreadable) as refused:
-            list(archives.members(io.BytesIO(data), len(data), limits))
+        with pytest.raises(UnreadableSubmission) as refused:
+            list(archives.read_members(io.BytesIO(data), len(data), limits))
         return str(refused.value)
 
-    few = Limits(size=100_000, unpacked=50_000, members=10, names=2_000)
+    few = Limits(size=100_000, unpacked=50_000, read_members=10, names=2_000)
     many = {f"{number}.txt": "" for number in range(11)}
     assert refusal(zipped(many), few) == "the archive holds 11 files, and at most 10 are read; hand in the chapters alone"
     assert refusal(tarred(many), few) == "the archive holds more than 10 files; hand in the chapters alone"
@@ -167,9 +167,9 @@ def test_too_many_members_are_refused():
     skipped = {f".venv/{number}": "" for number in range(15)}
     for pack in (zipped, tarred):
         data = pack(skipped | {CHAPTER: "mine"})
-        assert [found.path for found in archives.members(io.BytesIO(data), len(data), few)] == [(CHAPTER,)]
+        assert [found.path for found in archives.read_members(io.BytesIO(data), len(data), few)] == [(CHAPTER,)]
     assert "more than 10" in refusal(tarred({f".venv/{number}": "" for number in range(101)}, "w:"), replace(few, size=10**6, unpacked=10**6))
-    assert archives.PERSON.members < 100_000 and archives.PERSON.unpacked < 10**9
+    assert archives.PERSON.read_members < 100_000 and archives.PERSON.unpacked < 10**9
 
 
 END = bytes(1024)

@@ -16,12 +16,12 @@ from example_class import EXERCISES, RULES, VERSIONS, one_test, submission
 from export_examples import first_of, harmless, hostile_class, one, result
 from grader.classroom.exports import csv as csv_export
 from grader.classroom.exports import feedback, gradescope, junit, write_all
-from grader.classroom.exports.feedback import fenced
+from grader.classroom.exports.feedback import fence
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.judging.seeds import own_seed
+from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import ROOT
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
@@ -188,7 +188,7 @@ def test_no_word_of_a_stranger_leaves_its_block(graded):
 
 @pytest.mark.parametrize("inside", ["```", "``````\n```", "~~~", "</pre><b>", "```text\n````"])
 def test_a_fence_holds_whatever_is_in_it(inside):
-    tokens = MarkdownIt().parse(f"before\n\n{fenced(inside)}\n\nafter\n")
+    tokens = MarkdownIt().parse(f"before\n\n{fence(inside)}\n\nafter\n")
     assert [token.content for token in tokens if token.type == "fence"] == [inside + "\n"] and tokens[-2].content == "after"
 
 
@@ -217,20 +217,20 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     [softmax] = verdict.results
     assert softmax.outcome == "failed", run.out
     alpha = submission("Alpha")
-    with Gradebook.open(tmp_path / "grades") as book:
-        book.begin(0, [softmax.exercise], VERSIONS)
+    with Gradebook(tmp_path / "grades") as book:
+        book.start_run(0, [softmax.exercise], VERSIONS)
         book.submissions_to_do([alpha])
-        book.keep(alpha.digest, verdict)
-        graded = book.graded(RULES)
+        book.store_verdict(alpha.digest, verdict)
+        graded = book.graded_class(RULES)
     [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
     told = [line.rstrip() for line in run.out.splitlines()]
     told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
     assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nSee it: headway show softmax\n")
-    assert graded.people[0].marks["softmax"].earned == scoring.mark(softmax, 8).earned
+    assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
 
 
 def test_a_submission_has_examples_of_its_own():
     """Answers written down for a seed that everybody knows are of no use: writing them down makes it another submission."""
-    assert own_seed(0, "a" * 64) == own_seed(0, "a" * 64) != own_seed(0, "b" * 64) != own_seed(1, "b" * 64)
-    assert len({own_seed(0, f"{n:064x}") for n in range(1000)}) == 1000
+    assert submission_seed(0, "a" * 64) == submission_seed(0, "a" * 64) != submission_seed(0, "b" * 64) != submission_seed(1, "b" * 64)
+    assert len({submission_seed(0, f"{n:064x}") for n in range(1000)}) == 1000

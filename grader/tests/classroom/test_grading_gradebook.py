@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from example_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
 from gradebook_runs import begun, exported, graded
-from grader.classroom.gradebook.gradebook import REMEMBERED, UNFINISHED, Gradebook, GradebookProblem
+from grader.classroom.gradebook.gradebook import CONDITIONS_LIMIT, UNFINISHED, Gradebook, GradebookProblem
 from grader.classroom.judging.graded_class import Mark
-from grader.classroom.judging.interrupted_run import verdict_of as verdict_of_broken_off
+from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
 from grader.classroom.judging.versions import versions
 from grader.course.syllabus import load_syllabus
@@ -28,11 +28,11 @@ def test_everything_found_comes_back_but_the_seconds(tmp_path):
     given.notes.append("slow")
     book, todo, said = begun(tmp_path, [one])
     assert todo == [one] and said == ""
-    book.keep(one.digest, given)
+    book.store_verdict(one.digest, given)
     book.close()
     book, todo, said = begun(tmp_path, [one])
     with book:
-        [person] = book.graded(RULES).people
+        [person] = book.graded_class(RULES).people
     assert todo == [] and said == ""
     for result in given.results:
         for test in result.tests:
@@ -44,29 +44,29 @@ def test_a_whole_course_comes_back(tmp_path):
     every = load_syllabus().exercises
     one = submission("Alpha")
     verdict = Verdict([ExerciseResult(exercise, [one_test(exercise, 1, "passed")]) for exercise in every])
-    with Gradebook.open(tmp_path) as book:
-        book.begin(5, every, VERSIONS)
+    with Gradebook(tmp_path) as book:
+        book.start_run(5, every, VERSIONS)
         book.submissions_to_do([one])
-        book.keep(one.digest, verdict)
-        [person] = book.graded(Rules()).people
+        book.store_verdict(one.digest, verdict)
+        [person] = book.graded_class(Rules()).people
     assert person.total.earned == person.total.points == sum(Decimal(str(exercise.points)) for exercise in every)
     assert json.dumps([result.exercise.name for result in person.results]) == json.dumps([exercise.name for exercise in every])
 
 
 def test_what_breaks_grading_off_earns_nothing_and_is_not_tried_again_unless_somebody_asks(tmp_path):
     one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
-    found = verdict_of_broken_off(one, [exercise.name for exercise in EXERCISES], "it crashed")
+    found = zero_verdict(one, [exercise.name for exercise in EXERCISES], "it crashed")
     assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
     book, [todo], _ = begun(tmp_path, [one])
-    book.keep(todo.digest, found)
+    book.store_verdict(todo.digest, found)
     book.close()
     book, todo, _ = begun(tmp_path, [one])
     with book:
         made = exported(book, tmp_path)
-        [person] = book.graded(RULES).people
+        [person] = book.graded_class(RULES).people
         assert todo == [] and person.total.earned == 0 and not person.problem
         assert "Grading broke off twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
-        book.forget("Alpha")
+        book.delete_verdicts("Alpha")
     book, todo, _ = begun(tmp_path, [one])
     with book:
         assert todo == [one]
@@ -82,8 +82,8 @@ def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
         for one in todo:
-            book.keep(one.digest, verdict_of(one.digest))
-        alpha, beta, gamma = book.graded(RULES).people
+            book.store_verdict(one.digest, verdict_of(one.digest))
+        alpha, beta, gamma = book.graded_class(RULES).people
     assert alpha.results == beta.results and alpha.total == beta.total and alpha.results != gamma.results
 
 
@@ -92,13 +92,13 @@ def test_what_could_not_be_graded_has_its_sentence_and_the_next_run_tries_again(
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
-        book.keep(todo[0].digest, "the grader's process ended while it tested this")
-        assert [person.problem for person in book.graded(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED]
-        assert {person.total for person in book.graded(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
+        book.store_verdict(todo[0].digest, "the grader's process ended while it tested this")
+        assert [person.problem for person in book.graded_class(RULES).people] == ["the grader's process ended while it tested this", "beta.zip is empty", UNFINISHED]
+        assert {person.total for person in book.graded_class(RULES).people} == {Mark(Decimal(0), Decimal(8) * len(EXERCISES))}
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha", "Gamma"]
-        book.keep(todo[0].digest, verdict_of(todo[0].digest))
+        book.store_verdict(todo[0].digest, verdict_of(todo[0].digest))
         assert [one.name for one in book.submissions_to_do(people)] == ["Gamma"]
-        assert [person.problem for person in book.graded(RULES).people] == ["", "beta.zip is empty", UNFINISHED]
+        assert [person.problem for person in book.graded_class(RULES).people] == ["", "beta.zip is empty", UNFINISHED]
 
 
 def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):
@@ -115,13 +115,13 @@ def test_a_regrade_tells_who_is_graded_anew(tmp_path):
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert todo == []
-        assert book.forget("Beta") == ["Alpha", "Beta"]
+        assert book.delete_verdicts("Beta") == ["Alpha", "Beta"]
         assert [one.name for one in book.submissions_to_do(people)] == ["Alpha"]
-        assert {slug: name for slug, (name, _) in book.contents().items()} == {one.slug: one.name for one in people}
-        with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called xyz; grades.csv names all who are in it"):
-            book.forget("xyz")
-        with pytest.raises(GradebookProblem, match="^nobody in this gradebook is called Betta; did you mean Beta"):
-            book.forget("Betta")
+        assert {slug: name for slug, (name, _) in book.list_people().items()} == {one.slug: one.name for one in people}
+        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called xyz; grades.csv lists all names"):
+            book.delete_verdicts("xyz")
+        with pytest.raises(GradebookProblem, match="^no person in this gradebook is called Betta; did you mean Beta"):
+            book.delete_verdicts("Betta")
 
 
 # ---- other conditions
@@ -132,7 +132,7 @@ def test_other_conditions_are_told_and_never_mixed(tmp_path):
     assert graded(tmp_path, people) == 3
     book, todo, said = begun(tmp_path, people, seed=1, torch="2.14.0")
     assert said.startswith("Changed since the last run: the seed (0, now 1) and torch (2.13.0, now 2.14.0). Earlier results stay") and len(todo) == 3
-    assert {person.problem for person in book.graded(RULES).people} == {UNFINISHED, people[-1].problem}
+    assert {person.problem for person in book.graded_class(RULES).people} == {UNFINISHED, people[-1].problem}
     book.close()
     book, todo, said = begun(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
     assert "the kit (its grader, tests, solutions or syllabus) and torch (2.14.0, now 2.13.0)" in said and len(todo) == 3
@@ -140,32 +140,32 @@ def test_other_conditions_are_told_and_never_mixed(tmp_path):
     book, todo, said = begun(tmp_path, people)
     with book:
         assert said and todo == []  # and back: nothing was lost
-        assert not any(person.problem == UNFINISHED for person in book.graded(RULES).people)
+        assert not any(person.problem == UNFINISHED for person in book.graded_class(RULES).people)
 
 
 def test_results_of_long_ago_make_room(tmp_path):
     people = a_class(2)
-    assert [graded(tmp_path, people, seed=seed) for seed in range(REMEMBERED)] == [2] * REMEMBERED
+    assert [graded(tmp_path, people, seed=seed) for seed in range(CONDITIONS_LIMIT)] == [2] * CONDITIONS_LIMIT
     assert graded(tmp_path, people, seed=0) == 0
     assert graded(tmp_path, people, seed=99) == 2  # now the results of seed 1 go, which counted longest ago
     assert [graded(tmp_path, people, seed=seed) for seed in (0, 2, 3, 4, 99, 1)] == [0, 0, 0, 0, 0, 2]
-    with Gradebook.open(tmp_path) as book:
-        assert book._all("SELECT count(DISTINCT conditions) FROM results") == [(REMEMBERED,)]
+    with Gradebook(tmp_path) as book:
+        assert book._query("SELECT count(DISTINCT conditions) FROM results") == [(CONDITIONS_LIMIT,)]
 
 
 def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people, exercises=EXERCISES[:2]) == 3
     book, todo, said = begun(tmp_path, people, exercises=EXERCISES[1:])
-    assert said == "New in this run: split_heads and LayerNorm. Submissions that were not graded in that yet are graded now." and len(todo) == 3
+    assert said == "New in this run: split_heads and LayerNorm. Submissions without results for these exercises are graded now." and len(todo) == 3
     for one in todo:
-        book.keep(one.digest, verdict_of(one.digest, EXERCISES[1:]))
+        book.store_verdict(one.digest, verdict_of(one.digest, EXERCISES[1:]))
     book.close()
     for exercises in (EXERCISES[:1], EXERCISES[:2], EXERCISES):
         book, todo, said = begun(tmp_path, people, exercises=exercises)
         with book:
             assert todo == []
-            person = book.graded(RULES).people[1]
+            person = book.graded_class(RULES).people[1]
             assert [result.exercise for result in person.results] == list(exercises) and list(person.marks) == [e.name for e in exercises]
 
 

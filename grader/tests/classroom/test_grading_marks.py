@@ -33,22 +33,22 @@ def exercise_with(*outcomes: str, weights=None, **more) -> ExerciseResult:
     ],
 )
 def test_a_mark_is_the_won_share_rounded_once(outcomes, weights, points, earned):
-    mark = scoring.mark(exercise_with(*outcomes, weights=weights), points)
+    mark = scoring.compute_mark(exercise_with(*outcomes, weights=weights), points)
     assert mark == Mark(Decimal(earned), Decimal(str(points)))
-    assert scoring.mark(exercise_with("passed"), 100 / 3) == Mark(Decimal("33.33"), Decimal("33.33"))
+    assert scoring.compute_mark(exercise_with("passed"), 100 / 3) == Mark(Decimal("33.33"), Decimal("33.33"))
 
 
 def test_shortcuts_and_tests_that_were_not_run_earn_nothing():
-    assert scoring.mark(exercise_with("passed", "failed", forbidden=["it calls `x`"]), 8).earned == 0
-    assert scoring.mark(exercise_with("passed", "passed", partial=True, missing_weight=2.0), 8).earned == 4
-    assert scoring.mark(None, 8) == Mark(Decimal(0), Decimal(8))
+    assert scoring.compute_mark(exercise_with("passed", "failed", forbidden=["it calls `x`"]), 8).earned == 0
+    assert scoring.compute_mark(exercise_with("passed", "passed", partial=True, missing_weight=2.0), 8).earned == 4
+    assert scoring.compute_mark(None, 8) == Mark(Decimal(0), Decimal(8))
 
 
 def test_lateness_is_taken_off_the_total():
     marks = [Mark(Decimal("2.67"), Decimal(8)), Mark(Decimal("5.38"), Decimal(10))]
-    assert scoring.total(marks) == Mark(Decimal("8.05"), Decimal(18))
-    assert scoring.total(marks, 0.9) == Mark(Decimal("7.25"), Decimal(18))  # 7.245, half up
-    assert scoring.total(marks, 0) == Mark(Decimal(0), Decimal(18))
+    assert scoring.compute_total(marks) == Mark(Decimal("8.05"), Decimal(18))
+    assert scoring.compute_total(marks, 0.9) == Mark(Decimal("7.25"), Decimal(18))  # 7.245, half up
+    assert scoring.compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
 def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
@@ -56,7 +56,7 @@ def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
     graded(tmp_path, people)
     book, _, _ = begun(tmp_path, people)
     with book:
-        [alpha] = book.graded(RULES).people
+        [alpha] = book.graded_class(RULES).people
     assert alpha.late == "" and alpha.notes == ("nobody knows when it was handed in, so it counts as in time",)
 
 
@@ -65,20 +65,20 @@ def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
     with book:
-        ours, theirs = book.graded(RULES).people, book.graded(Rules()).people
+        ours, theirs = book.graded_class(RULES).people, book.graded_class(Rules()).people
     assert todo == [] and {person.total.points for person in ours} == {Decimal(32)}
     assert {person.total.points for person in theirs} == {sum(Decimal(str(exercise.points)) for exercise in EXERCISES)}
     late = ours[-1]
     before = sum(mark.earned for mark in late.marks.values())
     assert late.late == "1 day late (handed in 2026-05-02 10:00, due 2026-05-01 23:59): 10 % of the points earned are taken off"
-    assert late.total.earned == scoring.total([Mark(before, Decimal(1))], "0.9").earned < before and theirs[-1].late == ""
+    assert late.total.earned == scoring.compute_total([Mark(before, Decimal(1))], "0.9").earned < before and theirs[-1].late == ""
     assert late.submitted == "2026-05-02T10:00:00+00:00"
 
 
 @pytest.mark.parametrize("amount", ["8", "0.05", "33.33", "0", "33.333"])
 def test_shares_add_to_the_amount(amount):
     for weights in ([1, 1, 1], [0.1, 0.2, 0.7], [5], [1] * 30, []):
-        parts = scoring.shares(Decimal(amount), weights)
+        parts = scoring.split_points(Decimal(amount), weights)
         assert not parts or sum(parts) == Decimal(amount)
         assert all(part >= 0 for part in parts) and len(parts) == len(weights)
-    assert [scoring.written(Decimal(points)) for points in ("8", "7.50", "2.67", "100", "0", "0.00", "1E+1")] == ["8", "7.5", "2.67", "100", "0", "0", "10"]
+    assert [scoring.format_points(Decimal(points)) for points in ("8", "7.50", "2.67", "100", "0", "0.00", "1E+1")] == ["8", "7.5", "2.67", "100", "0", "0", "10"]

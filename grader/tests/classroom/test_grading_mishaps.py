@@ -26,7 +26,7 @@ def test_a_killed_grader_goes_on_where_it_was_and_repeats_nothing(tmp_path):
     book, todo, _ = begun(tmp_path / "calm", a_class(many))
     with book:
         for one in reversed(todo):
-            book.keep(one.digest, verdict_of(one.digest))
+            book.store_verdict(one.digest, verdict_of(one.digest))
         calm = exported(book, tmp_path / "calm")
     chance = random.Random(7)
     while True:
@@ -56,7 +56,7 @@ def test_a_grader_killed_in_the_midst_of_a_transaction_leaves_none_of_it(tmp_pat
     before = (tmp_path / "gradebook.sqlite").read_bytes()
     die = """
 import os, signal
-book = Gradebook.open(folder)
+book = Gradebook(folder)
 book._database.execute("PRAGMA cache_size = 1")
 with book._transaction():
     book._database.execute("UPDATE results SET outcome = 'lost', tests = hex(zeroblob(9000))")
@@ -67,7 +67,7 @@ with book._transaction():
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert todo == []
-        assert "lost" not in str(book._all("SELECT outcome FROM results"))
+        assert "lost" not in str(book._query("SELECT outcome FROM results"))
 
 
 def test_the_order_of_the_work_leaves_no_trace(tmp_path):
@@ -75,18 +75,18 @@ def test_the_order_of_the_work_leaves_no_trace(tmp_path):
     book, todo, _ = begun(tmp_path / "one", people)
     with book:
         for one in todo:
-            book.keep(one.digest, verdict_of(one.digest))
+            book.store_verdict(one.digest, verdict_of(one.digest))
         first = exported(book, tmp_path / "one")
         assert exported(book, tmp_path / "one") == first
-        kept = book._all("SELECT * FROM results ORDER BY digest, exercise")
+        kept = book._query("SELECT * FROM results ORDER BY digest, exercise")
     names = [one.name for one in todo]
     book, todo, _ = begun(tmp_path / "two", people[::-1])
     with book:
         assert [one.name for one in todo] == names == sorted(names, key=str.casefold)
         for one in random.Random(3).sample(todo, len(todo)):
-            book.keep(one.digest, verdict_of(one.digest, seconds=9.9))
+            book.store_verdict(one.digest, verdict_of(one.digest, seconds=9.9))
         assert exported(book, tmp_path / "two") == first
-        assert book._all("SELECT * FROM results ORDER BY digest, exercise") == kept
+        assert book._query("SELECT * FROM results ORDER BY digest, exercise") == kept
     assert len(first) == 2 + 2 * len(people)
 
 
@@ -96,10 +96,10 @@ def test_the_order_of_the_work_leaves_no_trace(tmp_path):
 @posix
 def test_another_grader_at_work_is_told_and_its_death_frees_the_gradebook(tmp_path):
     graded(tmp_path, a_class(2))
-    holder = process("book = Gradebook.open(folder)\nsay('mine')\nimport time\ntime.sleep(600)", tmp_path)
+    holder = process("book = Gradebook(folder)\nsay('mine')\nimport time\ntime.sleep(600)", tmp_path)
     try:
         assert holder.stdout.readline() == "mine\n"
-        assert refused(tmp_path).endswith("gradebook.sqlite is in use: another grader (or a database viewer) has it open; wait until it is done, or end it")
+        assert refused(tmp_path).endswith("gradebook.sqlite is in use: another grader or a database viewer has it open; wait until that program ends, or end it")
     finally:
         holder.kill()
         holder.wait(60)
@@ -114,7 +114,7 @@ def test_a_damaged_gradebook_is_told_and_left_as_it_is(tmp_path):
         (tmp_path / name).mkdir()
         path = tmp_path / name / "gradebook.sqlite"
         path.write_bytes(data)
-        assert "gradebook.sqlite is damaged and cannot be read; it is left as it is. " in refused(tmp_path / name), name
+        assert "gradebook.sqlite is damaged and cannot be read; the grader did not change it. " in refused(tmp_path / name), name
         assert path.read_bytes() == data and [entry.name for entry in path.parent.iterdir()] == ["gradebook.sqlite"]
 
 
@@ -128,7 +128,7 @@ def test_a_row_that_makes_no_sense_is_damage_too(tmp_path):
         database.close()
         book, _, _ = begun(tmp_path / "spoilt", people)
         with book, pytest.raises(GradebookProblem, match="is damaged and cannot be read"):
-            book.graded(RULES)
+            book.graded_class(RULES)
         shutil.rmtree(tmp_path / "spoilt")
 
 
@@ -138,13 +138,13 @@ def test_a_newer_gradebook_and_the_database_of_something_else_are_refused(tmp_pa
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 99")
     database.close()
-    assert "gradebook.sqlite was written by a newer Headway than this one; update this one" in refused(tmp_path)
+    assert "gradebook.sqlite was written by a newer version of Headway; update this one" in refused(tmp_path)
     path.unlink()
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE photographs (id INTEGER)")
     database.close()
     kept = path.read_bytes()
-    assert "is a database of something else, not a gradebook" in refused(tmp_path)
+    assert "is a database of another program, not a gradebook" in refused(tmp_path)
     assert path.read_bytes() == kept
 
 
@@ -161,7 +161,7 @@ os.chmod(folder / sys.argv[2], int(sys.argv[3], 8))
 if os.geteuid() == 0:
     os.seteuid(65534)
 try:
-    Gradebook.open(folder / sys.argv[4])
+    Gradebook(folder / sys.argv[4])
 except GradebookProblem as problem:
     say(problem)
 """
@@ -172,7 +172,7 @@ except GradebookProblem as problem:
         kept = (folder / "gradebook.sqlite").read_bytes()
         for what, mode, where in [("gradebook.sqlite", "444", "."), (".", "555", ".")]:
             said = process(try_it, folder, what, mode, where).communicate(timeout=60)[0]
-            assert said.endswith("gradebook.sqlite cannot be written: allow writing to it and to its folder, or give --out another folder\n"), (what, said)
+            assert said.endswith("gradebook.sqlite cannot be written; allow writing to it and to its folder, or choose another folder with --out\n"), (what, said)
         said = process(try_it, folder, ".", "555", "new").communicate(timeout=60)[0]
         assert said == f"could not make the folder {folder / 'new'} for the grades: permission denied\n"
         folder.chmod(0o755)
@@ -187,15 +187,15 @@ def test_a_full_disk_is_told_and_what_was_graded_is_kept(tmp_path):
     fill = """
 import resource
 people = a_class(40)
-with Gradebook.open(folder) as book:
-    book.begin(0, EXERCISES, VERSIONS)
+with Gradebook(folder) as book:
+    book.start_run(0, EXERCISES, VERSIONS)
     todo = book.submissions_to_do(people)
     now = book.path.stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (now + 60_000, resource.RLIM_INFINITY))
     kept = 0
     try:
         for one in todo:
-            book.keep(one.digest, verdict_of(one.digest, said="x" * 500))
+            book.store_verdict(one.digest, verdict_of(one.digest, said="x" * 500))
             kept += 1
     except GradebookProblem as problem:
         say(kept)
@@ -208,7 +208,7 @@ with Gradebook.open(folder) as book:
     book, todo, _ = begun(tmp_path, people)
     with book:
         assert len(todo) == len({one.digest for one in people if not one.problem}) - int(kept)
-        assert sum(bool(person.results) for person in book.graded(RULES).people) >= int(kept)
+        assert sum(bool(person.results) for person in book.graded_class(RULES).people) >= int(kept)
 
 
 def test_names_of_every_kind_are_kept(tmp_path):
@@ -217,8 +217,8 @@ def test_names_of_every_kind_are_kept(tmp_path):
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
     with book:
-        shown = {person.slug: person.name for person in book.graded(RULES).people}
-        book.forget("caf\udce9")
+        shown = {person.slug: person.name for person in book.graded_class(RULES).people}
+        book.delete_verdicts("caf\udce9")
     assert todo == [] and [shown[f"s{number}"] for number in (0, 1, 4, 5, 6, 7, 8)] == [names[0], names[1], "clear", "a b c", names[6], "0", "="]
     assert shown["s2"].startswith("caf\ufffd") and set(shown["s3"]) == {"\ufffd"}
 
@@ -232,9 +232,9 @@ def test_nothing_that_comes_out_commands_a_terminal(tmp_path):
     people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Alpha")]
     book, todo, _ = begun(tmp_path, people)
     with book:
-        book.keep(one.digest, verdict)
-        book.keep(todo[1].digest, HOSTILE)
-        for person in book.graded(RULES).people:
+        book.store_verdict(one.digest, verdict)
+        book.store_verdict(todo[1].digest, HOSTILE)
+        for person in book.graded_class(RULES).people:
             said = str([asdict(result) for result in person.results]) + str(replace(person, results=()))
             assert not re.search(r"\\x|\\u|\\r", said), said  # nothing that Python would have to spell out
             assert person.name == "Alpha" or said.count("<script>") >= 1

@@ -7,7 +7,7 @@ import pytest
 from gradebook_runs import exported
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.class_layout import METADATA
-from grader.classroom.intake.file_names import LONGEST_NAME, ChapterFile, Owner, chapter_file, owner_of
+from grader.classroom.intake.file_names import LONGEST_NAME, ChapterName, Owner, parse_chapter_name, parse_owner
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.verdict.summary import Verdict
@@ -42,13 +42,13 @@ def test_names_are_read_as_platforms_and_people_write_them():
         "ch03_attention.py": ("", 0), "CH03_Attention.PY": ("", 0), "alpha one_ch03_attention.py": ("alpha one", 0), "ch03_attention - alpha.py": ("alpha", 0),
         "ch03_attention (2).py": ("", 2), "ch03_attention-2.py": ("", 2), "alpha_ch03_attention-12.py": ("alpha", 12), "ch03_attention_alpha (1).py": ("alpha", 1),
     }  # fmt: skip
-    assert {name: chapter_file(name) for name in chapters} == {name: ChapterFile("ch03_attention", *rest) for name, rest in chapters.items()}
+    assert {name: parse_chapter_name(name) for name in chapters} == {name: ChapterName("ch03_attention", *rest) for name, rest in chapters.items()}
     others = ("test_ch03_attention.py", "ch03_attention.txt", "ch03_attentions.py", "xch03_attention.py", "_ch03_attention.py")
     for name in (*others, "a" * 300 + "_ch03_attention.py", "ch03_attention"):
-        assert chapter_file(name) is None, name
-    assert owner_of("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip")
-    assert owner_of("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py")
-    assert owner_of("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py")
+        assert parse_chapter_name(name) is None, name
+    assert parse_owner("A_B_12_assignsubmission_file_x_y.zip", False) == Owner("A_B", "12", "x_y.zip")
+    assert parse_owner("onealpha_LATE_12_345_x_y.py", False) == Owner("onealpha", "12", "x_y.py")
+    assert parse_owner("one_alpha_12_345_x.py", False) == Owner("one_alpha", "12", "x.py")
 
 
 RENAMED = """---
@@ -101,13 +101,13 @@ def test_people_whose_names_look_alike_stay_apart(tmp_path):
     for number, name in enumerate([*ALIKE, *APART]):
         write(tmp_path / "class" / name / CHAPTER, f"x = {number}\n")
     submissions = read_submissions(tmp_path / "class")
-    with Gradebook.open(tmp_path / "grades") as book:
-        book.begin(0, [], {})
+    with Gradebook(tmp_path / "grades") as book:
+        book.start_run(0, [], {})
         for submission in book.submissions_to_do(submissions):
-            book.keep(submission.digest, Verdict([]))
-        people = book.graded(Rules()).people
+            book.store_verdict(submission.digest, Verdict([]))
+        people = book.graded_class(Rules()).people
         made = exported(book, tmp_path / "grades")
-        again = book.forget(next(person.name for person in people if person.name.startswith("alpha (")))
+        again = book.delete_verdicts(next(person.name for person in people if person.name.startswith("alpha (")))
     names = [person.name for person in people]
     assert len({name.replace("\u200d", "") for name in names}) == len(ALIKE) + len(APART) and "Beta" in names and "beta" in names
     assert len([name for name in made if name.startswith("feedback/")]) == len(names) and len(again) == 1

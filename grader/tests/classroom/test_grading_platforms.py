@@ -30,7 +30,7 @@ def test_canvas_with_late_marks_and_resubmissions(tmp_path):
     found = by_name(tmp_path)
     assert found["onealpha"].sources == {"ch01_tokenizer": "t", "ch03_attention": "second"}
     assert found["twobeta"].sources == {"ch03_attention": "b"}
-    assert found["twochi"].problem == "there is no chapter in it, only report.pdf; chapters are called like ch03_attention.py"
+    assert found["twochi"].problem == "it contains no chapter, only report.pdf; name the chapter files like ch03_attention.py"
 
 
 METADATA = """---

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.intake.reader import ReadLimits, read_in_process
+from grader.classroom.intake.reader import ReadLimits, read_in_subprocess
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.processes import family
@@ -42,16 +42,16 @@ def test_it_reads_what_is_read_without_it(tmp_path):
     for path in (folder, table, folder / "alpha", folder / "beta.zip", folder / f"chi_{CHAPTER}"):
         said: list[str] = []
         expected: list[str] = []
-        assert read_in_process(path, said.append) == read_submissions(path, expected.append)
+        assert read_in_subprocess(path, said.append) == read_submissions(path, expected.append)
         assert said == expected
-    assert said == [] and read_in_process(folder, said.append) and said[0].startswith("passed over as nobody's: README.md")
+    assert said == [] and read_in_subprocess(folder, said.append) and said[0].startswith("passed over as nobody's: README.md")
 
 
 def test_an_input_that_makes_no_sense_is_refused_there_too(tmp_path):
     with pytest.raises(GradingProblem, match="^there is no file or folder "):
-        read_in_process(tmp_path / "none")
+        read_in_subprocess(tmp_path / "none")
     with pytest.raises(GradingProblem, match="^cut.zip: the archive is damaged"):
-        read_in_process(write(tmp_path / "cut.zip", b"PK\x03\x04"))
+        read_in_subprocess(write(tmp_path / "cut.zip", b"PK\x03\x04"))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -71,7 +71,7 @@ def test_a_source_that_takes_much_memory_costs_its_chapter_alone(tmp_path, pack)
     files = {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"}
     path = _handed_in(tmp_path, files, pack)
     for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused for its length, or as there is no more memory
-        alpha, beta = read_in_process(path, limits=limits)
+        alpha, beta = read_in_subprocess(path, limits=limits)
         assert alpha.sources == {"ch01_tokenizer": "mine\n"} and list(alpha.broken) == ["ch03_attention"] and "too long" in alpha.broken["ch03_attention"]
         assert beta.sources == {"ch03_attention": "b = 1\n"} and not beta.problem
 
@@ -80,7 +80,7 @@ def test_a_source_that_takes_much_memory_costs_its_chapter_alone(tmp_path, pack)
 @pytest.mark.parametrize("pack", [None, zipped, tarred])
 def test_a_source_that_takes_long_to_read_costs_its_chapter_alone(tmp_path, pack):
     files = {f"alpha/{CHAPTER}": "a = 1\n", "alpha/ch01_tokenizer.py": SLOW, f"beta/{CHAPTER}": "b = 1\n"}
-    alpha, beta = read_in_process(_handed_in(tmp_path, files, pack), limits=ReadLimits(chapter_seconds=1))
+    alpha, beta = read_in_subprocess(_handed_in(tmp_path, files, pack), limits=ReadLimits(chapter_seconds=1))
     assert alpha.broken == {"ch01_tokenizer": "ch01_tokenizer.py cannot be read: reading it takes longer than 1 seconds; write it more simply"}
     assert alpha.sources == {"ch03_attention": "a = 1\n"} and beta.sources == {"ch03_attention": "b = 1\n"}
 
@@ -121,7 +121,7 @@ def test_where_the_process_dies_another_goes_on(tmp_path):
     killer = threading.Thread(target=kill_the_first)
     killer.start()
     try:
-        assert read_in_process(folder) == expected
+        assert read_in_subprocess(folder) == expected
     finally:
         done.set()
         killer.join()

@@ -12,7 +12,7 @@ import report_examples as classes
 from grader.classroom import sanitize
 from grader.classroom.report import write
 from grader.classroom.report.numbers import count, number
-from grader.classroom.report.tally import by_chapter, by_exercise, kind_of, misunderstandings, spread, unexplained
+from grader.classroom.report.tally import classify, measure_distribution, tally_chapters, tally_exercises, tally_misconceptions, tally_unexplained
 from report_examples import graded, person, result
 
 SMALL = classes.small()
@@ -25,7 +25,7 @@ def names(together):
 
 
 def test_people_are_counted_by_how_far_they_came_with_each_exercise():
-    softmax, mask, gelu = by_exercise(SMALL, PEOPLE)
+    softmax, mask, gelu = tally_exercises(SMALL, PEOPLE)
     assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # by how many struggle
     assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # five's shortcut has failed; four ran out of time
     assert (softmax.struggling, softmax.begun) == (5, 6)
@@ -38,39 +38,39 @@ def test_people_are_counted_by_how_far_they_came_with_each_exercise():
     [(["todo"], "todo"), (["todo", "passed"], "partly"), (["failed", "error"], "error"), (["failed", "timeout", "passed"], "partly"), ([], "todo")],
 )
 def test_what_an_exercise_counts_as(outcomes, kind):
-    assert kind_of(result("softmax", *outcomes)) == kind
+    assert classify(result("softmax", *outcomes)) == kind
 
 
 def test_chapters_count_people_and_not_exercises():
-    attention, layers = by_chapter(SMALL, PEOPLE)
+    attention, layers = tally_chapters(SMALL, PEOPLE)
     assert (attention.chapter, attention.exercises, attention.passed, attention.struggling, attention.untouched) == ("ch03", 2, 1, 5, 0)
     assert (layers.passed, layers.struggling, layers.untouched) == (2, 0, 4)
     assert layers.mean == Decimal(2) / 6
 
 
 def test_misunderstandings_are_those_of_everyone_together():
-    first, second = misunderstandings(DONE)
+    first, second = tally_misconceptions(DONE)
     assert (first.diagnosis, names(first.who)) == (classes.OVERFLOW, ["two", "three"])
     assert (second.diagnosis, names(second.who)) == (classes.DIAGONAL, ["two"])
     assert first.example.details == classes.FAILURE
 
 
 def test_what_a_diagnosis_or_a_shortcut_or_a_typing_error_explains_is_no_riddle():
-    (riddle,) = unexplained(DONE)
+    (riddle,) = tally_unexplained(DONE)
     assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
     assert riddle.usual is None  # nobody else was told the same
-    twice = unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
+    twice = tally_unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
     assert twice.usual == ("All of it is NaN.", 2)
 
 
 def test_totals_lie_in_tenths_and_the_full_mark_stands_alone():
     marks = [0, 9, 10, 79, 99, 100, 120]
     people = [person("x", total=classes.Mark(Decimal(mark), Decimal(100))) for mark in marks]
-    seen = spread(people)
+    seen = measure_distribution(people)
     assert {bin.label: bin.people for bin in seen.bins if bin.people} == {"0 to 9 %": 2, "10 to 19 %": 1, "70 to 79 %": 1, "90 to 99 %": 1, "100 %": 2}
     assert (seen.lowest, seen.median, seen.highest) == (0, 79, 120)
-    assert spread([]) is None
-    assert spread([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # nothing was worth anything
+    assert measure_distribution([]) is None
+    assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # nothing was worth anything
 
 
 def test_the_same_class_makes_the_same_bytes(tmp_path):
@@ -146,8 +146,8 @@ def test_a_whole_course_of_many_people_stays_small(tmp_path):
 def test_without_jinja_it_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['jinja2'] = None\n"  # what Python itself keeps of a package that is not there
-        "import pathlib, report_examples as c\nfrom grader.classroom.report import CannotReport, write\n"
-        "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept CannotReport as problem: print(problem)"
+        "import pathlib, report_examples as c\nfrom grader.classroom.report import ReportProblem, write\n"
+        "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept ReportProblem as problem: print(problem)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True)

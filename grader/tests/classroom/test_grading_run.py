@@ -152,8 +152,8 @@ def test_marks_are_those_of_pytest(tmp_path):
         row = marks(tmp_path / "grades")[name]
         assert {exercise: float(row[exercise]) for exercise in expected} == pytest.approx(expected, abs=0.011)
         assert 0 < float(row["total"]) < 100
-        with Gradebook.open(tmp_path / "grades") as book:
-            assert name in book.contents()
+        with Gradebook(tmp_path / "grades") as book:
+            assert name in book.list_people()
 
 
 def _redefined(chapter: str, exercise: str) -> str:
@@ -300,7 +300,7 @@ def test_require_isolation_refuses_where_a_wall_is_missing(people, tmp_path):
 
 
 def test_two_graders_on_one_folder(people, tmp_path):
-    with Gradebook.open(tmp_path / "grades"):
+    with Gradebook(tmp_path / "grades"):
         ran = headway("grade", people, "--out", tmp_path / "grades")
     assert ran.status == 2 and len(ran.out.strip().splitlines()) <= 3 and "another" in ran.out, ran.out
 

@@ -4,10 +4,11 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from grader.classroom.intake.class_layout import Class, layout_of
-from grader.classroom.intake.entries import Found, files_below
-from grader.classroom.intake.file_names import safe_name
-from grader.classroom.intake.problems import GradingProblem, Unreadable
+from grader.classroom.intake import submission_files
+from grader.classroom.intake.class_layout import ClassInput, find_layout
+from grader.classroom.intake.entries import FoundFile, walk_folder
+from grader.classroom.intake.file_names import make_safe_name
+from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.source import LARGEST
 from grader.course.syllabus import SOLUTIONS
@@ -60,13 +61,13 @@ def test_one_archive_that_holds_all_of_these(tmp_path, around, pack, ending):
     )
     found = by_name(path)
     assert {name: s.sources.get("ch03_attention") for name, s in found.items()} == {"alpha": "a", "beta": "b", "chi": "c", "delta": "d", "epsilon": None, "fay": None}
-    assert found["epsilon"].problem == "there is no chapter in it, only notes.txt; chapters are called like ch03_attention.py"
+    assert found["epsilon"].problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
     assert found["fay"].problem == "the archive is damaged or cut short; hand it in again"
 
 
 def test_archives_are_not_opened_inside_a_persons_archive(tmp_path):
     found = archive(tmp_path, zipped({"inner.zip": zipped({CHAPTER: "x"})}))
-    assert found.problem == "there is no chapter in it, only inner.zip; chapters are called like ch03_attention.py"
+    assert found.problem == "it contains no chapter, only inner.zip; name the chapter files like ch03_attention.py"
 
 
 def test_one_persons_folder_archive_or_file_alone(tmp_path):
@@ -82,12 +83,12 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
 
 
 def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
-    (closed,) = files_below(tmp_path / "gone", ("alpha",))
-    pile = submission_files.Pile()
-    pile.add(closed)
-    assert submission_files.finished(pile).problem == "the folder gone cannot be opened"
+    (closed,) = walk_folder(tmp_path / "gone", ("alpha",))
+    files = submission_files.SubmissionFiles()
+    files.add(closed)
+    assert submission_files.read_content(files).problem == "the folder gone cannot be opened"
     with pytest.raises(GradingProblem, match="^class cannot be opened$"):
-        layout_of(Class("class", "class", lambda: files_below(tmp_path / "gone")))
+        find_layout(ClassInput("class", "class", lambda: walk_folder(tmp_path / "gone")))
 
 
 def test_the_digest_names_the_content_and_nothing_else(tmp_path):
@@ -213,19 +214,19 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 
 
 def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
-    pile = submission_files.Pile()
-    pile.add_all(Found((f"{number}.txt",), "file") for number in range(submission_files.MAX_FILES + 1))
-    assert pile.problem == "there are more than 50000 files; hand in the chapters alone"
+    files = submission_files.SubmissionFiles()
+    files.add_all(FoundFile((f"{number}.txt",), "file") for number in range(submission_files.MAX_FILES + 1))
+    assert files.problem == "there are more than 50000 files; hand in the chapters alone"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
     assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("what lies in more than 60 folders below each other was not read",)
 
 
 def test_a_file_that_has_become_a_link_is_not_opened(tmp_path):
-    [found] = files_below(write(tmp_path / "alpha" / CHAPTER, "mine").parent)
+    [found] = walk_folder(write(tmp_path / "alpha" / CHAPTER, "mine").parent)
     (tmp_path / "alpha" / CHAPTER).unlink()
     (tmp_path / "alpha" / CHAPTER).symlink_to(write(tmp_path / "secret", "somebody's"))
-    with pytest.raises(Unreadable, match=f"^{CHAPTER} cannot be opened: "):
+    with pytest.raises(UnreadableSubmission, match=f"^{CHAPTER} cannot be opened: "):
         found.open()
 
 
@@ -280,7 +281,7 @@ def test_a_huge_chapter_spoils_itself_alone(tmp_path):
 @given(names=st.lists(st.text(max_size=40) | st.sampled_from(["con", "CON", "aux.txt", "é", "e\u0301", "..", "-rf", "a" * 400, "\udcff", "."]), max_size=12))
 def test_safe_names_are_safe_and_all_different(names):
     taken = set()
-    safe = [safe_name(name, taken) for name in names]
+    safe = [make_safe_name(name, taken) for name in names]
     assert len({name.casefold() for name in safe}) == len(names)
     for name in safe:
         assert 0 < len(name.encode()) <= 130 and not set(name) & set('<>:"/\\|?*\0 \'`$&;()=@+') and name[0] not in ".-_" and name[-1] != "."

@@ -70,7 +70,7 @@ def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
 def test_a_clone_with_a_nonsensical_head_has_no_time_of_its_own(tmp_path, head):
     folder = clone(tmp_path / "alpha")
     write(folder / ".git" / "HEAD", head.encode("latin-1"))
-    assert commits.head_time(folder) is None
+    assert commits.read_commit_time(folder) is None
 
 
 def test_a_clone_with_damaged_objects_or_pipes_for_files_has_no_time_of_its_own(tmp_path):
@@ -81,12 +81,12 @@ def test_a_clone_with_damaged_objects_or_pipes_for_files_has_no_time_of_its_own(
         data = path.read_bytes()
         for cut in (0, 4, 8, 300, 1032, len(data) - 60):
             path.write_bytes(data[:cut])
-            assert commits.head_time(folder) is None or cut > 0 or path.suffix == ".rev"
+            assert commits.read_commit_time(folder) is None or cut > 0 or path.suffix == ".rev"
         path.write_bytes(data)
-    assert commits.head_time(folder) is not None
+    assert commits.read_commit_time(folder) is not None
     (folder / ".git" / "HEAD").unlink()
     os.mkfifo(folder / ".git" / "HEAD")
-    assert commits.head_time(folder) is None
+    assert commits.read_commit_time(folder) is None
 
 
 # A table

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from grader.classroom.handout import course_subset
-from grader.classroom.handout.dependencies import hidden_with
-from grader.classroom.handout.handout_folder import NoHandout, make, plan
+from grader.classroom.handout.dependencies import find_all_hidden
+from grader.classroom.handout.handout_folder import HandoutProblem, make, plan
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import definition, read_source, replace_definition
@@ -184,22 +184,22 @@ def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it
 def test_hiding_hides_what_is_built_on_it_and_says_why():
     course = load_syllabus()
     chapter = course.chapter("9").exercises
-    assert hidden_with(["top_k_filter"], chapter) == {
+    assert find_all_hidden(["top_k_filter"], chapter) == {
         "top_k_filter": "",
         "sample_next_token": "its reference is built on top_k_filter",
         "generate": "its reference is built on top_k_filter",
     }
-    assert list(hidden_with(["fit"], course.exercises)) == ["fit"]
-    assert "PreNormBlock" in hidden_with(["gelu"], course.exercises), "through chapters that build on it"
-    backwards = hidden_with(["accumulated_step"], course.chapter("8").exercises)
+    assert list(find_all_hidden(["fit"], course.exercises)) == ["fit"]
+    assert "PreNormBlock" in find_all_hidden(["gelu"], course.exercises), "through chapters that build on it"
+    backwards = find_all_hidden(["accumulated_step"], course.chapter("8").exercises)
     assert backwards["train_step"] == "its tests ask for accumulated_step", "which comes after it"
-    assert list(hidden_with(["CachedSelfAttention"], [course.exercise("KVCache")])) == ["CachedSelfAttention"], "which no test of KVCache asks for"
+    assert list(find_all_hidden(["CachedSelfAttention"], [course.exercise("KVCache")])) == ["CachedSelfAttention"], "which no test of KVCache asks for"
 
 
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
 def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path):
     chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
-    for file, text in course_subset.suite_texts([chapter], hidden_with([name], chapter.exercises)).items():
+    for file, text in course_subset.suite_texts([chapter], find_all_hidden([name], chapter.exercises)).items():
         (tmp_path / file).write_text(text)
     ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
     done = subprocess.run([ruff, "check", "--isolated", "--select", "F821,F822,E9", str(tmp_path)], capture_output=True, text=True)
@@ -249,24 +249,24 @@ def test_names_that_do_not_exist_are_met_with_the_nearest(tmp_path):
     assert "did you mean ch03_attention" in said and not (tmp_path / "out").exists()
     with pytest.raises(UnknownName, match="did you mean softmax"):
         plan(["3"], ["sofmax"])
-    with pytest.raises(NoHandout, match="ch05, which is not given out"):
+    with pytest.raises(HandoutProblem, match="ch05, which is not given out"):
         plan(["3"], ["gelu"])
-    with pytest.raises(NoHandout, match="none could be tested"):
+    with pytest.raises(HandoutProblem, match="none could be tested"):
         plan(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
 
 
 def test_a_folder_with_something_in_it_stays_as_it_is(made, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(NoHandout, match="name another folder"):
+        with pytest.raises(HandoutProblem, match="name another folder"):
             make(tmp_path, ["3"], [], force)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    with pytest.raises(NoHandout, match="holds this kit itself"):
+    with pytest.raises(HandoutProblem, match="holds this kit itself"):
         make(ROOT, ["3"], [], True)
     again = tmp_path / "again"
     make(again, ["1"], [])
     (again / "exercises" / "old.txt").write_text("old")
-    with pytest.raises(NoHandout, match="--force"):
+    with pytest.raises(HandoutProblem, match="--force"):
         make(again, ["1"], [])
     make(again, ["1"], [], force=True)
     assert not (again / "exercises" / "old.txt").exists() and (again / "README.md").exists()

@@ -180,23 +180,23 @@ def test_reading_damaged_archives_keeps_no_memory(tmp_path):
 def whole_book() -> bytes:
     """A small class's."""
     with tempfile.TemporaryDirectory() as folder:
-        with Gradebook.open(Path(folder)) as book:
-            book.begin(0, EXERCISES, VERSIONS)
+        with Gradebook(Path(folder)) as book:
+            book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.keep(submission.digest, verdict_of(submission.digest))
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
         return (Path(folder) / "gradebook.sqlite").read_bytes()
 
 
 def use(folder: Path) -> None:
     """Everything that a run does with a gradebook; only its own problem may come of it, in one line."""
     try:
-        with Gradebook.open(folder) as book:
-            book.contents()
-            book.begin(0, EXERCISES, VERSIONS)
+        with Gradebook(folder) as book:
+            book.list_people()
+            book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.keep(submission.digest, verdict_of(submission.digest))
-            book.graded(Rules())
-            book.forget("Learner 000")
+                book.store_verdict(submission.digest, verdict_of(submission.digest))
+            book.graded_class(Rules())
+            book.delete_verdicts("Learner 000")
     except GradebookProblem as problem:
         assert len(str(problem).splitlines()) == 1
 

@@ -19,7 +19,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import rules as rules_module
 from grader.classroom.judging.rules import read_rules
-from grader.classroom.judging.scoring import marks_of, total
+from grader.classroom.judging.scoring import compute_marks, compute_total
 from grader.cli.commands.grade import ASKED, WRONG_USE, regrade
 from grader.course.progress import FILE, load_hint_levels, load_scores, record_scores
 from grader.course.source import SourceProblem
@@ -78,7 +78,7 @@ def test_rules_are_used_or_refused_in_a_sentence(folder, data):
         late = rules.late(Submission(name, {}, submitted=LATE, zone_known=False))
         assert 0 <= late.factor <= 1
     course = load_syllabus().exercises
-    assert total(marks_of([], course, rules.points_of).values()).points >= 0
+    assert compute_total(compute_marks([], course, rules.points_of).values()).points >= 0
     assert all(isinstance(sentence, str) for sentence in rules.doubts([Submission("Bo", {}, time_from="file")]))
 
 

@@ -43,13 +43,13 @@ def test_the_class_for_same_has_mistakes_that_are_known(tmp_path):
 
 
 def test_a_gradebook_that_is_being_written_shows_what_is_whole(tmp_path):
-    with Gradebook.open(tmp_path) as book:
-        book.begin(0, EXERCISES, VERSIONS)
+    with Gradebook(tmp_path) as book:
+        book.start_run(0, EXERCISES, VERSIONS)
         first, second, *_ = book.submissions_to_do(a_class(4))
-        book.keep(first.digest, verdict_of(first.digest))
+        book.store_verdict(first.digest, verdict_of(first.digest))
         kept = gradebook(tmp_path)
         assert list(kept) == [first.digest] and len(kept[first.digest]) == 1 + len(EXERCISES)
-        book.keep(second.digest, verdict_of(second.digest))
+        book.store_verdict(second.digest, verdict_of(second.digest))
     assert gradebook(tmp_path)[first.digest] == kept[first.digest] and second.digest in gradebook(tmp_path)
     assert gradebook(tmp_path / "nowhere") == {}
 
