@@ -155,7 +155,7 @@ def test_too_many_members_are_refused():
             list(archives.read_members(io.BytesIO(data), len(data), limits))
         return str(refused.value)
 
-    few = Limits(size=100_000, unpacked=50_000, read_members=10, names=2_000)
+    few = Limits(size=100_000, unpacked=50_000, members=10, names=2_000)
     many = {f"{number}.txt": "" for number in range(11)}
     assert refusal(zipped(many), few) == "the archive holds 11 files, and at most 10 are read; hand in the chapters alone"
     assert refusal(tarred(many), few) == "the archive holds more than 10 files; hand in the chapters alone"

@@ -58,9 +58,9 @@ def test_misunderstandings_are_those_of_everyone_together():
 def test_what_a_diagnosis_or_a_shortcut_or_a_typing_error_explains_is_no_riddle():
     (riddle,) = tally_unexplained(DONE)
     assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
-    assert riddle.usual is None  # nobody else was told the same
+    assert riddle.usual_message is None  # nobody else was told the same
     twice = tally_unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
-    assert twice.usual == ("All of it is NaN.", 2)
+    assert twice.usual_message == ("All of it is NaN.", 2)
 
 
 def test_totals_lie_in_tenths_and_the_full_mark_stands_alone():
