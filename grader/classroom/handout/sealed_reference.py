@@ -19,7 +19,7 @@ _HIDDEN_MESSAGE = "{name} is graded by your instructor alone, so this handout ha
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
     """Write one chapter of the reference, sealed."""
-    write_whole(folder / f"{module}.sealed", sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(without(module, hidden)))))
+    write_whole(folder / f"{module}.sealed", sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(remove_hidden(module, hidden)))))
 
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:

@@ -17,7 +17,7 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
 
     try:
         made = make(folder, _names(chapters), _names(hidden), force)
-    except NoHandout as trouble:
+    except HandoutProblem as trouble:
         print_error(str(trouble))
         return 2
     except OSError as trouble:
