@@ -178,7 +178,7 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; f
 @app.command("dev-check")
 def dev_check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
-    full: Annotated[bool, typer.Option("--full", help="Three seeds, through both doors.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Three seeds, in process and in workers.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
 ) -> None:

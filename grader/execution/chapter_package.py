@@ -79,21 +79,21 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(_compiled(source), module.__dict__)
 
 
-class Graft:
+class ChapterPackage:
     """The assembled package; `module(name)` imports a chapter of it."""
 
-    def __init__(self, sources: list[ChapterSource], label: str = "graft") -> None:
-        self.package = f"{label}_{next(_numbers)}"
+    def __init__(self, sources: list[ChapterSource], label: str = "package") -> None:
+        self.name = f"{label}_{next(_numbers)}"
         self.sources = {source.name: source for source in sources}
-        self._finder = _Finder(self.package, self.sources)
+        self._finder = _Finder(self.name, self.sources)
         sys.meta_path.insert(0, self._finder)
 
     def module(self, name: str) -> ModuleType:
-        return importlib.import_module(f"{self.package}.{name}")
+        return importlib.import_module(f"{self.name}.{name}")
 
     def close(self) -> None:
         """Forget the package: its modules leave sys.modules."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
-        for name in (self.package, *(f"{self.package}.{chapter}" for chapter in self.sources)):
+        for name in (self.name, *(f"{self.name}.{chapter}" for chapter in self.sources)):
             sys.modules.pop(name, None)

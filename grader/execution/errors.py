@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-Heard = Callable[[float], None]  # told before whatever may take up to so many seconds: whoever waits for a sign of life
+ExtendDeadline = Callable[[float], None]  # told before whatever may take up to so many seconds: whoever waits for a sign of life
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class OutOfTime(BaseException):
     """A call did not end in time."""
 
 
-class FarSideDied(BaseException):
+class HostDied(BaseException):
     """The process on the far side is gone, or talks nonsense; the message says how it ended."""
 
 
-class NoWorker(FarSideDied):
+class NoWorker(HostDied):
     """There is no process for the code: none could be started, or none with its walls. That is no fault of the code."""
 
 

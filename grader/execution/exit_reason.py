@@ -6,8 +6,8 @@ import signal
 
 CUT_OFF = 97  # with this status a process of ours ends that finds its connection closed by the code it ran
 UNUSABLE = 98  # and with this one where that code has broken other things that it needs
-UNWALLED = 99  # and with this one, before any code ran, where a wall around it could not be raised
-WALLED = b"w"  # what a new worker says first, before any code that could say it in its place
+NOT_SANDBOXED = 99  # and with this one, before any code ran, where a wall around it could not be raised
+SANDBOXED = b"w"  # what a new worker says first, before any code that could say it in its place
 
 _SIGNALS = {
     "SIGSEGV": "a crash inside native code (segmentation fault)",
@@ -25,7 +25,7 @@ def in_words(status: int | None) -> str:
         return "it closed file descriptors that were not its own, and with them the way back to the tests"
     if status == UNUSABLE:
         return "it broke what the tests themselves need, or left them no memory"
-    if status == UNWALLED:
+    if status == NOT_SANDBOXED:
         return "it could not be isolated as was asked, and so ran nothing; `headway doctor` says what this machine can do"
     if status >= 0:
         return f"it exited with status {status}"

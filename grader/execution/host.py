@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.argument_changes import Packed, changed
-from grader.execution.chapter_package import Graft
-from grader.execution.errors import FarSideDied, OutOfTime, builtin_kind, message_of
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.errors import HostDied, OutOfTime, builtin_kind, message_of
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import attached, gradients, is_cut_off, is_of
-from grader.execution.overrides import Given
+from grader.execution.overrides import DefinitionOverride
 from grader.execution.threads import Threads, new_threads, pauses, threads_now
 from grader.execution.values import CannotCross, pack, unpack
 
@@ -36,14 +36,17 @@ class _Refused(Exception):
     """A rule of the door was broken; the message is for the learner."""
 
 
-class Servant:
-    def __init__(self, sources: list[ChapterSource], chapter: str, label: str = "learner", given: Given | None = None, notice: Notice = lambda _: None) -> None:
-        self.graft = Graft(sources, label)
-        self.given = given
+class Host:
+    def __init__(
+        self, sources: list[ChapterSource], chapter: str, label: str = "learner", override: DefinitionOverride | None = None,
+        notice: Notice = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.package = ChapterPackage(sources, label)
+        self.override = override
         self.chapter = chapter
-        self.filename = self.graft.sources[chapter].filename
+        self.filename = self.package.sources[chapter].filename
         self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # its author's
-        self.own_files |= set(given.files if given else ())
+        self.own_files |= set(override.files if override else ())
         for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text even where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
@@ -71,7 +74,7 @@ class Servant:
             return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
         except _Refused as problem:
             return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
-        except (OutOfTime, FarSideDied):
+        except (OutOfTime, HostDied):
             raise
         except BaseException as problem:
             return {"error": self.describe(problem)}, []
@@ -94,14 +97,14 @@ class Servant:
     def do_load(self) -> None:
         """Import the chapter, and see that it leaves no thread behind."""
         before = threads_now()
-        module = self.graft.module(self.chapter)
-        if self.given:
-            vars(module).update(self.given.others | {self.given.name: self.given.value})
+        module = self.package.module(self.chapter)
+        if self.override:
+            vars(module).update(self.override.others | {self.override.name: self.override.value})
         self._no_thread_left(before, "importing the chapter")
 
     def do_get(self, name: str) -> Any:
-        for chapter in sorted(self.graft.sources, key=lambda chapter: (chapter != self.chapter, chapter)):
-            found = getattr(self.graft.module(chapter), name, _ABSENT)
+        for chapter in sorted(self.package.sources, key=lambda chapter: (chapter != self.chapter, chapter)):
+            found = getattr(self.package.module(chapter), name, _ABSENT)
             if found is not _ABSENT and not isinstance(found, ModuleType):
                 return found
         raise _Refused(f"{self.chapter}.py defines no `{name}`; it must stand at the top level under exactly this name")
@@ -201,8 +204,8 @@ class Servant:
     # ---- keeping watch
 
     def _is_learners(self, target: Any) -> bool:
-        home = getattr(self.given.value, "__module__", None) if self.given else None
-        return is_of(self.graft.package, target) or (isinstance(home, str) and is_of(home, target))
+        home = getattr(self.override.value, "__module__", None) if self.override else None
+        return is_of(self.package.name, target) or (isinstance(home, str) and is_of(home, target))
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         left = new_threads(before)
@@ -217,7 +220,7 @@ class Servant:
 
     def describe(self, problem: BaseException) -> dict:
         """An exception as plain words: its type, its message, the learner's own line nearest to it."""
-        kind, where, message = "raised", None, message_of(problem).replace(f"{self.graft.package}.", "")
+        kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
             kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._named(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
@@ -236,7 +239,7 @@ class Servant:
     def _not_there(self, message: str) -> str:
         """Why a name of another chapter cannot be imported; without the path, which may be one of ours."""
         name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
-        source = self.graft.sources.get(name[2]) if name else None
+        source = self.package.sources.get(name[2]) if name else None
         if name is None or source is None:
             return message
         ours = source.code or Path(source.filename).parent.name in ("solutions", "reference")
@@ -251,18 +254,18 @@ class Servant:
         code = last.tb_frame.f_code if last is not None else None
         if code is None:
             return None
-        written = {source.filename for source in self.graft.sources.values()} | self.own_files
-        beside = self.given and _folder(code.co_filename) == _folder(self.filename)  # a chapter of theirs that the notebook imported itself
+        written = {source.filename for source in self.package.sources.values()} | self.own_files
+        beside = self.override and _folder(code.co_filename) == _folder(self.filename)  # a chapter of theirs that the notebook imported itself
         return code if code.co_filename in written or beside else None
 
     def _named(self, filename: str) -> str:
         """What a file of the learner's is called in a message."""
-        return (self.given.files.get(filename) if self.given else None) or _base(filename)
+        return (self.override.files.get(filename) if self.override else None) or _base(filename)
 
     def close(self) -> None:
         self.objects.clear()
         self.numbers.clear()
-        self.graft.close()
+        self.package.close()
         if self.forbidden:
             shortcuts.restore()
 

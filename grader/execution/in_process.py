@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.errors import ChapterBroken, FarSideDied, Heard, OutOfTime
-from grader.execution.host import Servant
-from grader.execution.overrides import Given
+from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime
+from grader.execution.host import Host
+from grader.execution.overrides import DefinitionOverride
 
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
@@ -29,21 +29,21 @@ IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
 
 
-class Local:
-    """A servant in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
+class InProcessHost:
+    """A host in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
 
     taken = 0  # nothing is sent
     debugged = False  # has somebody stopped in a debugger? People take the time they need
 
     def __init__(
-        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, given: Given | None = None,
-        heard: Heard = lambda _: None,
+        self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, override: DefinitionOverride | None = None,
+        extend_deadline: ExtendDeadline = lambda _: None,
     ) -> None:  # fmt: skip
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
         self.loading = False
-        self.servant = Servant(sources, chapter, "reference" if trusted else "learner", given, self._notice)
-        self.seconds, self.import_seconds, self.trusted, self.heard = seconds, import_seconds, trusted, heard
+        self.host = Host(sources, chapter, "reference" if trusted else "learner", override, self._notice)
+        self.seconds, self.import_seconds, self.trusted, self.extend_deadline = seconds, import_seconds, trusted, extend_deadline
         self.chance = _chance()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
@@ -64,14 +64,14 @@ class Local:
     def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         self.loading = op == "load"
         if self.trusted:
-            return self.servant.answer(op, tree, buffers)
+            return self.host.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
-        self.heard(limit)
-        files = {source.filename for source in self.servant.graft.sources.values()} | self.servant.own_files
+        self.extend_deadline(limit)
+        files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:
-            with _no_way_out(), _same_folder(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.heard):
-                return self.servant.answer(op, tree, buffers)
-        except FarSideDied as problem:
+            with _no_way_out(), _same_folder(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline):
+                return self.host.answer(op, tree, buffers)
+        except HostDied as problem:
             if op == "load":
                 raise ChapterBroken(str(problem).replace("your code", "importing it")) from None
             raise
@@ -83,12 +83,12 @@ class Local:
     def abandon(self) -> None:
         pass  # there is no other
 
-    def go_on_here(self) -> None:
+    def continue_in_fork(self) -> None:
         """After a fork of the kit's own: the copy answers too."""
-        self.servant.pid = getpid()
+        self.host.pid = getpid()
 
     def close(self) -> None:
-        self.servant.close()
+        self.host.close()
 
 
 def _chance() -> tuple[torch.Tensor, tuple]:
@@ -105,7 +105,7 @@ def _no_way_out() -> Iterator[None]:
     """While the learner's code runs, ending the process ends the test, as it does where the process is another."""
 
     def refuse(status: Any = 134) -> None:
-        raise FarSideDied(f"your code ended the process it ran in: it exited with status {status}")
+        raise HostDied(f"your code ended the process it ran in: it exited with status {status}")
 
     originals = os._exit, os.abort
     os._exit = os.abort = refuse  # type: ignore[assignment]  # neither returns, and this does not either
@@ -157,7 +157,7 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -> Iterator[None]:
+def _alarm(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
 
     Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
@@ -174,12 +174,12 @@ def _alarm(seconds: float, import_grace: float, files: set[str], heard: Heard) -
         if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis', out of which no exception comes: the alarm does come again
             return
         if _debugging(frame):
-            Local.debugged = True
+            InProcessHost.debugged = True
             began = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
             return
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
-            heard(seconds)
+            extend_deadline(seconds)
             return
         fired += 1
         if fired > 1:
@@ -248,7 +248,7 @@ def _alarm_by_thread(seconds: float) -> Iterator[None]:
 
     thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
     thread.start()
-    while thread.ident not in sys._current_frames():  # so that the servant counts it among those already there
+    while thread.ident not in sys._current_frames():  # so that the host counts it among those already there
         time.sleep(0)
     try:
         yield

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Given:
+class DefinitionOverride:
     name: str  # of the exercise
     module: str  # its chapter, "ch03_attention"
     value: Any  # a function or a class

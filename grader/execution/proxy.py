@@ -1,4 +1,4 @@
-"""The near side of the door: what a test holds. `learner.softmax(x)` asks the far side; everything comes back by value or as a handle."""
+"""The near side of the boundary: what a test holds. `learner.softmax(x)` asks the far side; everything comes back by value or as a handle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, RuleBroken, Todo, Where, mirrored, readable
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, RuleBroken, Todo, Where, mirrored, readable
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
 
@@ -37,7 +37,7 @@ class Call:
     result: Any = None
 
 
-class Far(Protocol):
+class HostConnection(Protocol):
     """Something that carries a question to the far side: in process, or over a socket."""
 
     shortcuts: set[str]  # forbidden names that were reported on the way to the answers, since somebody cleared them
@@ -56,16 +56,16 @@ class Far(Protocol):
 
 
 class Asks(Protocol):
-    """What an implementation needs of its door."""
+    """What an implementation needs of its boundary."""
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
 
 
-class Door:
+class Boundary:
     """Asks one far side, turns its errors into exceptions, and keeps a log of the current example."""
 
-    def __init__(self, far: Far) -> None:
-        self.far = far
+    def __init__(self, connection: HostConnection) -> None:
+        self.connection = connection
         self.log: list[Asked] = []
         self.last_call: Call | None = None
         self.loaded = False
@@ -93,7 +93,7 @@ class Door:
         tree, buffers = pack(list(arguments), _handle_of)
         began = time.monotonic()
         try:
-            reply, out = self.far.exchange(op, tree, buffers)
+            reply, out = self.connection.exchange(op, tree, buffers)
         finally:
             self.spent += time.monotonic() - began
         self.log.append(Asked(op, tree, buffers, reply, out))
@@ -102,8 +102,8 @@ class Door:
                 return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), readable(handle[1], 80)], path))
             problem = _exception(reply["error"])
         except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
-            self.far.abandon()
-            raise FarSideDied(f"the answer makes no sense ({readable(garbage, 200)})") from None
+            self.connection.abandon()
+            raise HostDied(f"the answer makes no sense ({readable(garbage, 200)})") from None
         raise problem
 
 
@@ -132,19 +132,19 @@ def _handle_of(value: Any) -> list:
 
 
 class Implementation:
-    """Whoever is behind the door: each attribute is a name of the chapter."""
+    """Whoever is behind the boundary: each attribute is a name of the chapter."""
 
-    def __init__(self, door: Asks) -> None:
-        self._door = door
+    def __init__(self, boundary: Asks) -> None:
+        self._boundary = boundary
 
     def __getattr__(self, name: str) -> Any:
         if _asked_by_tools(name):
             raise AttributeError(name)
-        return self._door.ask("get", name, path=name)
+        return self._boundary.ask("get", name, path=name)
 
     def bring(self, helper: Any) -> Any:
         """Define a small self-contained function or class of the test on the far side (it may use torch, nn, F, math)."""
-        return self._door.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
+        return self._boundary.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
 
 
 @cache
@@ -155,46 +155,46 @@ def _source_of(helper: Any) -> str:
 class Handle:
     """An object on the far side: call it, read or set an attribute, index it, hand it back as an argument."""
 
-    def __init__(self, door: Door, handle: list, path: str) -> None:
-        object.__setattr__(self, "_door", door)
+    def __init__(self, boundary: Boundary, handle: list, path: str) -> None:
+        object.__setattr__(self, "_boundary", boundary)
         object.__setattr__(self, "_handle", handle)
         object.__setattr__(self, "_path", path or handle[1])
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        door, what = self._door, self._path
-        door.last_call = Call(what, args, options)
-        result = door.ask("call", self, args, options, path=_called(what, args, options))
-        door.last_call = Call(what, args, options, result)
+        boundary, what = self._boundary, self._path
+        boundary.last_call = Call(what, args, options)
+        result = boundary.ask("call", self, args, options, path=_called(what, args, options))
+        boundary.last_call = Call(what, args, options, result)
         return result
 
     def __getattr__(self, name: str) -> Any:
         if _asked_by_tools(name):
             raise AttributeError(name)
-        return self._door.ask("attribute", self, name, path=f"{self._path}.{name}")
+        return self._boundary.ask("attribute", self, name, path=f"{self._path}.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._door.ask("set_attribute", self, name, value)
+        self._boundary.ask("set_attribute", self, name, value)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._door.ask("item", self, index, path=f"{self._path}[{index}]")
+        return self._boundary.ask("item", self, index, path=f"{self._path}[{index}]")
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._door.ask("set_item", self, index, value)
+        self._boundary.ask("set_item", self, index, value)
 
     def __len__(self) -> int:
-        return self._door.ask("len", self)
+        return self._boundary.ask("len", self)
 
     def __iter__(self):
-        return iter(self._door.ask("list", self, path=f"{self._path}[…]"))
+        return iter(self._boundary.ask("list", self, path=f"{self._path}[…]"))
 
     def __contains__(self, item: Any) -> bool:
-        return self._door.ask("contains", self, item)
+        return self._boundary.ask("contains", self, item)
 
     def __bool__(self) -> bool:
         return True
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Handle) and self._door is other._door and self._handle[0] == other._handle[0]
+        return isinstance(other, Handle) and self._boundary is other._boundary and self._handle[0] == other._handle[0]
 
     def __hash__(self) -> int:
         return hash(self._handle[0])
@@ -228,10 +228,10 @@ class Gradients:
 
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
     """Run `f` with gradient on the far side; see grader/execution/gradients.py. What the output does not depend on has None."""
-    door, what = f._door, f._path
-    door.last_call = Call(what, inputs, options)
-    found = door.ask("gradients", f, list(inputs), options, cotangent, path=_called(what, inputs, options))
-    door.last_call = Call(what, inputs, options, found["output"])
+    boundary, what = f._boundary, f._path
+    boundary.last_call = Call(what, inputs, options)
+    found = boundary.ask("gradients", f, list(inputs), options, cotangent, path=_called(what, inputs, options))
+    boundary.last_call = Call(what, inputs, options, found["output"])
     return Gradients(found["output"], found["inputs"], found["parameters"])
 
 
@@ -271,4 +271,4 @@ def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor
 def _asked_of(module: Any, op: str, *arguments: Any) -> Any:
     if not isinstance(module, Handle):
         raise RuleBroken("Rule", f"a {type(module).__name__} came back where an nn.Module belongs")
-    return module._door.ask(op, module, *arguments)
+    return module._boundary.ask(op, module, *arguments)

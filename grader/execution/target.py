@@ -13,7 +13,7 @@ from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem, bound_names, parse, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
-from grader.execution.overrides import Given
+from grader.execution.overrides import DefinitionOverride
 
 
 class NoTarget(ValueError):
@@ -26,7 +26,7 @@ class Target:
     folder: Path | None = None
     texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
     unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
-    given: Given | None = None  # a definition that stands in place of the one on disk
+    override: DefinitionOverride | None = None  # a definition that stands in place of the one on disk
 
     def has(self, module: str) -> bool:
         if self.folder == SOLUTIONS and sealed.is_sealed(module):
@@ -49,13 +49,13 @@ class Target:
         except SourceProblem as problem:
             raise ChapterBroken(str(problem), Where(path.name, problem.line or 0, "") if problem.line else None) from None
 
-    def given_in(self, module: str) -> Given | None:
-        return self.given if self.given and self.given.module == module else None
+    def override_in(self, module: str) -> DefinitionOverride | None:
+        return self.override if self.override and self.override.module == module else None
 
     @property
     def is_own_folder(self) -> bool:
         """Is this the learner's folder of this kit as it stands, where progress is kept?"""
-        return self.folder is not None and self.given is None and self.folder.resolve() == EXERCISES.resolve()
+        return self.folder is not None and self.override is None and self.folder.resolve() == EXERCISES.resolve()
 
 
 def resolve(word: str | None) -> Target:
@@ -80,7 +80,7 @@ def resolve(word: str | None) -> Target:
     return target
 
 
-def graft_for(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
+def package_sources(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
     """The target's chapter with its earlier neighbours: the reference's, or with `whole` the target's own."""
     sources = [target.source(chapter.name)]
     for earlier in load_syllabus().chapters:

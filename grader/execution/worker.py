@@ -17,8 +17,8 @@ from typing import Any
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
-from grader.execution.errors import ChapterBroken, FarSideDied, Heard, NoWorker, OutOfTime
-from grader.execution.exit_reason import WALLED, in_words
+from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, NoWorker, OutOfTime
+from grader.execution.exit_reason import SANDBOXED, in_words
 from grader.execution.sandbox import bubble
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.wire import Allowance, Garbage, TooLate, receive, send
@@ -29,7 +29,7 @@ _START_SECONDS = 120.0
 _TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
 
 
-class Nursery:
+class WorkerPool:
     """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
 
     def __init__(
@@ -39,12 +39,12 @@ class Nursery:
         self.warm = warm  # is this process, with torch and one thread, a zygote already? Its memory is then the workers' too
         self.isolation = isolation  # None: every wall that costs nothing
         self.zygote: subprocess.Popen | int | None = None
-        self.control = control  # of a zygote that is there already: one that another nursery has lent
+        self.control = control  # of a zygote that is there already: one that another pool has started
         if control is not None:
             control.settimeout(_START_SECONDS)
 
-    def lend(self) -> socket.socket:
-        """The control of another zygote, forked from this nursery's, for a judge in a process of its own. It ends when that hangs up."""
+    def new_zygote(self) -> socket.socket:
+        """The control of another zygote, forked from this pool's, for a judge in a process of its own. It ends when that hangs up."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._command("zygote", theirs.fileno())
@@ -55,7 +55,7 @@ class Nursery:
         sock, who = self._forked() if self.fork else self._spawned()
         sock.settimeout(_START_SECONDS)
         with contextlib.suppress(OSError):
-            if sock.recv(1) == WALLED:
+            if sock.recv(1) == SANDBOXED:
                 return sock, who
         sock.close()
         raise NoWorker(f"the process for your code did not start: {in_words(self.status(who, ENDING_SECONDS))}")
@@ -71,7 +71,7 @@ class Nursery:
         if self.control is not None:
             self._command("clear")
 
-    def _walls(self) -> Isolation:
+    def _available_isolation(self) -> Isolation:
         if self.isolation is None:
             self.isolation = available(bubblewrap=False)
         if self.isolation.bubblewrap and (self.warm or not self.fork):
@@ -100,13 +100,13 @@ class Nursery:
             if self.warm:
                 from grader.execution.zygote import fork_zygote
 
-                self.zygote = fork_zygote(theirs, self._walls())
+                self.zygote = fork_zygote(theirs, self._available_isolation())
                 return control
-            walls = self._walls()
-            command = _python("grader.execution.zygote", str(theirs.fileno()), str(walls))
-            if walls.bubblewrap:
+            isolation = self._available_isolation()
+            command = _python("grader.execution.zygote", str(theirs.fileno()), str(isolation))
+            if isolation.bubblewrap:
                 command = bubble.command(command)
-            self.zygote = subprocess.Popen(command, env=_environment(walls), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self.zygote = subprocess.Popen(command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         try:
             _line(control)
         except (OSError, EOFError):
@@ -117,8 +117,8 @@ class Nursery:
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()
         with contextlib.closing(listener):
-            command = _python("grader.execution.worker_process", str(listener.port), str(self._walls()))
-            process = subprocess.Popen(command, env=_environment(self._walls()), stdin=subprocess.PIPE, start_new_session=True)
+            command = _python("grader.execution.worker_process", str(listener.port), str(self._available_isolation()))
+            process = subprocess.Popen(command, env=_environment(self._available_isolation()), stdin=subprocess.PIPE, start_new_session=True)
             listener.send_token(process)
             sock = listener.wait_for(process, _START_SECONDS)
         if sock is None:
@@ -154,19 +154,22 @@ def _python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]  # -P: a random.py in the current folder is no module of ours
 
 
-def _environment(walls: Isolation) -> dict[str, str]:
+def _environment(isolation: Isolation) -> dict[str, str]:
     kit = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
-    mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if walls else os.environ
+    mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if isolation else os.environ
     return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
 
 
 class Worker:
     """The far side of one chapter in a process of its own, started again whenever it is lost."""
 
-    def __init__(self, nursery: Nursery, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, heard: Heard = lambda _: None) -> None:
-        self.nursery, self.sources, self.chapter = nursery, sources, chapter
-        self.seconds, self.import_seconds, self.heard = seconds, import_seconds, heard
+    def __init__(
+        self, pool: WorkerPool, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float,
+        extend_deadline: ExtendDeadline = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.pool, self.sources, self.chapter = pool, sources, chapter
+        self.seconds, self.import_seconds, self.extend_deadline = seconds, import_seconds, extend_deadline
         self.sock: socket.socket | None = None
         self.who: Any = None
         self.loaded = False
@@ -185,7 +188,7 @@ class Worker:
             self.forbids = tuple(tree[1])
         if self.sock is None:
             if op not in ("begin", "load"):
-                raise FarSideDied("the process that ran your code is gone")
+                raise HostDied("the process that ran your code is gone")
             self._start()
             if self.loaded:  # a new worker in the place of a lost one
                 self._exchange("load", [], [], self.import_seconds)
@@ -194,7 +197,7 @@ class Worker:
         return answer
 
     def _exchange(self, op: str, tree: Any, buffers: list[bytes], limit: float) -> tuple[dict, list[bytes]]:
-        self.heard(limit)
+        self.extend_deadline(limit)
         sock = self.sock
         assert sock is not None, "it is started first"
         try:
@@ -211,12 +214,12 @@ class Worker:
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
         except Garbage as problem:
             self._lose(0.0)
-            raise FarSideDied(f"the process that ran your code answered nonsense ({problem})") from None
+            raise HostDied(f"the process that ran your code answered nonsense ({problem})") from None
         except (EOFError, OSError):
             ending = in_words(self._lose(ENDING_SECONDS))
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
-            raise FarSideDied(f"your code ended the process it ran in: {ending}") from None
+            raise HostDied(f"your code ended the process it ran in: {ending}") from None
 
     def _reply(self, sock: socket.socket, deadline: float, importing: bool) -> tuple[Any, list[bytes]]:
         """The answer. Before it come the names of forbidden functions that ran on the way to it."""
@@ -232,8 +235,8 @@ class Worker:
             shortcuts.add(name)
 
     def _start(self) -> None:
-        self.heard(_START_SECONDS)
-        self.sock, self.who = self.nursery.start()
+        self.extend_deadline(_START_SECONDS)
+        self.sock, self.who = self.pool.start()
         sources = [[source.name, source.text, source.filename] for source in self.sources]
         send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
@@ -242,7 +245,7 @@ class Worker:
         if self.sock is not None:
             self.sock.close()
             self.sock = None
-        return self.nursery.status(self.who, patience)
+        return self.pool.status(self.who, patience)
 
     def abandon(self) -> None:
         if self.sock is not None:

@@ -1,4 +1,4 @@
-"""What runs inside a worker: a servant that answers frames until the judge hangs up.
+"""What runs inside a worker: a host that answers frames until the judge hangs up.
 
 Started by the zygote (a fork), or alone where forking is not safe: `python -m grader.execution.worker_process PORT WALLS`, with a
 one-time token on its standard input.
@@ -16,9 +16,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from grader.course.chapter_source import ChapterSource  # noqa: E402
-from grader.execution.exit_reason import CUT_OFF, UNWALLED, WALLED  # noqa: E402
+from grader.execution.exit_reason import CUT_OFF, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
-from grader.execution.host import Servant  # noqa: E402
+from grader.execution.host import Host  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.wire import receive, send  # noqa: E402
@@ -33,10 +33,10 @@ def serve(sock: socket.socket) -> None:
         (sources, chapter), parts = receive(sock)
         chapters = [ChapterSource(name, text, filename, *codes) for (name, text, filename), *codes in zip(sources, parts[::2], parts[1::2])]
         del sources, parts
-        servant = Servant(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
+        host = Host(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
         while True:
             (op, tree), buffers = receive(sock)
-            send(sock, *servant.answer(op, tree, buffers))
+            send(sock, *host.answer(op, tree, buffers))
     except (EOFError, ConnectionError):
         return
     except OSError:  # the learner's code has closed the socket
@@ -59,9 +59,9 @@ def main() -> None:
     redirect_to_null()
     try:
         enter(prepare(Isolation.named(sys.argv[2])), os.getppid(), sock.fileno())
-        sock.sendall(WALLED)
+        sock.sendall(SANDBOXED)
     except Exception:
-        os._exit(UNWALLED)
+        os._exit(NOT_SANDBOXED)
     threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
     serve(sock)
 

@@ -22,8 +22,8 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 from grader.course.torch_operators import families  # noqa: E402
-from grader.execution.exit_reason import UNWALLED, WALLED  # noqa: E402
-from grader.execution.sandbox.entering import Walls, enter, prepare  # noqa: E402
+from grader.execution.exit_reason import NOT_SANDBOXED, SANDBOXED  # noqa: E402
+from grader.execution.sandbox.entering import Sandbox, enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.worker_process import serve, warm  # noqa: E402
 from grader.system.process_tree import end_fork, kill_orphans  # noqa: E402
@@ -59,7 +59,7 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
     families()  # read here, because a worker cannot open the file
     workers: set[int] = set()
     others: set[int] = set()  # zygotes, each for a judge of its own
-    walls, zygote = prepare(isolation), os.getpid()
+    sandbox, zygote = prepare(isolation), os.getpid()
     while True:
         data, descriptors = _heard(control)
         if not data:
@@ -69,7 +69,7 @@ def raise_children(control: socket.socket, isolation: Isolation) -> None:
             pid = os.fork()
             if pid == 0:
                 control.close()
-                _become_worker(descriptors[0], walls, zygote)
+                _become_worker(descriptors[0], sandbox, zygote)
             os.close(descriptors[0])
             workers.add(pid)
             answer: object = pid
@@ -121,16 +121,16 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
         os._exit(0)
 
 
-def _become_worker(descriptor: int, walls: Walls, zygote: int) -> None:
+def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
     """In the child: a group of its own, nothing on standard streams, the walls; then serve until the judge hangs up."""
     status = 1
     try:
         os.setsid()
         redirect_to_null()
         sock = socket.socket(fileno=descriptor)
-        status = UNWALLED
-        enter(walls, zygote, descriptor)
-        sock.sendall(WALLED)
+        status = NOT_SANDBOXED
+        enter(sandbox, zygote, descriptor)
+        sock.sendall(SANDBOXED)
         status = 1
         serve(sock)
         status = 0

@@ -10,7 +10,7 @@ from typing import Any
 from grader.course.hints import Hint
 from grader.course.progress import format_points, load_scores
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
-from grader.execution.overrides import Given
+from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
 from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult
@@ -56,9 +56,9 @@ def hint_answer(hint: Hint) -> Answer:
     return Answer(True, "\n".join(said), html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]))
 
 
-def verdict_answer(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -> Answer:
+def verdict_answer(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> Answer:
     passed = not verdict.broken and all(result.outcome == "passed" for result in verdict.results)
-    closing = _closing(verdict, found, given)
+    closing = _closing(verdict, found, override)
     return Answer(passed, _page(verdict, found, closing), _card(verdict, found, closing), verdict)
 
 
@@ -85,7 +85,7 @@ def _telling(verdict: Verdict) -> list[ExerciseResult]:
     return [result for result in verdict.results if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)]
 
 
-def _closing(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -> list[str]:
+def _closing(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> list[str]:
     """Why it works, what is worth knowing, and what to do next."""
     said = [f"Note: {note}" for note in verdict.notes]
     if verdict.broken:
@@ -93,7 +93,7 @@ def _closing(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -
     results = verdict.results
     if isinstance(found, Exercise) and results[0].outcome == "passed":
         said = [found.why, found.unlocks, *said]
-    if given is not None and not given.text and not given.forbidden:
+    if override is not None and not override.text and not override.forbidden:
         said.append(UNREAD)
     telling = _telling(verdict)
     if telling:
@@ -104,8 +104,8 @@ def _closing(verdict: Verdict, found: Exercise | Chapter, given: Given | None) -
         if needed and isinstance(found, Exercise):
             return [*said, f"Next: write what {undone.exercise.name} builds on; {needed}."]
         return [*said, f'Next: write {undone.exercise.name}. For a hint: `hint("{undone.exercise.name}")`']
-    if given is not None and not _on_record(given.name):
-        said.append(f"It is not on record yet: copy it into exercises/{given.module}.py, and `headway check {given.name}` puts it there.")
+    if override is not None and not _on_record(override.name):
+        said.append(f"It is not on record yet: copy it into exercises/{override.module}.py, and `headway check {override.name}` puts it there.")
     following = _following(found)
     return [*said, f"Next: {following.name}. {following.promise}" if following else "That was the last one."]
 

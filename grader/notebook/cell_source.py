@@ -17,7 +17,7 @@ from typing import Any
 from grader.course.source import SourceProblem, parse
 from grader.course.source_check import FORBIDDEN_ROOTS, forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.execution.overrides import Given
+from grader.execution.overrides import DefinitionOverride
 from grader.notebook.torch_names import name_in_torch
 
 
@@ -30,22 +30,22 @@ class Piece:
     text: str
 
 
-def read(exercise: Exercise, value: Any) -> Given:
+def read(exercise: Exercise, value: Any) -> DefinitionOverride:
     """What is to be tested as this exercise, with the shortcuts that can be seen without running it."""
     thing = behind(value)
     own = name_in_torch(thing)
     if own:
-        return Given(exercise.name, exercise.module, value, forbidden=(f"{own} is torch's own, and this exercise asks you to write it yourself",))
+        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"{own} is torch's own, and this exercise asks you to write it yourself",))
     home = str(getattr(thing, "__module__", None) or "")
     if home.partition(".")[0] in FORBIDDEN_ROOTS and not home.startswith("exercises."):
-        return Given(exercise.name, exercise.module, value, forbidden=(f"what you gave comes from {home}, which holds the answer",))
+        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"what you gave comes from {home}, which holds the answer",))
     space = _space(thing)
     files = _files(thing, space)
     composed = _Composed(files)
     composed.add(exercise.name, thing, space)
     piece = piece_of(thing)
     text = piece.text if piece else ""
-    return Given(exercise.name, exercise.module, value, _others(exercise, space), text, files, tuple(composed.shortcuts(exercise)))
+    return DefinitionOverride(exercise.name, exercise.module, value, _others(exercise, space), text, files, tuple(composed.shortcuts(exercise)))
 
 
 def _others(exercise: Exercise, space: dict[str, Any]) -> dict[str, Any]:

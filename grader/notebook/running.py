@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, Exercise
-from grader.execution.overrides import Given
+from grader.execution.overrides import DefinitionOverride
 from grader.notebook.process_state import restore_state
 from grader.verdict.summary import Verdict
 
@@ -38,13 +38,13 @@ class Stopped(KeyboardInterrupt):
         return ["The check was stopped."]
 
 
-def run(found: Exercise | Chapter, given: Given | None) -> Verdict:
+def run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict:
     """The verdict of the graded tests of an exercise or a chapter; NotRun where there is none."""
     if not _one_at_a_time.acquire(blocking=False):
         raise NotRun("Another check is still running; ask again when it is done.")
     try:
         with restore_state():
-            verdict = _run(found, given)
+            verdict = _run(found, override)
     finally:
         _one_at_a_time.release()
     if verdict is None:
@@ -52,7 +52,7 @@ def run(found: Exercise | Chapter, given: Given | None) -> Verdict:
     return verdict
 
 
-def _run(found: Exercise | Chapter, given: Given | None) -> Verdict | None:
+def _run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict | None:
     import pytest
 
     chapter, chosen = (found.id, ["--chapter", found.id]) if isinstance(found, Chapter) else (found.chapter, ["--exercise", found.name])
@@ -60,7 +60,7 @@ def _run(found: Exercise | Chapter, given: Given | None) -> Verdict | None:
     if not suites:
         raise NotRun(f"There are no tests for {found.name} yet.")
     notes: list[str] = []
-    hooks = _Hooks(target_of(given, notes) if given else None)
+    hooks = _Hooks(target_of(override, notes) if override else None)
     left_out = [word for plugin in PLUGINS_LEFT_OUT for word in ("-p", f"no:{plugin}")]
     settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "--capture=sys", *left_out, *QUIET]
     said = io.StringIO()
@@ -75,18 +75,18 @@ def _run(found: Exercise | Chapter, given: Given | None) -> Verdict | None:
     return verdict
 
 
-def target_of(given: Given, notes: list[str]) -> Target:
+def target_of(override: DefinitionOverride, notes: list[str]) -> Target:
     """The learner's folder with what was given in it; where its chapter cannot be read, a stub has the chapter's other names."""
     from grader.execution.target import Target
 
-    path, texts = EXERCISES / f"{given.module}.py", {}
+    path, texts = EXERCISES / f"{override.module}.py", {}
     try:
         parse(read_source(path), f"exercises/{path.name}")
     except SourceProblem as problem:
-        texts[given.module] = reference_stub(given.module)
+        texts[override.module] = reference_stub(override.module)
         if path.exists():
             notes.append(f"{problem}. Your notebook was tested without that file.")
-    return Target("exercises", EXERCISES, texts, given=given)
+    return Target("exercises", EXERCISES, texts, override=override)
 
 
 class _Hooks:

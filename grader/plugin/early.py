@@ -8,6 +8,7 @@ PYTEST_DONT_REWRITE: nothing is asserted here, and pytest would warn, the second
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
     group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
     group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
-    group.addoption("--door", choices=("local", "worker"), default="local", help="run the code in this process, or in one of its own")
+    group.addoption("--worker", action="store_true", help="run the code in a process of its own, in a sandbox (Linux), not in the tests' process")
+    group.addoption("--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS)
     group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
+
+
+class _Door(argparse.Action):
+    """The former spelling of --worker: `--door worker`, and `--door local` for its absence."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        setattr(namespace, self.dest, values == "worker")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

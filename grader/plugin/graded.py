@@ -10,7 +10,7 @@ from grader.course.source import SourceProblem, find_definition
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
-from grader.execution.errors import ChapterBroken, FarSideDied, OutOfTime, Todo, readable
+from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, readable
 from grader.execution.target import uses
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
@@ -34,7 +34,7 @@ def outcome_of(problem: BaseException | None, failed: bool) -> str:
             return "timeout"
         case ChapterBroken():
             return "timeout" if problem.timed_out else "error"
-        case FarSideDied():
+        case HostDied():
             return "error"
         case Failed() if str(problem).startswith("Timeout"):
             return "timeout"
@@ -76,12 +76,12 @@ class GradedRun:
 
     def _missing(self, exercise: Exercise, unwritten: str) -> str:
         """What keeps a test from running: the exercise is not written yet, or it is and needs something that is not."""
-        given = self.trial.target.given_in(exercise.module)
-        here = f"{exercise.name} in " if given else f"{exercise.name} in {exercise.module}.py"
+        override = self.trial.target.override_in(exercise.module)
+        here = f"{exercise.name} in " if override else f"{exercise.name} in {exercise.module}.py"
         if not unwritten or unwritten.startswith(here):
             return NOTHING_YET
-        if given:
-            return NOTHING_YET if "raise NotImplementedError" in given.text else unwritten
+        if override:
+            return NOTHING_YET if "raise NotImplementedError" in override.text else unwritten
         try:
             own = find_definition(self.trial.target.source(exercise.module).text, exercise.name)
         except (SourceProblem, ChapterBroken):
@@ -96,7 +96,7 @@ class GradedRun:
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
-            self.trial.heard(DIAGNOSIS_SECONDS)
+            self.trial.extend_deadline(DIAGNOSIS_SECONDS)
             tested = {test.name for test in result.tests}
             for name, weight in self.weights[result.exercise.name].items():
                 if name not in tested:
@@ -120,12 +120,12 @@ class GradedRun:
         exercise = result.exercise
         if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
             return
-        given = self.trial.target.given_in(exercise.module)
+        override = self.trial.target.override_in(exercise.module)
         try:
-            text = "" if given else self.trial.target.source(exercise.module).text
+            text = "" if override else self.trial.target.source(exercise.module).text
         except ChapterBroken:  # no test got so far as to find that out
             return
-        result.forbidden = list(given.forbidden) if given else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
+        result.forbidden = list(override.forbidden) if override else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
             result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
 
@@ -145,5 +145,5 @@ class GradedRun:
     def result(self) -> RunResult:
         target = self.trial.target
         label = str(target.folder.resolve()) if target.folder else target.label
-        return RunResult(label, self.trial.seed, self.trial.door_kind, list(self.results.values()))
+        return RunResult(label, self.trial.seed, self.trial.in_worker, list(self.results.values()))
 

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
-    trial = Trial(target, option.door, option.whole, option.seed)
+    trial = Trial(target, option.worker, option.whole, option.seed)
     config.stash[RUN] = GradedRun(trial, set(chapters), set(option.exercise or ()))
 
 
@@ -106,7 +106,7 @@ def _function(item: pytest.Item) -> pytest.Function:
 
 
 def _prepare(item: pytest.Function, run: GradedRun) -> None:
-    """Begin every example at the door; what libraries warn of is no news to a learner."""
+    """Begin every example at the boundary, and hide the warnings of libraries, which say nothing to a learner."""
     item.add_marker(pytest.mark.filterwarnings("ignore"))
 
     def each_example(function):
@@ -136,14 +136,14 @@ def give_seed(item: pytest.Item, run: GradedRun) -> None:
 
 @pytest.fixture
 def learner(request: pytest.FixtureRequest):
-    """The implementation being graded, behind the door."""
+    """The implementation being graded, behind the boundary."""
     run = request.config.stash[RUN]
     return run.trial.learner(_exercise_of(request.node).chapter)
 
 
 @pytest.fixture
 def reference(request: pytest.FixtureRequest):
-    """Our implementation of the same chapter, behind a door of its own."""
+    """The reference implementation of the same chapter, behind a boundary of its own."""
     run = request.config.stash[RUN]
     return run.trial.reference(_exercise_of(request.node).chapter)
 
@@ -170,7 +170,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """A submission has one worker at a time: that of a chapter ends with the last of its tests."""
     run = item.config.stash[RUN]
     chapter = _chapter_of(item)
-    if run.trial.door_kind == "worker" and chapter and chapter != _chapter_of(nextitem):
+    if run.trial.in_worker and chapter and chapter != _chapter_of(nextitem):
         run.trial.end_chapter(chapter)
 
 
@@ -243,4 +243,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
         run.trial.close()
-        run.trial.nursery.close()
+        run.trial.pool.close()

@@ -24,13 +24,18 @@ COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": 
 
 
 def header(run: GradedRun) -> list[str]:
-    """Whose code this is."""
+    """Whose code this is, and the options that differ from their defaults."""
     trial = run.trial
     whose = {True: "your exercises", False: "the code"}[trial.target.is_own_folder]
     if trial.target.label == "solutions":
         whose = "the reference"
-    how = [f"door {trial.door_kind}", f"seed {trial.seed}"] + (["earlier chapters from the same folder (--whole)"] if trial.whole else [])
-    return [f"headway: testing {whose} in {trial.target.folder}", f"         {', '.join(how)}"]
+    options = [
+        "in a worker" if trial.in_worker else "",
+        f"seed {trial.seed}" if trial.seed else "",
+        "earlier chapters from the same folder (--whole)" if trial.whole else "",
+    ]
+    chosen = ", ".join(filter(None, options))
+    return [f"headway: testing {whose} in {trial.target.folder}"] + ([f"         {chosen}"] if chosen else [])
 
 
 def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:

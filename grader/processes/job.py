@@ -18,7 +18,7 @@ class Job:
     cwd: str  # paths are shown as seen from here
     columns: int = 80
     colour: bool = False
-    door: str = "local"
+    in_worker: bool = False
     picture: bool = False  # not the tests, but what the exercise computes, drawn
 
 
@@ -96,7 +96,7 @@ def asked(line: bytes, token: str) -> Job | None:
     words = asked_words(line, token)
     if words is None:
         return None
-    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "door": str, "picture": bool}
+    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "in_worker": bool, "picture": bool}
     if words.keys() != kinds.keys() or any(type(words[name]) is not kind for name, kind in kinds.items()):
         return None
     return Job(**words)

@@ -8,7 +8,7 @@ from os import _exit  # what the learner's code puts in its place is no concern 
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.processes import preloaded_session
 from grader.processes.job import Job
 from grader.processes.reporting import Report
@@ -21,7 +21,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
         return preloaded_session.begin(session, job, report, fork)
     with contextlib.suppress(OSError):  # a folder that is gone
         os.chdir(job.cwd)
-    picture = picture_of(load_syllabus().exercise(job.name), door=job.door, nursery=Nursery(fork=fork, warm=True), heard=report.alive)
+    picture = picture_of(load_syllabus().exercise(job.name), in_worker=job.in_worker, pool=WorkerPool(fork=fork, warm=True), extend_deadline=report.alive)
     report.message(picture=picture.as_data())
     report.message(done=0)
     _exit(0)

@@ -23,7 +23,7 @@ from _pytest import terminal
 from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus
 from grader.execution.exit_reason import UNUSABLE
 from grader.execution.target import reference_of
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.plugin.graded import GradedRun
 from grader.plugin.hooks import RUN
 from grader.processes.job import Job
@@ -138,7 +138,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
     found = load_syllabus().find(job.name)
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
-    run.trial = Trial(run.trial.target, job.door, nursery=Nursery(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, heard=report.alive)
+    run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.alive)
     run.each = mapped if fork and processors() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
@@ -151,7 +151,7 @@ def begin(session: pytest.Session, job: Job, report: Report, fork: bool = True) 
     reporter.stats["deselected"] = [item for item in suites if item not in session.items]
     reporter.report_collect(final=True)
     report.flush()
-    return processors() if fork and job.door == "local" else 1
+    return processors() if fork and not job.in_worker else 1
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

@@ -182,12 +182,12 @@ class Server:
         """Its process is gone, or has to go: begin anew where the code cannot take the tests with it."""
         status = self._end(run, hurry=bool(why))
         why = why or in_words(status)
-        if run.job.door == "worker":
+        if run.job.in_worker:
             _tell(run.client, trouble=self.broke_off.format(why), lost=why, killed=status in (None, -9))
             self._hang_up(run.client)
             return
         _tell(run.client, again=why)
-        self._begin(replace(run.job, door="worker"), run.client)
+        self._begin(replace(run.job, in_worker=True), run.client)
 
     def _close(self, run: Run) -> None:
         self._end(run, hurry=True)

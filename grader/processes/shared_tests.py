@@ -153,7 +153,7 @@ class Sharing:
 
     def _be_sibling(self, queue: int, sock: socket.socket) -> None:
         self.report.pid = getpid()
-        self.run.trial.go_on_here()
+        self.run.trial.continue_in_fork()
         capture_anew(self.session.config)
         while (place := _taken(queue)) is not None:
             said = pickle.dumps((place, self._test(place)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import torch
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES
 from torch import Tensor, nn
 
@@ -15,15 +15,15 @@ PAD, BEGIN, END = "<pad>", "<sos>", "<eos>"
 
 @dataclass(frozen=True)
 class Chapters:
-    """The chapters that training takes, from one graft."""
+    """The chapters that training takes, from one package."""
 
     tokenizer: ModuleType
     models: ModuleType
     training: ModuleType
 
     @classmethod
-    def of(cls, graft: Graft) -> Chapters:
-        return cls(graft.module("ch01_tokenizer"), graft.module("ch07_models"), graft.module("ch08_training"))
+    def of(cls, package: ChapterPackage) -> Chapters:
+        return cls(package.module("ch01_tokenizer"), package.module("ch07_models"), package.module("ch08_training"))
 
 
 def tokenizer_for(chapters: Chapters, texts, *special: str):

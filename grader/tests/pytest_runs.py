@@ -22,7 +22,7 @@ def pytest_configure(config):
     from grader.plugin.hooks import RUN
     config.stash[RUN].trial.import_seconds = 4.0
     config.stash[RUN].trial.call_seconds = 0.7
-    if config.option.door == "worker":  # diagnosed once, in the run through the other door
+    if config.option.worker:  # diagnosed once, in the run in process
         grader.plugin.graded.diagnose = lambda *_: None
 """
 

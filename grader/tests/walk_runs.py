@@ -76,10 +76,10 @@ def _noted(parts: Parts, ran: set[str]) -> None:
         if isinstance(found, type):
             found.__init__ = _noting(found.__init__, exercise.name, ran)
             continue
-        for module in (chapter, parts._graft.module(f"{exercise.module}_reference")):
+        for module in (chapter, parts._package.module(f"{exercise.module}_reference")):
             setattr(module, exercise.name, _noting(found, exercise.name, ran))
         for later in vars(parts)["_mixed"].values():  # what they imported is a name of their own
-            reference = parts._graft.module(f"{later.__name__.rpartition('.')[2]}_reference")
+            reference = parts._package.module(f"{later.__name__.rpartition('.')[2]}_reference")
             if vars(reference).get(exercise.name) is found:
                 setattr(reference, exercise.name, _noting(found, exercise.name, ran))
 

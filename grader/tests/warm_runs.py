@@ -70,8 +70,8 @@ class WarmKit:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def job(self, name: str = "softmax", door: str = "local") -> Job:
-        return Job(name, str(self.kit.root), door=door)
+    def job(self, name: str = "softmax", in_worker: bool = False) -> Job:
+        return Job(name, str(self.kit.root), in_worker=in_worker)
 
     def ask(self, name: str = "softmax") -> Heard:
         heard = Heard()

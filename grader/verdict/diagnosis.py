@@ -1,6 +1,6 @@
 """Known mistakes, and whether the learner has made one of them.
 
-Tests are deterministic and see an implementation only through the door, so a mistake can be recognised by its answers: what the tests
+Tests are deterministic and see an implementation only across the boundary, so a mistake can be recognised by its answers: what the tests
 asked of the learner's code is asked again of each mistaken reference. The one that answers alike everywhere is named, or else the one that
 gives most of the same wrong answers; anything less is silent, for a false diagnosis is worse than none.
 """
@@ -22,7 +22,7 @@ from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.in_process import Local
+from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Asked
 from grader.execution.target import reference_of
 from grader.execution.values import unpack
@@ -117,7 +117,7 @@ class _Replayer:
 
     def __init__(self, exercise: Exercise, own: ChapterSource) -> None:
         self.exercise, self.own = exercise, own
-        self.far: Local | None = None
+        self.far: InProcessHost | None = None
 
     def __enter__(self) -> _Replayer:
         return self
@@ -141,11 +141,11 @@ class _Replayer:
                     memory.keep((self.own, record.paths[place]), reply)
             yield reply
 
-    def _begun(self, record: Record) -> Local:
+    def _begun(self, record: Record) -> InProcessHost:
         if self.far is None:
             chapter = load_syllabus().chapter(self.exercise.chapter)
             neighbours = [reference_of(earlier.name) for earlier in load_syllabus().chapters if earlier.number < chapter.number]
-            self.far = Local([self.own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
+            self.far = InProcessHost([self.own, *filter(None, neighbours)], chapter.name, 2.0, 10.0)
         self.far.exchange("load", [], [])
         self.far.exchange("begin", [record.seed, [], self.exercise.gradient], [])  # what may not be called is judged elsewhere
         return self.far

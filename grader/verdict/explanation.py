@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 import torch
-from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
 from grader.execution.proxy import Call
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.relations import explain
@@ -26,7 +26,7 @@ def explain_failure(problem: BaseException | None, promise: str, call: Call | No
     """The words for whatever ended the test; pytest-check fails one without an exception."""
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_call_lines(call), printed=printed)
-    if isinstance(problem, OutOfTime | FarSideDied):
+    if isinstance(problem, OutOfTime | HostDied):
         return Failure(message=_sentence(str(problem)), **common)
     if "Flaky" in type(problem).__name__:
         problem = _broken_rule(problem) or problem

@@ -83,7 +83,7 @@ class ExerciseResult:
 class RunResult:
     target: str
     seed: int
-    door: str
+    in_worker: bool
     exercises: list[ExerciseResult]
 
     @property
@@ -99,7 +99,7 @@ class RunResult:
             "version": __version__,
             "target": self.target,
             "seed": self.seed,
-            "door": self.door,
+            "door": "worker" if self.in_worker else "local",
             "earned": self.earned,
             "points": self.points,
             "exercises": [_exercise_as_json(exercise) for exercise in self.exercises],

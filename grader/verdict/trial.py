@@ -1,4 +1,4 @@
-"""Puts an implementation behind the door and leads it through tests, example by example.
+"""Puts an implementation behind the boundary and leads it through tests, example by example.
 
 Knows nothing of pytest: the plugin calls it, and so does whatever runs tests another way.
 """
@@ -19,11 +19,11 @@ import torch
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.chapter_package import without_text
-from grader.execution.errors import ChapterBroken, Heard, NoWorker, OutOfTime, Todo
-from grader.execution.in_process import Local
-from grader.execution.proxy import Asked, Call, Door, Far, Implementation
-from grader.execution.target import Target, graft_for, resolve
-from grader.execution.worker import Nursery, Worker
+from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
+from grader.execution.in_process import InProcessHost
+from grader.execution.proxy import Asked, Boundary, Call, HostConnection, Implementation
+from grader.execution.target import Target, package_sources, resolve
+from grader.execution.worker import Worker, WorkerPool
 from grader.verdict import comparing
 
 CALL_SECONDS = 5.0
@@ -58,19 +58,19 @@ class Record:
 @dataclass
 class Trial:
     target: Target
-    door_kind: str = "local"
+    in_worker: bool = False  # run the code in a process of its own
     whole: bool = False
     seed: int = 0
-    nursery: Nursery = field(default_factory=Nursery)
+    pool: WorkerPool = field(default_factory=WorkerPool)
     call_seconds: float = CALL_SECONDS
     import_seconds: float = IMPORT_SECONDS
-    heard: Heard = lambda _: None
+    extend_deadline: ExtendDeadline = lambda _: None
     until: float = math.inf  # on the monotonic clock: no test begins after that
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._doors: dict[str, Door] = {}
-        self._references: dict[str, Door] = {}
+        self._boundaries: dict[str, Boundary] = {}
+        self._references: dict[str, Boundary] = {}
         self._broken: dict[str, ChapterBroken] = {}
         self.timeouts: dict[str, int] = {}
         self._kept: dict[str, int] = {}  # exercise → bytes of its records
@@ -87,33 +87,34 @@ class Trial:
     def reference(self, chapter: str) -> Implementation:
         return Implementation(self._reference(load_syllabus().chapter(chapter)))
 
-    def door(self, chapter: str) -> Door:
-        """The door to the target's chapter; ChapterBroken, the same each time, where it does not import."""
+    def boundary(self, chapter: str) -> Boundary:
+        """The boundary to the target's chapter; the same ChapterBroken each time if it does not import."""
         if chapter in self._broken:
             raise self._broken[chapter]
-        if chapter not in self._doors:
+        if chapter not in self._boundaries:
             found = load_syllabus().chapter(chapter)
             if not self.target.has(found.name):
                 raise Todo
             try:
-                sources = graft_for(self.target, found, self.whole)
+                sources = package_sources(self.target, found, self.whole)
             except ChapterBroken as problem:
                 self._broken[chapter] = problem
                 raise
-            far: Far
-            if self.door_kind == "worker":
+            connection: HostConnection
+            if self.in_worker:
                 if not self.whole:  # the chapters beside the target's own are the reference's
                     sources = [sources[0], *map(without_text, sources[1:])]
-                far = Worker(self.nursery, sources, found.name, self.call_seconds, self.import_seconds, self.heard)
+                connection = Worker(self.pool, sources, found.name, self.call_seconds, self.import_seconds, self.extend_deadline)
             else:
-                far = Local(sources, found.name, self.call_seconds, self.import_seconds, given=self.target.given_in(found.name), heard=self.heard)
-            self._doors[chapter] = Door(far)
-        return self._doors[chapter]
+                override = self.target.override_in(found.name)
+                connection = InProcessHost(sources, found.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline)
+            self._boundaries[chapter] = Boundary(connection)
+        return self._boundaries[chapter]
 
-    def _reference(self, chapter: Chapter) -> Door:
+    def _reference(self, chapter: Chapter) -> Boundary:
         if chapter.id not in self._references:
-            sources = graft_for(resolve("solutions"), chapter, whole=True)
-            self._references[chapter.id] = Door(Local(sources, chapter.name, 0, 0, trusted=True))
+            sources = package_sources(resolve("solutions"), chapter, whole=True)
+            self._references[chapter.id] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
         return self._references[chapter.id]
 
     # ---- a test, and an example of it
@@ -121,7 +122,7 @@ class Trial:
     @property
     def _at_work(self) -> float:
         """Seconds in which the learner's code ran. What the test itself does is not counted, for that takes long on a busy machine."""
-        return sum(door.spent for door in self._doors.values())
+        return sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
     def _exercise(self) -> Exercise:
@@ -134,7 +135,7 @@ class Trial:
 
     def begin_example(self) -> None:
         """Everything as new: handles void, chance at its beginning, the log empty."""
-        self.heard(self.call_seconds)
+        self.extend_deadline(self.call_seconds)
         exercise = self._exercise
         if exercise.chapter in self._broken:
             raise self._broken[exercise.chapter]
@@ -142,15 +143,15 @@ class Trial:
             raise OutOfTime("not run: the time for one submission was over")
         if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
             raise OutOfTime("not run: other tests of this exercise ran out of time before it")
-        if self._at_work - self._spent > TEST_SECONDS and not Local.debugged:
+        if self._at_work - self._spent > TEST_SECONDS and not InProcessHost.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         comparing.new_example()
         self.example_seed = zlib.crc32(f"{self.seed} {self._test}".encode())
         reference = self._reference(load_syllabus().chapter(exercise.chapter))
         reference.begin(self.example_seed)
-        door = self.door(exercise.chapter)
+        boundary = self.boundary(exercise.chapter)
         try:
-            door.begin(self.example_seed, exercise.forbids, exercise.gradient)
+            boundary.begin(self.example_seed, exercise.forbids, exercise.gradient)
         except ChapterBroken as problem:
             self._broken[exercise.chapter] = problem
             raise
@@ -162,56 +163,56 @@ class Trial:
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
-        door = self._doors.get(exercise.chapter)
-        if door is None or exercise.chapter in self._broken:
+        boundary = self._boundaries.get(exercise.chapter)
+        if boundary is None or exercise.chapter in self._broken:
             return []
-        weight = door.far.taken
+        weight = boundary.connection.taken
         if outcome in ("passed", "failed") and weight <= KEPT_BYTES and weight + sum(self._kept.values()) <= KEPT_BYTES_IN_ALL:
             self._kept[exercise.name] = self._kept.get(exercise.name, 0) + weight
-            self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(door.log)))
+            self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(boundary.log)))
         if not exercise.forbids:
             return []
-        seen = (door.far.shortcuts | door.far.import_shortcuts) & reportable(exercise.forbids)
-        door.far.shortcuts.clear()
+        seen = (boundary.connection.shortcuts | boundary.connection.import_shortcuts) & reportable(exercise.forbids)
+        boundary.connection.shortcuts.clear()
         return sorted(seen)
 
     def last_call(self) -> Call | None:
         """The learner's last call in the running example, for the words of a failure."""
-        door = self._doors.get(self._exercise.chapter)
-        return door.last_call if door else None
+        boundary = self._boundaries.get(self._exercise.chapter)
+        return boundary.last_call if boundary else None
 
     def transcript(self) -> list[Asked]:
         """The questions of the last example to both sides, with the answers."""
-        return [asked for door in [*self._doors.values(), *self._references.values()] for asked in door.log]
+        return [asked for boundary in [*self._boundaries.values(), *self._references.values()] for asked in boundary.log]
 
-    def go_on_here(self) -> None:
-        """This process is a copy, forked to go on with the tests; the code is in it too, behind the door in process."""
-        for door in [*self._doors.values(), *self._references.values()]:
-            assert isinstance(door.far, Local), "nothing is forked where a worker runs the code"
-            door.far.go_on_here()
+    def continue_in_fork(self) -> None:
+        """Call this in a process that was forked to run more of the tests: it has a copy of the code, and may answer."""
+        for boundary in [*self._boundaries.values(), *self._references.values()]:
+            assert isinstance(boundary.connection, InProcessHost), "nothing is forked where a worker runs the code"
+            boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop what the reference made and the records that need no diagnosis."""
-        for doors in (self._doors, self._references):
-            if door := doors.pop(chapter, None):
+        for boundaries in (self._boundaries, self._references):
+            if boundary := boundaries.pop(chapter, None):
                 with contextlib.suppress(NoWorker):  # the next worker that is wanted says so
-                    door.far.close()
+                    boundary.connection.close()
         for exercise in load_syllabus().chapter(chapter).exercises:
             if all(record.passed for record in self.records.get(exercise.name, ())):
                 self.records.pop(exercise.name, None)
                 self._kept.pop(exercise.name, None)
 
     def close(self) -> None:
-        for door in [*self._doors.values(), *self._references.values()]:
-            door.far.close()
-        self._doors, self._references = {}, {}
+        for boundary in [*self._boundaries.values(), *self._references.values()]:
+            boundary.connection.close()
+        self._boundaries, self._references = {}, {}
 
 
 class _LazyImplementation:
-    """A door looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
+    """A boundary looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
 
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
-        return self._trial.door(self._chapter).ask(op, *arguments, path=path)
+        return self._trial.boundary(self._chapter).ask(op, *arguments, path=path)

@@ -47,10 +47,10 @@ class Runs:
             self.engine.end()
 
     def _run(self, number: int, name: str) -> None:
-        problem, door = "the engine that runs the tests ended three times; `headway doctor` may know why", "local"
+        problem, in_worker = "the engine that runs the tests ended three times; `headway doctor` may know why", False
         for _ in range(TRIES):
             try:
-                sock = self._ask(number, Job(name, os.getcwd(), door=door))
+                sock = self._ask(number, Job(name, os.getcwd(), in_worker=in_worker))
             except NoEngine as refusal:
                 if str(refusal):  # it cannot start, and would not the next time
                     problem = str(refusal)
@@ -69,7 +69,7 @@ class Runs:
                 return
             with self.lock:
                 self._drop()
-            door = "worker"  # the engine was killed, most likely by the code that it ran
+            in_worker = True  # the engine was killed, most likely by the code that it ran
         self.tell(number, {"trouble": f"There is no verdict: {problem}."})
 
     def _ask(self, number: int, job: Job) -> socket.socket | None:

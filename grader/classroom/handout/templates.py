@@ -46,7 +46,7 @@ learn: .venv/.learn
 	@$(BIN)/headway
 
 test: .venv/.learn
-	@$(BIN)/python -m pytest --door worker
+	@$(BIN)/python -m pytest --worker
 
 .venv/.learn: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }
@@ -80,7 +80,7 @@ jobs:
           python -m pip install -c constraints.txt torch
           python -m pip install -c constraints.txt -e .
       - name: Grade
-        run: python -m pytest --door worker --results results.json
+        run: python -m pytest --worker --results results.json
       - name: Summary
         if: always()
         run: python -m grader.classroom.handout.summary results.json >> "$GITHUB_STEP_SUMMARY"

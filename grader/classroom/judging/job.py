@@ -12,5 +12,5 @@ class GradeJob:
     exercises: list[str]
     seed: int
     seconds: float  # for all of it
-    door: str = "worker"
+    in_worker: bool = True
     whole: bool = False  # earlier chapters are the submission's own too

@@ -26,7 +26,7 @@ from grader.execution.chapter_package import without_text
 from grader.execution.errors import NoWorker
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import Target, reference_of
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.graded import GradedRun
 from grader.processes import engine, forks, limits, prestarted, reporting
@@ -39,7 +39,7 @@ IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
 MEMORY = 1024**3  # bytes that a run may take beyond what it is forked with: an honest one takes a tenth of that
 
 
-class RunsNursery(Nursery):
+class RunWorkerPool(WorkerPool):
     """A run's own: the run ends, without a verdict, where this cannot do its part."""
 
     def __init__(self, report: reporting.Report, **options: Any) -> None:
@@ -73,32 +73,32 @@ class JudgeServer(Server):
 
 
 def main() -> None:
-    walls, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
+    isolation, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
 
     def in_a_spare(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
-        become_grader(session, job, report, RunsNursery(report, fork=bool(walls), isolation=walls))
+        become_grader(session, job, report, RunWorkerPool(report, fork=bool(isolation), isolation=isolation))
 
     if sys.argv[1].isdecimal():  # PORT WALLS
         prestarted.be_spare(GradeJob, in_a_spare, limited=False)
         return
     with engine.starting() as (out, lifeline):
         if fork:
-            with_forks(out, lifeline, walls)
+            with_forks(out, lifeline, isolation)
         else:
-            engine.with_spares(prestarted.Stock("grader.classroom.judging.server", str(walls)), out, IDLE, lifeline, JudgeServer, public=False)
+            engine.with_spares(prestarted.Stock("grader.classroom.judging.server", str(isolation)), out, IDLE, lifeline, JudgeServer, public=False)
 
 
-def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
-    nursery, judge = Nursery(isolation=walls), os.getpid()
+def with_forks(out, lifeline: io.RawIOBase, isolation: Isolation) -> None:
+    pool, judge = WorkerPool(isolation=isolation), os.getpid()
     lent: list[socket.socket] = []
-    nursery.lend().close()  # it starts while this process loads the suites
-    assert isinstance(nursery.zygote, subprocess.Popen)
-    process_tree.own_children.add(nursery.zygote.pid)
+    pool.new_zygote().close()  # it starts while this process loads the suites
+    assert isinstance(pool.zygote, subprocess.Popen)
+    process_tree.own_children.add(pool.zygote.pid)
     for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
         without_text(ours)  # compiled once, and not in each of the runs that are forked from here
 
     def start(job: GradeJob, forget: Callable[[], None]) -> forks.Fork:
-        control = nursery.lend()
+        control = pool.new_zygote()
         lent[:] = [control]  # for the process that is forked now
         try:
             return forks.start(job, forget, limited=False)
@@ -107,21 +107,21 @@ def with_forks(out, lifeline: io.RawIOBase, walls: Isolation) -> None:
                 control.close()
 
     def begin(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
-        assert nursery.control is not None
-        nursery.control.close()
+        assert pool.control is not None
+        pool.control.close()
         limits.limit_growth(MEMORY)
-        become_grader(session, job, report, RunsNursery(report, isolation=walls, control=lent[0]))
+        become_grader(session, job, report, RunWorkerPool(report, isolation=isolation, control=lent[0]))
 
     engine.with_forks(out, IDLE, lifeline, JudgeServer, start, begin, public=False)
-    nursery.close()
+    pool.close()
 
 
-def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Report, nursery: Nursery) -> None:
+def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Report, pool: WorkerPool) -> None:
     """Turn the waiting session into a run of all that was asked of this submission; what pytest prints is for nobody."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
-    run.trial = Trial(target, job.door, job.whole, job.seed, nursery=nursery, heard=report.alive, until=time.monotonic() + job.seconds)
+    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.alive, until=time.monotonic() + job.seconds)
     session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:

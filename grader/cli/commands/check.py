@@ -61,7 +61,7 @@ def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, 
         outcomes, status = _by_the_engine(found)
     except BrokeOff as problem:
         print_error(f"{problem}; testing once more, without the engine")
-        outcomes, status = _alone(suites, found, "--door", "worker")
+        outcomes, status = _alone(suites, found, "--worker")
     except NoEngine:
         outcomes, status = _alone(suites, found)
     if status == _INTERRUPTED:

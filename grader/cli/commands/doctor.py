@@ -68,7 +68,7 @@ def examine() -> Iterator[Finding]:
     torch = _torch()
     yield torch
     if torch.state != "wrong":
-        yield from (_through_the_door(door) for door in ("local", "worker"))
+        yield from (_tests_reach_code(in_worker) for in_worker in (False, True))
 
 
 def _packages() -> Iterator[Finding]:
@@ -150,8 +150,9 @@ def _torch() -> Finding:
     return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by itself; tests run on one")
 
 
-def _through_the_door(door: str) -> Finding:
-    """Give the tests code of our own making, and see whether it is that code they meet."""
+def _tests_reach_code(in_worker: bool) -> Finding:
+    """Point the tests at a chapter made here, and see whether they run that one."""
+    way = "in a worker" if in_worker else "in process"
     chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
     if chapter is None:
         return Finding("wrong", f"{short_path(TESTS)} holds no graded tests; `git checkout tests` brings them back")
@@ -160,7 +161,7 @@ def _through_the_door(door: str) -> Finding:
         text = _REPORTS.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
         (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
         results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, "--door", door]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, *["--worker"][:in_worker]]
         try:
             done = subprocess.run(
                 [*command, "--results", str(results), *suites_of(chapter.id)], cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=300
@@ -171,11 +172,11 @@ def _through_the_door(door: str) -> Finding:
             tests = json.loads(results.read_text(encoding="utf-8"))["exercises"][0]["tests"]
         except (OSError, ValueError, LookupError):
             last = ([line for line in (done.stderr + done.stdout).splitlines() if line.strip()] or ["no output"])[-1]
-            return Finding("wrong", f"the tests do not run through the {door} door: {last.strip()}")
+            return Finding("wrong", f"the tests do not run {way}: {last.strip()}")
     reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
-    walls = isolation.available(bubblewrap=False)
-    if door == "worker" and reached and walls.landlock and walls.seccomp:
+    found = isolation.available(bubblewrap=False)
+    if in_worker and reached and found.landlock and found.seccomp:
         return Finding("wrong", f"the isolation does not hold: code in a worker reached {', '.join(sorted(reached))}; grade nobody's code here")
     if all(secret in test["message"] for test in tests):
-        return Finding("ok", f"tests reach the code they are pointed at, through the {door} door")
-    return Finding("wrong", f"through the {door} door, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may mend it")
+        return Finding("ok", f"tests reach the code they are pointed at, {way}")
+    return Finding("wrong", f"{way}, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may fix it")

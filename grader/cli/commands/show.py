@@ -69,12 +69,12 @@ def drawn(exercise: Exercise) -> Picture:
             raise
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a process forked after a parallel operation hangs
     import torch
-    from grader.execution.worker import Nursery
+    from grader.execution.worker import WorkerPool
     from grader.teaching.show.both_sides import picture_of
 
     torch.set_num_threads(1)
     if sys.platform.startswith("linux"):
-        return picture_of(exercise, door="worker", nursery=Nursery(warm=True))
+        return picture_of(exercise, in_worker=True, pool=WorkerPool(warm=True))
     return picture_of(exercise)
 
 

@@ -19,7 +19,7 @@ from grader.system import kernel
 
 
 @dataclass(frozen=True)
-class Walls:
+class Sandbox:
     """What can be made ready beforehand."""
 
     isolation: Isolation
@@ -29,42 +29,42 @@ class Walls:
     tasks: int | None = None  # how many processes and threads its user may have, where those of a worker are not counted apart
 
 
-def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Walls:
+def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Sandbox:
     """Make rules ready, and let this process be the one that orphans of its workers fall to."""
     if not isolation:
-        return Walls(isolation, None)
+        return Sandbox(isolation, None)
     with contextlib.suppress(OSError):
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # so that no other program reads its memory
     rules = landlock.ruleset(readable()) if isolation.landlock else None
     tasks = limits.tasks_of_user() + (limits.OTHERS if isolation.seccomp else limits.PROCESSES)
-    return Walls(isolation, rules, memory, isolation.landlock and namespaces.available(), tasks)
+    return Sandbox(isolation, rules, memory, isolation.landlock and namespaces.available(), tasks)
 
 
-def enter(walls: Walls, parent: int, descriptor: int, memory: int | None = None) -> None:
+def enter(sandbox: Sandbox, parent: int, descriptor: int, memory: int | None = None) -> None:
     """In the worker, which keeps this descriptor and may use this many bytes of memory (None: as prepared).
 
     Raises where a wall that is wanted cannot be raised: then nothing may run.
     """
-    isolation = walls.isolation
+    isolation = sandbox.isolation
     if not isolation:
         return
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files in /proc are root's
-    limits.first_to_go()
-    forget_surroundings()
+    limits.prefer_oom_kill()
+    clear_environment()
     used = limits.in_use()  # the last thing that is read in /proc
-    counted_apart = walls.hiding and namespaces.hide_others()
+    counted_apart = sandbox.hiding and namespaces.hide_others()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a new user namespace would forget it
     if os.getppid() != parent:
         os._exit(1)
     if isolation.limits:
-        limits.apply(walls.memory if memory is None else memory, used, limits.THREADS if counted_apart else walls.tasks)
+        limits.apply(sandbox.memory if memory is None else memory, used, limits.THREADS if counted_apart else sandbox.tasks)
     with contextlib.suppress(OSError):
         kernel.drop_capabilities()
     if isolation.landlock:
-        assert walls.rules is not None, "they are prepared where this wall is wanted"
-        landlock.apply(walls.rules)
+        assert sandbox.rules is not None, "they are prepared where this wall is wanted"
+        landlock.apply(sandbox.rules)
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 16)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
@@ -74,7 +74,7 @@ def enter(walls: Walls, parent: int, descriptor: int, memory: int | None = None)
         seccomp.apply(column, seccomp.program(column, os.getpid()))
 
 
-def forget_surroundings() -> None:
+def clear_environment() -> None:
     """The environment is emptied, also where it lies in memory, and the current folder is the root."""
     os.chdir("/")
     os.environ.clear()

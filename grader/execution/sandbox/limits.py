@@ -79,7 +79,7 @@ def tasks_of_user() -> int:
     return found
 
 
-def first_to_go() -> None:
+def prefer_oom_kill() -> None:
     """Where memory runs out, the kernel ends this process rather than the judge."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

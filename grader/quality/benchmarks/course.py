@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.quality.benchmarks.figures import machine, ratio, shown, table
 from grader.teaching.measurements import cache
 
 
 def measure(tokens: tuple[int, ...], runs: int) -> int:
     print(f"course: {machine()}\nmedians of {runs}, on one thread; the longest text is written once without the cache\n", flush=True)
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch10"), whole=True), "measured")
-    chapter, sampling, models = (graft.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch10"), whole=True), "measured")
+    chapter, sampling, models = (package.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
     config = models.GPTConfig(cache.VOCABULARY, cache.PROMPT + max(tokens), d_model=cache.WIDTH, n_heads=cache.HEADS, n_layers=cache.LAYERS)
     with cache.threads(1):
         rows, same = cache.measure(chapter, sampling.generate, config, cache.PROMPT, tokens, runs)

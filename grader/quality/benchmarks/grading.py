@@ -1,4 +1,4 @@
-"""grading: a class through the judge, against one `python -m pytest --target DIR --door worker` process for each submission.
+"""grading: a class through the judge, against one `python -m pytest --target DIR --worker` process for each submission.
 
 First submissions of one exercise and of the whole course, as many at once both ways; then what the judge adds to the tests' own time; then
 a class that is generated, through everything that `headway grade` does, with time and memory by hundreds.
@@ -143,7 +143,7 @@ def _cold(folders: list[Path], exercises: list[Exercise], at_once: int) -> Rate:
     named = ["--exercise", exercises[0].name] if len(exercises) == 1 else []
 
     def one(folder: Path) -> None:
-        command = [sys.executable, "-m", "pytest", "-q", "--target", str(folder), "--door", "worker", *named]
+        command = [sys.executable, "-m", "pytest", "-q", "--target", str(folder), "--worker", *named]
         done = subprocess.run(command, cwd=ROOT, env=environment(ROOT), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             raise Untrue(f"pytest ends with status {done.returncode}:\n{done.stdout.decode(errors='replace')}")

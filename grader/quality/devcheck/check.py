@@ -44,7 +44,7 @@ def run(
     for sentence in dict.fromkeys(problems):
         print(f"✗ {sentence}", file=beside)
     word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
-    many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, both doors' if full else 'one seed'}"
+    many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, in process and in workers' if full else 'one seed'}"
     print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
     return 1 if problems else 0
 
@@ -70,17 +70,17 @@ def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], list[str]]:
         except (StaleEdit, SourceProblem, ValueError) as problem:
             stale.append(f"{exercise.name}: {problem}")
             continue
-        for door in ("local", "worker"):
+        for in_worker in (False, True):
             for seed in SEEDS if full else SEEDS[:1]:
-                chosen = everything if full or door == "local" else tuple(s for s in everything if s.kind == "reference")
-                jobs.append(Job(exercise.name, door, seed, chosen))
+                chosen = everything if full or not in_worker else tuple(s for s in everything if s.kind == "reference")
+                jobs.append(Job(exercise.name, in_worker, seed, chosen))
     return jobs, stale
 
 
 def _judge(row: Row, job: Job, tried: Tried):
     """What this trial shows to be wrong with the exercise's suite."""
     exercise, points = row.exercise, row.exercise.points
-    at = f"(seed {job.seed}, door {job.door})"
+    at = f"(seed {job.seed}, {'in a worker' if job.in_worker else 'in process'})"
     failed = [f"{test}: {tried.messages.get(test, '')}" for test, outcome in tried.outcomes.items() if outcome not in ("passed", "todo")]
     if not tried.outcomes:
         yield f"{exercise.name}: it has no graded tests"
@@ -90,7 +90,7 @@ def _judge(row: Row, job: Job, tried: Tried):
         if tried.earned or set(tried.outcomes.values()) != {"todo"}:
             yield f"{exercise.name}: the stub gets {tried.earned:g} points and {sorted(set(tried.outcomes.values()))}, where all should be todo {at}"
     elif tried.kind == "reference":
-        row.milliseconds = max(row.milliseconds, tried.milliseconds) if job.door == "local" else row.milliseconds
+        row.milliseconds = max(row.milliseconds, tried.milliseconds) if not job.in_worker else row.milliseconds
         if tried.earned != points or tried.forbidden:
             yield f"{exercise.name}: the reference gets {tried.earned:g} of {points:g} {at}: {'; '.join([*tried.forbidden, *failed])[:400]}"
     elif tried.kind == "variant":

@@ -37,7 +37,7 @@ def try_all(jobs: list[Job], fresh: bool = False, processes: int | None = None) 
             waiting.append(job)
         else:
             yield job, kept
-    waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.door == "worker" else 1))
+    waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.in_worker else 1))
     for job, tried in spread(waiting, serve, processes or os.cpu_count() or 1):
         _keep(job, tried)
         yield job, tried
@@ -101,7 +101,7 @@ def _keep(job: Job, tried: list[Tried]) -> None:
 
 def _file(job: Job) -> Path:
     digest = hashlib.sha256(surroundings(load_syllabus().exercise(job.exercise).chapter))
-    for part in (job.exercise, job.door, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):
+    for part in (job.exercise, job.in_worker, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):
         digest.update(repr(part).encode())
     return CACHE / f"{digest.hexdigest()[:32]}.json"
 

@@ -26,8 +26,8 @@ class Row:
     exercise: Exercise
     tests: int = 0
     known: set[str] = field(default_factory=set)
-    missed: set[str] = field(default_factory=set)  # not caught at some seed or door
-    unnamed: set[str] = field(default_factory=set)  # not named at some seed or door
+    missed: set[str] = field(default_factory=set)  # not caught at some seed, in process or in a worker
+    unnamed: set[str] = field(default_factory=set)  # not named at some seed, in process or in a worker
     accepted: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0

@@ -14,7 +14,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from grader.course.syllabus import TESTS, load_syllabus
 from grader.execution.target import Target
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.quality.devcheck.subjects import Subject
 from grader.verdict.diagnosis import cache_replies
@@ -24,7 +24,7 @@ from grader.verdict.trial import Trial
 @dataclass(frozen=True)
 class Job:
     exercise: str
-    door: str
+    in_worker: bool
     seed: int
     subjects: tuple[Subject, ...]
 
@@ -55,7 +55,7 @@ class _Trying:
 
     def __init__(self, jobs: Connection) -> None:
         self.jobs = jobs
-        self.nursery = Nursery()
+        self.pool = WorkerPool()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         run = session.config.stash[hooks.RUN]
@@ -70,7 +70,7 @@ class _Trying:
         gc.collect()
         gc.freeze()  # torch and the suites stay: nobody need look through them again and again
         self._answer(lambda job: self._try_all(run, job, items.get(job.exercise, [])))
-        self.nursery.close()
+        self.pool.close()
         run.results.clear()
         return True
 
@@ -89,7 +89,7 @@ class _Trying:
     def _try(self, run, job: Job, subject: Subject, items: list[pytest.Item]) -> Tried:
         exercise = load_syllabus().exercise(job.exercise)
         target = Target(f"{subject.kind} {subject.name}", None, {exercise.module: subject.text})
-        run.trial = Trial(target, job.door, seed=job.seed, nursery=self.nursery)
+        run.trial = Trial(target, job.in_worker, seed=job.seed, pool=self.pool)
         run.results, run.shortcuts, run.broken = {}, {}, {}
         began = time.process_time()
         for item, after in zip(items, [*items[1:], None]):

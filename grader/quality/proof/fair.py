@@ -1,4 +1,4 @@
-"""fair: five honest courses, each written in a style of its own, at twenty seeds through both doors. Each of these runs has to earn full marks.
+"""fair: five honest courses, each written in a style of its own, at twenty seeds, in process and in a worker. Each of these runs has to earn full marks.
 
 They stand in grader/tests/honest/, a folder a style. Every chapter builds on the style's own earlier ones (`--whole`), not on the reference.
 """
@@ -16,7 +16,7 @@ from grader.quality.benchmarks.figures import machine, table
 from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
 
 HONEST = ROOT / "grader" / "tests" / "honest"
-DOORS = ("local", "worker")
+WHERE = {False: "in process", True: "in a worker"}  # in_worker → what the table calls it
 
 
 def styles() -> dict[str, dict[str, str]]:
@@ -37,21 +37,21 @@ def prove(options: argparse.Namespace) -> int:
         return 2
     exercises, names = options.exercises, options.style or list(everything)
     problems = [f"{style} has no {module}.py" for style in names for module in dict.fromkeys(e.module for e in exercises) if module not in everything[style]]
-    courses = [Course(style, everything[style], seed, door, whole=True) for seed in options.seeds for style in names for door in DOORS]
+    courses = [Course(style, everything[style], seed, in_worker, whole=True) for seed in options.seeds for style in names for in_worker in WHERE]
     print(f"fair: {machine()}", flush=True)
     began = time.monotonic()
-    runs: Counter[tuple[str, str]] = Counter()
-    full: Counter[tuple[str, str]] = Counter()
+    runs: Counter[tuple[str, bool]] = Counter()
+    full: Counter[tuple[str, bool]] = Counter()
 
     def done(course: Course, found: Found) -> None:
-        runs[course.style, course.door] += 1
+        runs[course.style, course.in_worker] += 1
         if isinstance(found, str):
             short = [found]
         else:
             short = [f"{result.exercise.name}: {words}" for result in found.results if (words := shortfall(result))]
             if not short and len(found.results) != len(exercises):
                 short = [f"{len(found.results)} of {len(exercises)} exercises were judged"]
-        full[course.style, course.door] += not short
+        full[course.style, course.in_worker] += not short
         problems.extend(f"{course}: {sentence}" for sentence in short)
         for sentence in short:
             print(f"✗ {course}: {sentence}", flush=True)
@@ -61,9 +61,9 @@ def prove(options: argparse.Namespace) -> int:
     for sentence in problems:
         print(f"✗ {sentence}")
     run_all(courses, exercises, options.jobs, done)
-    rows = [[style, door, str(runs[style, door]), str(full[style, door])] for style in names for door in DOORS]
-    print("\n" + table(["style", "door", "runs", "full marks"], rows, words=2))
-    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}, seeds {options.seeds[0]} to {options.seeds[-1]}, both doors"
+    rows = [[style, where, str(runs[style, in_worker]), str(full[style, in_worker])] for style in names for in_worker, where in WHERE.items()]
+    print("\n" + table(["style", "where", "runs", "full marks"], rows, words=2))
+    what = f"{len(names)} courses, {len(exercises)} exercise{'s' * (len(exercises) > 1)}, seeds {options.seeds[0]} to {options.seeds[-1]}, in process and in workers"
     print(f"\nfair: {what}: {full.total()} of {runs.total()} runs earned full marks ({time.monotonic() - began:.0f} s).")
     return int(bool(problems))
 

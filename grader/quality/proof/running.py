@@ -1,4 +1,4 @@
-"""Whole courses run through the suites, at any seed and through either door, by an engine that has torch and the suites loaded once.
+"""Whole courses run through the suites, at any seed, in process or in a worker, by an engine that has torch and the suites loaded once.
 
 It is the engine that grades classes (grader.classroom.judging.server): each run is a process of its own there, as many at once as are asked for.
 """
@@ -31,11 +31,11 @@ class Course:
     style: str
     sources: dict[str, str]  # chapter → text
     seed: int
-    door: str
+    in_worker: bool
     whole: bool = False
 
     def __str__(self) -> str:
-        return f"{self.style}, seed {self.seed}, {self.door} door"
+        return f"{self.style}, seed {self.seed}, {'in a worker' if self.in_worker else 'in process'}"
 
 
 Found = Verdict | str  # the verdict, or a sentence that says why there is none
@@ -65,7 +65,7 @@ def run_all(courses: list[Course], exercises: list[Exercise], at_once: int, done
 
 
 def _ask(address: Address, course: Course, names: list[str]) -> Found:
-    job = GradeJob(course.sources, {}, names, course.seed, SECONDS, course.door, course.whole)
+    job = GradeJob(course.sources, {}, names, course.seed, SECONDS, course.in_worker, course.whole)
     for attempt in range(ASKS):
         try:
             sock = address.ask(job)

@@ -1,7 +1,7 @@
 """same: a small class with everything in it, graded in every way there is. Marks, outcomes and diagnoses are the same each time.
 
 `headway grade` one at a time and two at once, on this machine and on a Dask cluster, as root and as somebody who is not: all that it writes must
-be the same, byte for byte. Then each submission through pytest, by the worker door and in process, with the seed that the grader gave it.
+be the same, byte for byte. Then each submission through pytest, in a worker and in process, with the seed that the grader gave it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_a
     print(cluster.scheduler_address, flush=True)
     sys.stdin.read()
 """
+WHERE = {False: "in process", True: "in a worker"}
 NOT_IN_PROCESS = ("crash", "exit")  # they would take pytest along; the docs say so
 
 Found = dict[str, dict]  # of one submission: exercise -> what was found
@@ -111,10 +112,11 @@ def in_the_gradebook(out: Path) -> dict[str, Found]:
     return found
 
 
-def by_pytest(kit: Path, place: Path, name: str, door: str, digest: str) -> Found:
-    results = place / "results" / f"{name} {door}.json"
+def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, digest: str) -> Found:
+    results = place / "results" / f"{name} {WHERE[in_worker]}.json"
     chosen = [word for exercise in ASKED for word in ("--exercise", exercise)]
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--door", door, "--seed", str(submission_seed(SEED, digest))]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name)]
+    command += [*["--worker"][:in_worker], "--seed", str(submission_seed(SEED, digest))]
     subprocess.run([*command, *chosen, f"--results={results}"], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     told = json.loads(results.read_text(encoding="utf-8"))["exercises"]
     return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in told}
@@ -165,16 +167,17 @@ def prove(kit: Path, place: Path) -> list[str]:
 def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -> list[str]:
     with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
         digests = dict(database.execute("SELECT name, digest FROM people").fetchall())
-    asked = [(name, door) for name in found if (place / "class" / name).is_dir() for door in ("worker", "local") if door == "worker" or name not in NOT_IN_PROCESS]
+    asked = [(name, in_worker) for name in found if (place / "class" / name).is_dir() for in_worker in (True, False) if in_worker or name not in NOT_IN_PROCESS]
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), asked))
     wrong = [
-        f"{name}, {exercise}: pytest by the {door} door finds {theirs.get(exercise)}, headway grade {ours}"
-        for (name, door), theirs in zip(asked, told)
+        f"{name}, {exercise}: pytest {WHERE[in_worker]} finds {theirs.get(exercise)}, headway grade {ours}"
+        for (name, in_worker), theirs in zip(asked, told)
         for exercise, ours in found[name].items()
         if theirs.get(exercise) != ours
     ]
-    print(f"{len(asked)} runs of pytest compared, both doors; in process without {' and '.join(NOT_IN_PROCESS)}, which would end pytest itself", flush=True)
+    left_out = f"in process without {' and '.join(NOT_IN_PROCESS)}, which would end pytest itself"
+    print(f"{len(asked)} runs of pytest compared, in process and in workers; {left_out}", flush=True)
     return wrong
 
 

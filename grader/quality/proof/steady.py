@@ -1,6 +1,6 @@
 """steady: the reference at a hundred seeds. A test that fails once is flaky or unfair, for the reference is right at every seed.
 
-Each run is all suites with the examples of one seed, through the door in process.
+Each run is all suites with the examples of one seed, in process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parse
 
 def prove(options: argparse.Namespace) -> int:
     sources = {chapter.name: (SOLUTIONS / f"{chapter.name}.py").read_text(encoding="utf-8") for chapter in load_syllabus().chapters}
-    courses = [Course("reference", sources, seed, "local") for seed in options.seeds]
+    courses = [Course("reference", sources, seed, False) for seed in options.seeds]
     print(f"steady: {machine()}", flush=True)
     began, judged, tests, lost = time.monotonic(), 0, 0, []
     failures: Counter[str] = Counter()

@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on 
 
 from grader.course.syllabus import SOLUTIONS, Exercise  # noqa: E402
 from grader.execution.target import Target  # noqa: E402
-from grader.execution.worker import Nursery  # noqa: E402
+from grader.execution.worker import WorkerPool  # noqa: E402
 from grader.teaching.drawing.charts import COLOURS, curves  # noqa: E402
 from grader.teaching.drawing.diagrams import heatmap  # noqa: E402
 from grader.teaching.drawing.svg import FAINT, card, write  # noqa: E402
@@ -34,7 +34,7 @@ class Drawn:
 
 def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
     """By the exercise's name; those of which there is nothing to draw are left out."""
-    trial, found = Trial(Target("solutions", SOLUTIONS), "local", nursery=Nursery()), {}
+    trial, found = Trial(Target("solutions", SOLUTIONS), pool=WorkerPool()), {}
     try:
         for exercise in filter(lambda one: has_picture(one.name), exercises):
             what = subject(exercise.name)
@@ -46,7 +46,7 @@ def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
             found[exercise.name] = Drawn(files, [panel.title for panel in panels], what.about, what.look)
     finally:
         trial.close()
-        trial.nursery.close()
+        trial.pool.close()
     return found
 
 

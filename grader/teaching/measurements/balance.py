@@ -16,9 +16,9 @@ from types import ModuleType
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import ChapterBroken
-from grader.execution.target import NoTarget, graft_for, resolve
+from grader.execution.target import NoTarget, package_sources, resolve
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
@@ -148,8 +148,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)  # these layers are too small for more, and the sums come in one order
     console = Console()
     try:
-        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch11"), whole=False), "measured")
-        chapter = graft.module("ch11_moe")
+        package = ChapterPackage(package_sources(resolve(asked.target), load_syllabus().chapter("ch11"), whole=False), "measured")
+        chapter = package.module("ch11_moe")
         with Progress(console=console, transient=True) as progress:
             count = len(TOP_KS) * len(FACTORS)
             task = progress.add_task(f"training {count} layers", total=count * (asked.steps + 1))

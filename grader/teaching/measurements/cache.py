@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import ChapterBroken
-from grader.execution.target import NoTarget, graft_for, resolve
+from grader.execution.target import NoTarget, package_sources, resolve
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -174,8 +174,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     tokens, console, several = tuple(sorted(asked.tokens)), Console(), torch.get_num_threads()
     try:
-        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch10"), whole=True), "measured")
-        chapter, sampling, models = (graft.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
+        package = ChapterPackage(package_sources(resolve(asked.target), load_syllabus().chapter("ch10"), whole=True), "measured")
+        chapter, sampling, models = (package.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
         config = models.GPTConfig(VOCABULARY, asked.prompt + max(tokens), d_model=asked.width, n_heads=HEADS, n_layers=asked.layers)
         counts = (1, several) if several > 1 else (1,)
         all_tokens = sum(length + sum(tokens) for length in lengths(tokens, asked.runs))

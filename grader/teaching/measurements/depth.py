@@ -14,8 +14,8 @@ from types import ModuleType
 
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -77,12 +77,12 @@ def measured(chapter: ModuleType, way: str, seed: int) -> Way:
 def measure(draws: int = 8) -> dict[str, list[Way]]:
     """Every way through the reference's blocks, drawn this many times."""
     chapter = load_syllabus().chapter("ch06_blocks")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "measured")
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "measured")
     try:
-        module = graft.module(chapter.name)
+        module = package.module(chapter.name)
         return {way: [measured(module, way, seed) for seed in range(draws)] for way in WAYS}
     finally:
-        graft.close()
+        package.close()
 
 
 def rows(found: dict[str, list[Way]]) -> list[list[str]]:

@@ -16,9 +16,9 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import ChapterBroken
-from grader.execution.target import NoTarget, graft_for, resolve
+from grader.execution.target import NoTarget, package_sources, resolve
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -145,8 +145,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)  # these models are too small for more, and the sums come in one order
     console = Console()
     try:
-        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch07"), whole=True), "measured")
-        chapter = graft.module("ch07_models")
+        package = ChapterPackage(package_sources(resolve(asked.target), load_syllabus().chapter("ch07"), whole=True), "measured")
+        chapter = package.module("ch07_models")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(f"training {len(SCHEMES)} models", total=len(SCHEMES) * asked.steps)
             rows = measure(chapter, asked.seed, asked.length, asked.steps, each_step=lambda: progress.advance(task))

@@ -15,9 +15,9 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import ChapterBroken
-from grader.execution.target import NoTarget, graft_for, resolve
+from grader.execution.target import NoTarget, package_sources, resolve
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -154,8 +154,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)  # this model is too small for more, and the sums come in one order
     console = Console()
     try:
-        graft = Graft(graft_for(resolve(asked.target), load_syllabus().chapter("ch12"), whole=True), "measured")
-        models, looking = graft.module("ch07_models"), graft.module("ch12_interpretability")
+        package = ChapterPackage(package_sources(resolve(asked.target), load_syllabus().chapter("ch12"), whole=True), "measured")
+        models, looking = package.module("ch07_models"), package.module("ch12_interpretability")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("training", total=asked.steps)
             found = measure(models, looking, asked.seed, asked.steps, each_step=lambda: progress.advance(task))

@@ -12,7 +12,7 @@ import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
 
 PICTURES = EXERCISES / "pictures"
@@ -21,12 +21,12 @@ PICTURES = EXERCISES / "pictures"
 def lesson_pictures() -> dict[str, str]:
     """Every lesson's picture, by file name; a chapter whose solution is not there yet has none."""
     written = sorted(path for path in SOLUTIONS.glob("ch*.py") if (Path(__file__).parent / f"{path.stem}.py").exists())
-    graft = Graft([ChapterSource(path.stem, read_source(path), str(path)) for path in sorted(SOLUTIONS.glob("ch*.py"))], "pictures")
+    package = ChapterPackage([ChapterSource(path.stem, read_source(path), str(path)) for path in sorted(SOLUTIONS.glob("ch*.py"))], "pictures")
     try:
         with torch.no_grad():
-            return {f"{path.stem}.svg": import_module(f".{path.stem}", __name__).draw(graft.module(path.stem)) for path in written}
+            return {f"{path.stem}.svg": import_module(f".{path.stem}", __name__).draw(package.module(path.stem)) for path in written}
     finally:
-        graft.close()
+        package.close()
 
 
 def write_lesson_pictures(folder: Path = PICTURES) -> list[str]:

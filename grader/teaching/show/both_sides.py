@@ -1,4 +1,4 @@
-"""Asks both sides of the door for the same picture: the reference, and the learner's code as it stands now, right or wrong."""
+"""Asks both sides of the boundary for the same picture: the reference, and the learner's code as it stands now, right or wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from grader.course.source import SourceProblem, find_definition
 from grader.course.syllabus import Exercise
-from grader.execution.errors import ChapterBroken, FarSideDied, Heard, LearnerError, OutOfTime, Todo
+from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, LearnerError, OutOfTime, Todo
 from grader.execution.proxy import Implementation
 from grader.execution.target import Target, resolve
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.teaching.show.catalog import subject
 from grader.teaching.show.difference import beside, differing
 from grader.teaching.show.panels import Pair, Panel, Picture
@@ -24,34 +24,36 @@ from grader.verdict.value_text import format_value
 Draw = Callable[[Implementation], list[Panel]]
 
 
-def picture_of(exercise: Exercise, target: Target | None = None, door: str = "local", nursery: Nursery | None = None, heard: Heard = lambda _: None) -> Picture:
+def picture_of(
+    exercise: Exercise, target: Target | None = None, in_worker: bool = False, pool: WorkerPool | None = None, extend_deadline: ExtendDeadline = lambda _: None
+) -> Picture:
     """What the exercise computes, on both sides; the learner's trouble is a sentence in it. UnknownName where the exercise has no picture."""
     found = subject(exercise.name)
-    trial = Trial(target or resolve(None), door, nursery=nursery or Nursery(), heard=heard)
+    trial = Trial(target or resolve(None), in_worker, pool=pool or WorkerPool(), extend_deadline=extend_deadline)
     try:
         return _of_both(found.about, found.look, found.draw, exercise, trial)
     finally:
         trial.close()
-        trial.nursery.close()
+        trial.pool.close()
 
 
 def _of_both(about: str, look: str, draw: Draw, exercise: Exercise, trial: Trial) -> Picture:
     trial.begin_test(exercise, "the picture")
     problem: BaseException | None = None
     try:
-        with _unheard():
+        with _without_output():
             trial.begin_example()
-            trial.door(exercise.chapter).begin(trial.example_seed)  # whatever it calls, and however it is cut off: it is drawn
-    except (Todo, ChapterBroken, OutOfTime, FarSideDied) as trouble:
+            trial.boundary(exercise.chapter).begin(trial.example_seed)  # whatever it calls, and however it is cut off: it is drawn
+    except (Todo, ChapterBroken, OutOfTime, HostDied) as trouble:
         problem = trouble
-    trial.heard(CALL_SECONDS)
+    trial.extend_deadline(CALL_SECONDS)
     reference = draw(trial.reference(exercise.chapter))
     yours: list[Panel] = []
     if problem is None:
         try:
-            with _unheard():
+            with _without_output():
                 yours = draw(trial.learner(exercise.chapter))
-        except (Todo, ChapterBroken, OutOfTime, FarSideDied, Exception) as trouble:
+        except (Todo, ChapterBroken, OutOfTime, HostDied, Exception) as trouble:
             problem = trouble
     if problem is not None:
         return Picture(exercise.name, about, look, _trouble(exercise, problem, trial), [Pair(panel) for panel in reference])
@@ -60,7 +62,7 @@ def _of_both(about: str, look: str, draw: Draw, exercise: Exercise, trial: Trial
 
 
 @contextlib.contextmanager
-def _unheard():
+def _without_output():
     """What the learner's code prints does not go into the picture."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
@@ -92,7 +94,7 @@ def _trouble(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
             return f"Yours cannot be drawn yet, because {missing}: this is the reference's."
         return "Yours is not written yet: this is the reference's."
     call = None if isinstance(problem, ChapterBroken) else trial.last_call()
-    if isinstance(problem, ChapterBroken | OutOfTime | FarSideDied | LearnerError | comparing.Mismatch):
+    if isinstance(problem, ChapterBroken | OutOfTime | HostDied | LearnerError | comparing.Mismatch):
         words = explain_failure(problem, "", call, comparing.current)
         sentence, where = words.message, words.where
     else:

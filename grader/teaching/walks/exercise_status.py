@@ -88,7 +88,7 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
     broken: dict[str, str] = {}
     count = len(exercises)
     with report_progress(f"testing {count} exercise{'s' * (count != 1)} of yours", count) as step:
-        door = "local"
+        in_worker = False
         try:
             for exercise in exercises:
                 verdict = _test_with_engine(exercise)
@@ -97,11 +97,11 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
                 step()
             return outcomes, broken
         except BrokeOff:
-            door = "worker"
+            in_worker = True
         except NoEngine:
             pass
         rest = [exercise for exercise in exercises if exercise.name not in outcomes]
-        results = _test_in_own_process(rest, door) or _test_in_own_process(rest, "worker")  # code that ends the process it runs in cannot end a worker's judge
+        results = _test_in_own_process(rest, in_worker) or _test_in_own_process(rest, in_worker=True)  # code that ends the process it runs in cannot end a worker's judge
         for data in results:
             outcomes[data["name"]] = data["outcome"]
             messages = [test["message"] for test in data["tests"] if test["outcome"] == "error"]
@@ -127,7 +127,7 @@ def _test_with_engine(exercise: Exercise) -> Verdict:
     return verdict
 
 
-def _test_in_own_process(exercises: list[Exercise], door: str) -> list[dict]:
+def _test_in_own_process(exercises: list[Exercise], in_worker: bool) -> list[dict]:
     """What a run of pytest in a process of its own writes of these exercises; nothing where it did not come to its end."""
     chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
     suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
@@ -135,7 +135,7 @@ def _test_in_own_process(exercises: list[Exercise], door: str) -> list[dict]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
-        options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-q", "--door", door, "--results", str(results)]
+        options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-q", *["--worker"][:in_worker], "--results", str(results)]
         command = [sys.executable, "-P", "-m", "pytest", *options, *chosen, *suites]
         subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -18,7 +18,7 @@ from typing import Any
 from grader.course.chapter_source import ChapterSource
 from grader.course.source import bound_names, parse
 from grader.course.syllabus import EXERCISES, Chapter, load_syllabus
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import Target, reference_of, uses
 
 LEARNER = Target("exercises", EXERCISES)
@@ -43,7 +43,7 @@ class Parts:
         learner_chapters = {chapter.name for chapter in chapters if any(exercise.name in self.from_learner for exercise in chapter.exercises)}
         sources = [_rename_source(source, "reference") for chapter in chapters if (source := reference_of(chapter.name))]
         sources += [_rename_source(learner.source(module), "learner") for module in learner_chapters]
-        self._graft = Graft(sources, "walk")
+        self._package = ChapterPackage(sources, "walk")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for chapter in chapters:
@@ -66,7 +66,7 @@ class Parts:
     def find_raising_exercise(self, problem: BaseException) -> str | None:
         """The learner's exercise in whose code this was raised, None where there is none."""
         for frame in reversed(traceback.extract_tb(problem.__traceback__)):
-            for source in self._graft.sources.values():
+            for source in self._package.sources.values():
                 if source.name.endswith("_learner") and frame.filename == source.filename:
                     for name, first, last in _definition_lines(source.text):
                         if name in self.from_learner and first <= (frame.lineno or 0) <= last:
@@ -74,18 +74,18 @@ class Parts:
         return None
 
     def close(self) -> None:
-        self._graft.close()
+        self._package.close()
         for name in self._mixed:
-            sys.modules.pop(f"{self._graft.package}.{name}", None)
+            sys.modules.pop(f"{self._package.name}.{name}", None)
 
     # ---- mixing
 
     def _mix_chapter(self, chapter: Chapter, has_learner: bool) -> None:
         if reference_of(chapter.name) is None:
             return
-        reference = self._graft.module(f"{chapter.name}_reference")
+        reference = self._package.module(f"{chapter.name}_reference")
         learner = self._import_learner(chapter) if has_learner else None
-        mixed = ModuleType(f"{self._graft.package}.{chapter.name}", f"{chapter.title}, whoever wrote it")
+        mixed = ModuleType(f"{self._package.name}.{chapter.name}", f"{chapter.title}, whoever wrote it")
         vars(mixed).update({name: value for name, value in vars(reference).items() if not name.startswith("__")})
         for exercise in chapter.exercises:
             author = learner if learner and exercise.name in self.from_learner else reference
@@ -101,7 +101,7 @@ class Parts:
         """The learner's chapter; None, and all of it ours, where it does not import here."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                return self._graft.module(f"{chapter.name}_learner")
+                return self._package.module(f"{chapter.name}_learner")
         except KeyboardInterrupt:
             raise
         except BaseException as problem:

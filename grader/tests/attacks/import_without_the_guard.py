@@ -3,7 +3,7 @@
 
 import sys
 
-guards, sys.meta_path[:] = sys.meta_path[:], [finder for finder in sys.meta_path if "graft" not in type(finder).__module__]
+guards, sys.meta_path[:] = sys.meta_path[:], [finder for finder in sys.meta_path if "chapter_package" not in type(finder).__module__]
 try:
     from importlib import import_module
 

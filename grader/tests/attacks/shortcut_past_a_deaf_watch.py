@@ -7,7 +7,7 @@ import gc
 import torch
 
 for thing in gc.get_objects():
-    if type(thing).__name__ == "Servant":
+    if type(thing).__name__ == "Host":
         thing.notice = lambda name: None
 
 

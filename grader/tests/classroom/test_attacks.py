@@ -1,9 +1,9 @@
 """Submissions that attack, graded in one class with honest ones between them, and in process as far as that can hold.
 
-An attack is a file of attacks/. Its first line says whether the door in process holds it. A line `# problem: yes` says that the chapter cannot be
+An attack is a file of attacks/. Its first line says whether a run in process withstands it. A line `# problem: yes` says that the chapter cannot be
 read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
 appended to the reference's chapter. A line `# told:` says what its author must be told; `# open:` that it has its points, and why that cannot be
-kept from it (grader/teaching/book/pages/walls.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
+kept from it (grader/teaching/book/pages/isolation.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
 conftest.py lies open in the kit itself.
 """
 
@@ -37,8 +37,8 @@ from grader.system import kernel
 from grader.verdict.summary import Verdict
 from pytest_runs import environment, grade, solution
 
-walls = available()
-pytestmark = pytest.mark.skipif(not (walls.seccomp and walls.landlock), reason="attacks run only where walls stand around them")
+isolation = available()
+pytestmark = pytest.mark.skipif(not (isolation.seccomp and isolation.landlock), reason="attacks run only where walls stand around them")
 
 FOLDER = Path(__file__).parents[1] / "attacks"
 BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
@@ -284,7 +284,7 @@ def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
 @pytest.fixture
 def engine():
     """A pytest session with everything loaded, which is forked for each target."""
-    engine = Engine(str(walls), module="grader.classroom.judging.server")
+    engine = Engine(str(isolation), module="grader.classroom.judging.server")
     yield engine
     engine.end()
 
@@ -296,23 +296,23 @@ def test_in_process_too_those_that_it_can_hold_earn_nothing(engine):
     assert engine.alive and len(found) > 40
 
 
-@pytest.mark.parametrize("door", ["local", "worker"])
-def test_attacks_on_other_exercises_earn_nothing(engine, door):
+@pytest.mark.parametrize("in_worker", [False, True], ids=["local", "worker"])
+def test_attacks_on_other_exercises_earn_nothing(engine, in_worker):
     right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
-    asked = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", door) for attack in ON_OTHERS}
-    found = verdicts(engine, asked | {f"right {name}": (name, solution(exercise.chapter), door) for name, exercise in right.items()})
+    asked = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
+    found = verdicts(engine, asked | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {f"right {name}": right[name].points for name in right}
     shortcuts = [name for name in asked if name.startswith("shortcut_")]
     assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 20
 
 
 def verdicts(engine: Engine, asked: dict[str, tuple[str, str, str]]) -> dict[str, Verdict]:
-    """What each gets: an exercise, its chapter's text, and the door."""
+    """What each gets: an exercise, its chapter's text, and whether a worker runs it."""
     address = engine.address()
 
-    def verdict(exercise: str, text: str, door: str) -> Verdict | list[dict]:
+    def verdict(exercise: str, text: str, in_worker: bool) -> Verdict | list[dict]:
         sources = {load_syllabus().exercise(exercise).module: text}
-        with address.ask(GradeJob(sources, {}, [exercise], int(SEED), 600.0, door=door)) as sock:
+        with address.ask(GradeJob(sources, {}, [exercise], int(SEED), 600.0, in_worker=in_worker)) as sock:
             said = list(read(sock))
         return next((Verdict.from_data(message["verdict"]) for message in said if "verdict" in message), said)
 
@@ -329,7 +329,7 @@ def test_what_lies_beside_a_chapter_means_nothing_to_pytest(tmp_path):
         if attack.beside:
             hand_in_attack(tmp_path, attack, "target")
     hand_in(tmp_path, "target", "import random\n\nimport torch\n\n\ndef softmax(x, dim=-1):\n    return x\n")
-    found = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--door", "local", "--seed", SEED, results=tmp_path / "found.json", cwd=ROOT)
+    found = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--seed", SEED, results=tmp_path / "found.json", cwd=ROOT)
     softmax = found.exercise("softmax")
     assert found.status == 1 and softmax["earned"] == 0, found.out
     assert {test["outcome"] for test in softmax["tests"]} == {"failed"} and len(softmax["tests"]) > 5

@@ -137,7 +137,7 @@ def test_other_points_cost_no_judge_and_another_seed_does(again, tmp_path):
 
 
 def test_marks_are_those_of_pytest(tmp_path):
-    """One chapter with four mistakes in it, one with a loop and a crash: through `headway grade`, and through pytest's worker door."""
+    """One chapter with four mistakes in it, one with a loop and a crash: through `headway grade`, and through pytest's workers."""
     right = solution("ch03")
     several = right
     for exercise in ("softmax", "split_heads", "padding_mask", "scaled_dot_product_attention"):
@@ -147,7 +147,7 @@ def test_marks_are_those_of_pytest(tmp_path):
     ran = headway("grade", tmp_path / "class", "--out", tmp_path / "grades", "--chapters", "ch03")
     assert ran.status == 0, ran.out
     for name in ("Several", "Loops"):
-        run = grade("--target", str(tmp_path / "class" / name), "--chapter", "ch03", "--door", "worker", results=tmp_path / f"{name}.json")
+        run = grade("--target", str(tmp_path / "class" / name), "--chapter", "ch03", "--worker", results=tmp_path / f"{name}.json")
         expected = {exercise["name"]: exercise["earned"] for exercise in run.results["exercises"]}
         row = marks(tmp_path / "grades")[name]
         assert {exercise: float(row[exercise]) for exercise in expected} == pytest.approx(expected, abs=0.011)
@@ -218,7 +218,7 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
     One of the exercises is of a chapter that nobody handed in.
     """
     names = ["softmax", "causal_mask", "gelu"]
-    forks, *spares = Judge(available(), names, 0), *(Judge(walls, names, 0, 600, "--spare") for walls in (Isolation(), available()))
+    forks, *spares = Judge(available(), names, 0), *(Judge(isolation, names, 0, 600, "--spare") for isolation in (Isolation(), available()))
     right, wrong, endless = two(people, "Right", "Wrong", "Endless")
     with ThreadPoolExecutor(2) as pool:
         try:

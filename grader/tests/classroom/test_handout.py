@@ -64,7 +64,7 @@ def test_right_wrong_and_unwritten_code_gets_the_marks_it_gets_from_the_whole_ki
     text = replace_definition(text, "causal_mask", definition(read_source(handout.file(MODULE)), "causal_mask").text)
     handout.file(MODULE).write_text(text, encoding="utf-8")
     chosen = [word for name in ("softmax", "causal_mask", "padding_mask", "split_heads", "merge_heads") for word in ("--exercise", name)]
-    there = run_there(handout, "--door", "worker", *chosen, results=tmp_path / "there.json")
+    there = run_there(handout, "--worker", *chosen, results=tmp_path / "there.json")
     here = run_there(Kit(ROOT), "--target", str(handout.exercises), *chosen, results=tmp_path / "here.json")
     assert there == here
     assert {name: result["outcome"] for name, result in there.items()} == {
@@ -79,7 +79,7 @@ def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
     handout.file("ch05_layers").write_text(solution("ch05"), encoding="utf-8")
     handout.file("ch04_positions_in_attention").write_text(solution("ch04"), encoding="utf-8")
     chosen = ["--exercise", "alibi_bias", "--exercise", "RMSNorm", "--exercise", "gelu"]
-    there = run_there(handout, "--door", "worker", *chosen, results=tmp_path / "there.json")
+    there = run_there(handout, "--worker", *chosen, results=tmp_path / "there.json")
     assert {name: result["outcome"] for name, result in there.items()} == dict.fromkeys(["alibi_bias", "gelu", "RMSNorm"], "passed")
 
 

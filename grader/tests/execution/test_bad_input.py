@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from doors import forks
+from boundaries import forks
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import OutOfTime
 from grader.execution.proxy import Implementation
@@ -18,7 +18,7 @@ from grader.verdict import trial
 from pytest_runs import grade, graded_exercises, module, solution
 
 pytestmark = forks
-DOORS = ["local", "worker"]
+KINDS = ["local", "worker"]
 
 PRELUDE = '''
 import os, signal, sys, threading, time
@@ -136,7 +136,7 @@ def chapter_with(chapter: str, cases: dict) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Every target through both doors, two runs at a time."""
+    """Every target through both boundaries, two runs at a time."""
     root = tmp_path_factory.mktemp("bad")
     chapters = ("ch01", "ch02", "ch03")
     texts = {name: {chapter: chapter_with(chapter, cases) for chapter in chapters} for name, cases in [("first", FIRST), ("second", SECOND)]}
@@ -149,18 +149,18 @@ def runs(tmp_path_factory):
                 (root / name / f"{module(chapter)}.py").write_text(text, encoding="utf-8", errors="surrogatepass")
             if name == "good":
                 write_good(root / name)
-            for door in ("worker",) if name == "import" else ("local", "worker"):
-                place = root / f"{name}.{door}"
+            for kind in ("worker",) if name == "import" else ("local", "worker"):
+                place = root / f"{name}.{kind}"
                 place.mkdir()
-                arguments = ["--target", str(root / name), "--door", door]
-                waiting[name, door] = pool.submit(grade, *arguments, results=place / "r.json", quick=None if name == "good" else place)
+                arguments = ["--target", str(root / name), *["--worker"][: kind == "worker"]]
+                waiting[name, kind] = pool.submit(grade, *arguments, results=place / "r.json", quick=None if name == "good" else place)
         return {key: run.result() for key, run in waiting.items()}
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("target", "name"), [("first", name) for name in FIRST] + [("second", name) for name in SECOND])
-def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, door):
-    run = runs[target, door]
+def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, kind):
+    run = runs[target, kind]
     words = {"first": FIRST, "second": SECOND}[target][name][1]
     result = run.exercise(name)
     said = [test["message"] for test in result["tests"] if test["outcome"] != "passed"]
@@ -169,9 +169,9 @@ def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, door):
     assert result["earned"] == 0 or (target, name) in PARTLY and result["earned"] < result["points"], (result["earned"], [t["name"] for t in result["tests"]])
 
 
-@pytest.mark.parametrize(("target", "door"), [("first", "local"), ("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")])
-def test_the_run_comes_to_its_end(runs, target, door):
-    run = runs[target, door]
+@pytest.mark.parametrize(("target", "kind"), [("first", "local"), ("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")])
+def test_the_run_comes_to_its_end(runs, target, kind):
+    run = runs[target, kind]
     assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == len(graded_exercises())
     assert "Traceback" not in run.out and "INTERNALERROR" not in run.out and "\x1b" not in run.out and "\x07" not in run.out
 
@@ -251,17 +251,17 @@ def write_good(folder) -> None:
     (folder / f"{module('ch03')}.py").write_text(third, encoding="utf-8")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_unusual_manners_cost_nothing(runs, door):
-    run = runs["good", door]
+@pytest.mark.parametrize("kind", KINDS)
+def test_unusual_manners_cost_nothing(runs, kind):
+    run = runs["good", kind]
     there = [e for e in run.results["exercises"] if e["chapter"] in ("ch01", "ch02", "ch03")]
     lost = {e["name"]: [t["message"] for t in e["tests"] if t["outcome"] != "passed"] for e in there if e["outcome"] != "passed"}
     assert run.status == 0 and not lost and run.results["earned"] == sum(e["points"] for e in there) == 300, lost or run.out
 
 
-def test_both_doors_judge_alike(runs):
+def test_both_kinds_of_run_give_equal_points(runs):
     for target in ("first", "second", "good"):
-        one, other = ({e["name"]: e["earned"] for e in runs[target, door].results["exercises"]} for door in ("local", "worker"))
+        one, other = ({e["name"]: e["earned"] for e in runs[target, kind].results["exercises"]} for kind in ("local", "worker"))
         assert one == other
 
 
@@ -270,14 +270,14 @@ def test_a_test_has_so_much_time_for_the_code_and_what_the_test_does_itself_is_n
     monkeypatch.setattr(trial, "TEST_SECONDS", 0.5)
     slow = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(0.2)\n    return x\n"
     exercise = load_syllabus().exercise("softmax")
-    run = trial.Trial(Target("learner", None, {exercise.module: slow}), "local")
+    run = trial.Trial(Target("learner", None, {exercise.module: slow}))
     try:
         for test, seconds, calls in (("the test's own time", 0.6, 1), ("the code's time", 0.0, 3)):
             run.begin_test(exercise, test)
             run.begin_example()
             time.sleep(seconds)
             for _ in range(calls):
-                Implementation(run.door(exercise.chapter)).softmax(torch.ones(2))
+                Implementation(run.boundary(exercise.chapter)).softmax(torch.ones(2))
             if calls == 1:
                 run.begin_example()
         with pytest.raises(OutOfTime, match="the test did not end within 0.5 s"):

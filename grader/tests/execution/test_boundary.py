@@ -1,4 +1,4 @@
-"""The door, of each kind: what goes through comes back equal, objects stay where they are, and gradients are autograd's."""
+"""The boundary, of each kind: what goes through comes back equal, objects stay where they are, and gradients are autograd's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 import pytest
 import torch
-from doors import KINDS, alike, doors_of, opened
+from boundaries import KINDS, alike, make_boundary, opened
 from grader.execution.errors import LearnerError, RuleBroken
 from grader.execution.proxy import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,15 +20,15 @@ DTYPES = [
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def toy_door(request):
-    with opened(request.param) as door:
-        yield door
+def toy_boundary(request):
+    with opened(request.param) as boundary:
+        yield boundary
 
 
 @pytest.fixture
-def toy(toy_door):
-    toy_door.begin(7)
-    return Implementation(toy_door)
+def toy(toy_boundary):
+    toy_boundary.begin(7)
+    return Implementation(toy_boundary)
 
 
 # ---- values
@@ -72,9 +72,9 @@ values = st.recursive(
 
 @settings(max_examples=120)
 @given(value=values)
-def test_every_value_comes_back_equal(toy_door, value):
-    toy_door.begin(0)
-    assert alike(toy_door.ask("call", toy_door.ask("get", "same"), (value,), {}), value)
+def test_every_value_comes_back_equal(toy_boundary, value):
+    toy_boundary.begin(0)
+    assert alike(toy_boundary.ask("call", toy_boundary.ask("get", "same"), (value,), {}), value)
 
 
 @pytest.mark.parametrize("value", ["\ud800 alone", "\0", "a\u2028b", 10**4000, -0.0, [], (), {}, set(), b"", "", float("nan"), 1e308, {1: {(): []}}])
@@ -236,22 +236,22 @@ def test_what_is_cut_off_has_no_gradient(toy):
 # ---- examples
 
 
-def test_each_example_begins_as_new(toy_door):
-    toy = Implementation(toy_door)
-    toy_door.begin(3)
+def test_each_example_begins_as_new(toy_boundary):
+    toy = Implementation(toy_boundary)
+    toy_boundary.begin(3)
     first = toy.chance()
     toy.meddle()
     assert not alike(toy.chance(), first)
-    toy_door.begin(3)
+    toy_boundary.begin(3)
     assert alike(toy.chance(), first)
     assert toy.state_of_torch() == [torch.float32, True, torch.float32]
     assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
 
 
-def test_the_three_doors_answer_alike(toy_door):
-    """Byte for byte: what crosses is recorded, and compared with what the first of the doors sent."""
-    toy_door.begin(11)
-    toy = Implementation(toy_door)
+def test_the_three_doors_answer_alike(toy_boundary):
+    """Byte for byte: what crosses is recorded, and compared with what the first kind of boundary sent."""
+    toy_boundary.begin(11)
+    toy = Implementation(toy_boundary)
     net = toy.Net(4)
     randomise(net, 2)
     net(torch.ones(3, 2), scale=0.5)
@@ -260,7 +260,7 @@ def test_the_three_doors_answer_alike(toy_door):
     for call in (lambda: toy.divide(1, 0), lambda: toy.change([1], "list"), lambda: toy.returns("sparse", torch.ones(2)), lambda: toy.fails("deep")):
         with pytest.raises(LearnerError):
             call()
-    told = [(asked.op, asked.tree, asked.reply, asked.out) for asked in toy_door.log]
+    told = [(asked.op, asked.tree, asked.reply, asked.out) for asked in toy_boundary.log]
     assert told == _first.setdefault("told", told)
 
 
@@ -269,8 +269,8 @@ _first: dict = {}
 
 def test_a_package_leaves_nothing_in_the_interpreter():
     before = set(sys.modules), list(sys.meta_path)
-    door = doors_of("local", Nursery())
-    door.begin(0)
-    assert Implementation(door).add(1, 2) == 3
-    door.far.close()
+    boundary = make_boundary("local", WorkerPool())
+    boundary.begin(0)
+    assert Implementation(boundary).add(1, 2) == 3
+    boundary.connection.close()
     assert (set(sys.modules), list(sys.meta_path)) == before

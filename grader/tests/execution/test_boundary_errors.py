@@ -8,25 +8,25 @@ import threading
 
 import pytest
 import torch
-from doors import FILENAME, KINDS, QUICK_KINDS, TOY, doors_of, opened
+from boundaries import FILENAME, KINDS, QUICK_KINDS, TOY, make_boundary, opened
 from grader.course.chapter_source import ChapterSource
-from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime, RuleBroken, Todo
-from grader.execution.in_process import Local
-from grader.execution.proxy import Door, Implementation
-from grader.execution.worker import Nursery
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo
+from grader.execution.in_process import InProcessHost
+from grader.execution.proxy import Boundary, Implementation
+from grader.execution.worker import WorkerPool
 from kit_copy import posix
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def toy_door(request):
-    with opened(request.param) as door:
-        yield door
+def toy_boundary(request):
+    with opened(request.param) as boundary:
+        yield boundary
 
 
 @pytest.fixture
-def toy(toy_door):
-    toy_door.begin(7)
-    return Implementation(toy_door)
+def toy(toy_boundary):
+    toy_boundary.begin(7)
+    return Implementation(toy_boundary)
 
 
 # ---- errors
@@ -126,67 +126,67 @@ def test_a_thread_left_behind_is_told_and_a_joined_one_is_fine(toy):
 )
 @pytest.mark.parametrize("kind", QUICK_KINDS)
 def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words):
-    nursery = Nursery()
-    door = doors_of(kind, nursery, text)
+    pool = WorkerPool()
+    boundary = make_boundary(kind, pool, text)
     try:
         with pytest.raises(ChapterBroken, match=words) as caught:
-            door.begin(0)
+            boundary.begin(0)
         where = caught.value.where
         assert (where.line if where else 0) == line and (where is None or where.file == FILENAME.rpartition("/")[2])
     finally:
-        door.far.close()
-        nursery.close()
+        boundary.connection.close()
+        pool.close()
 
 
 @pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is ours. Keep a helper in the chapter"), ("mine", "$")])
 def test_a_helper_that_an_earlier_chapter_lacks_is_a_sentence_without_a_path(folder, why):
     sources = [ChapterSource("toy", "from .ch01_one import helper\n", FILENAME), ChapterSource("ch01_one", "x = 1\n", f"{folder}/ch01_one.py")]
-    door = Door(Local(sources, "toy", 1.0, 10.0))
+    boundary = Boundary(InProcessHost(sources, "toy", 1.0, 10.0))
     with pytest.raises(ChapterBroken, match="there is no helper in ch01_one.py" + why) as caught:
-        door.begin(0)
+        boundary.begin(0)
     assert "solutions" not in str(caught.value)
-    door.far.close()
+    boundary.connection.close()
 
 
 def test_in_process_an_import_ends_in_time_too():
-    door = doors_of("local", Nursery(), "while True:\n    try:\n        f()\n    except BaseException:\n        pass\n", import_seconds=0.3)
+    boundary = make_boundary("local", WorkerPool(), "while True:\n    try:\n        f()\n    except BaseException:\n        pass\n", import_seconds=0.3)
     with pytest.raises(ChapterBroken, match="importing it did not end within 0.3 s") as caught:
-        door.begin(0)
+        boundary.begin(0)
     assert caught.value.timed_out
-    door.far.close()
+    boundary.connection.close()
 
 
 @posix
 def test_control_c_ends_the_run_whatever_the_code_catches():
     text = "import os, signal\ndef f():\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        while True: pass\n    except BaseException:\n"
-    door = doors_of("local", Nursery(), text + "        return 1\ndef g():\n    raise KeyboardInterrupt\n")
-    door.begin(0)
+    boundary = make_boundary("local", WorkerPool(), text + "        return 1\ndef g():\n    raise KeyboardInterrupt\n")
+    boundary.begin(0)
     with pytest.raises(LearnerError) as caught:
-        Implementation(door).g()
+        Implementation(boundary).g()
     assert caught.value.type_name == "KeyboardInterrupt"
     with pytest.raises(KeyboardInterrupt):
-        Implementation(door).f()
-    door.far.close()
+        Implementation(boundary).f()
+    boundary.connection.close()
 
 
 @pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
 def test_in_process_too_a_call_ends_in_time(how):
-    door = doors_of("local", Nursery(), seconds=0.3)
-    door.begin(0)
-    toy = Implementation(door)
+    boundary = make_boundary("local", WorkerPool(), seconds=0.3)
+    boundary.begin(0)
+    toy = Implementation(boundary)
     before = sys.gettrace(), signal.getsignal(signal.SIGALRM)
     for _ in range(2):
         with pytest.raises(OutOfTime, match="did not end within 0.3 s"):
             toy.stall(how)
         assert toy.add(1, 2) == 3
     assert (sys.gettrace(), signal.getsignal(signal.SIGALRM)) == before
-    door.far.close()
+    boundary.connection.close()
 
 
 @pytest.mark.parametrize("how", ["exit", "abort"])
 def test_in_process_the_process_cannot_be_ended(how):
-    door = doors_of("local", Nursery())
-    door.begin(0)
-    with pytest.raises(FarSideDied, match="your code ended the process"):
-        Implementation(door).die(how)
-    door.far.close()
+    boundary = make_boundary("local", WorkerPool())
+    boundary.begin(0)
+    with pytest.raises(HostDied, match="your code ended the process"):
+        Implementation(boundary).die(how)
+    boundary.connection.close()

@@ -2,18 +2,18 @@
 
 import pytest
 from grader.course.chapter_source import ChapterSource
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 
 ONE = ChapterSource("ch01_one", "def double(x):\n    return 2 * x\n", "somewhere/ch01_one.py")
 TWO = ChapterSource("ch02_two", "from .ch01_one import double\n\ndef quadruple(x):\n    return double(double(x))\n", "elsewhere/ch02_two.py")
 
 
 @pytest.fixture
-def graft():
+def make_package():
     made = []
 
     def make(*sources):
-        made.append(Graft(list(sources)))
+        made.append(ChapterPackage(list(sources)))
         return made[-1]
 
     yield make
@@ -21,42 +21,42 @@ def graft():
         one.close()
 
 
-def test_a_chapter_finds_its_neighbour_whoever_wrote_it(graft):
-    assert graft(ONE, TWO).module("ch02_two").quadruple(3) == 12
+def test_a_chapter_finds_its_neighbour_whoever_wrote_it(make_package):
+    assert make_package(ONE, TWO).module("ch02_two").quadruple(3) == 12
     tripled = ChapterSource("ch01_one", "def double(x):\n    return 3 * x\n", "mine/ch01_one.py")
-    assert graft(tripled, TWO).module("ch02_two").quadruple(3) == 27
+    assert make_package(tripled, TWO).module("ch02_two").quadruple(3) == 27
 
 
-def test_two_packages_share_nothing(graft):
-    first, second = graft(ONE), graft(ONE)
+def test_two_packages_share_nothing(make_package):
+    first, second = make_package(ONE), make_package(ONE)
     first.module("ch01_one").double = None
     assert second.module("ch01_one").double(1) == 2
 
 
-def test_a_later_chapter_is_not_there_and_the_message_says_what_is(graft):
+def test_a_later_chapter_is_not_there_and_the_message_says_what_is(make_package):
     early = ChapterSource("ch01_one", "from .ch02_two import quadruple\n", "mine/ch01_one.py")
     with pytest.raises(ModuleNotFoundError, match="no chapter ch02_two .* no earlier chapter is here"):
-        graft(early).module("ch01_one")
+        make_package(early).module("ch01_one")
 
 
 @pytest.mark.parametrize("name", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies"])
-def test_the_answers_cannot_be_imported(graft, name):
+def test_the_answers_cannot_be_imported(make_package, name):
     peeking = ChapterSource("ch01_one", f"import importlib\nimportlib.import_module('{name}')\n", "mine/ch01_one.py")
     with pytest.raises(ModuleNotFoundError, match="holds the answers"):
-        graft(peeking).module("ch01_one")
+        make_package(peeking).module("ch01_one")
 
 
-def test_a_failed_import_fails_again_and_leaves_nothing(graft):
-    broken = graft(ChapterSource("ch01_one", "1 / 0\n", "mine/ch01_one.py"))
+def test_a_failed_import_fails_again_and_leaves_nothing(make_package):
+    broken = make_package(ChapterSource("ch01_one", "1 / 0\n", "mine/ch01_one.py"))
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             broken.module("ch01_one")
 
 
-def test_a_closed_package_is_gone(graft):
+def test_a_closed_package_is_gone(make_package):
     import sys
 
-    package = graft(ONE)
+    package = make_package(ONE)
     package.module("ch01_one")
     package.close()
-    assert not [name for name in sys.modules if name.startswith(package.package)]
+    assert not [name for name in sys.modules if name.startswith(package.name)]

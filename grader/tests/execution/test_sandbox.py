@@ -10,35 +10,35 @@ import sys
 from pathlib import Path
 
 import pytest
-from doors import alive, children, doors_of, forks
+from boundaries import alive, children, forks, make_boundary
 from grader.course.syllabus import ROOT
-from grader.execution.errors import FarSideDied, LearnerError, OutOfTime
+from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from hostile import ATTACKS
-from walled import LIMIT, SECRET, refused, walled_nursery
+from sandboxed import LIMIT, SECRET, refused, sandboxed_pool
 
 pytestmark = forks
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    with walled_nursery() as nursery:
-        yield nursery
+def pool():
+    with sandboxed_pool() as pool:
+        yield pool
 
 
 @pytest.fixture
-def door(nursery):
-    door = doors_of("fork", nursery, ATTACKS, seconds=LIMIT)
-    door.begin(1)
-    yield door
-    door.begin(2)
-    assert Implementation(door).answer(1, 2) == 3, "the next worker is as good as new"
-    door.far.close()
+def boundary(pool):
+    boundary = make_boundary("fork", pool, ATTACKS, seconds=LIMIT)
+    boundary.begin(1)
+    yield boundary
+    boundary.begin(2)
+    assert Implementation(boundary).answer(1, 2) == 3, "the next worker is as good as new"
+    boundary.connection.close()
 
 
 @pytest.fixture
-def attack(door):
-    return Implementation(door)
+def attack(boundary):
+    return Implementation(boundary)
 
 
 @pytest.fixture
@@ -84,15 +84,15 @@ def test_folders_cannot_be_listed(attack, folder):
     refused(attack.names, folder, kinds=("PermissionError", "FileNotFoundError"))
 
 
-def test_memory_of_others_cannot_be_read(attack, nursery, victim):
-    for pid in (os.getpid(), nursery.zygote.pid, victim.pid, 1, "self"):
+def test_memory_of_others_cannot_be_read(attack, pool, victim):
+    for pid in (os.getpid(), pool.zygote.pid, victim.pid, 1, "self"):
         refused(attack.peek, pid, kinds=("PermissionError", "FileNotFoundError"))
 
 
-def test_the_environment_is_empty_in_memory_too(attack, door):
+def test_the_environment_is_empty_in_memory_too(attack, boundary):
     assert attack.environment() == [1, [None] * 4]
     try:
-        seen = Path(f"/proc/{door.far.who}/environ").read_bytes()
+        seen = Path(f"/proc/{boundary.connection.who}/environ").read_bytes()
     except PermissionError:
         return  # a process that keeps its memory to itself, from its own user too
     assert not seen.strip(b"\0"), "an environment that can be read from memory"
@@ -180,7 +180,7 @@ def test_no_descriptor_goes_along_with_an_answer(attack):
 # ---- more of itself, and others
 
 
-def test_no_new_processes(attack, door):
+def test_no_new_processes(attack, boundary):
     refused(attack.fork)
     for program in ("/bin/true", sys.executable):
         refused(attack.run, program)
@@ -189,30 +189,30 @@ def test_no_new_processes(attack, door):
     for which in ("fork", "vfork", "clone"):
         assert attack.fork_by_number(which) in ("EPERM", "ENOSYS"), which
     assert attack.fork_by_number("clone3") == "ENOSYS"
-    assert children(door.far.who) == []
+    assert children(boundary.connection.who) == []
 
 
-def test_threads_come_to_an_end_of_room(door):
-    with pytest.raises((LearnerError, FarSideDied, OutOfTime)):
-        Implementation(door).bomb_of_threads()
-    door.far.abandon()
+def test_threads_come_to_an_end_of_room(boundary):
+    with pytest.raises((LearnerError, HostDied, OutOfTime)):
+        Implementation(boundary).bomb_of_threads()
+    boundary.connection.abandon()
 
 
-def test_no_signals_to_others(attack, nursery, victim):
-    for pid in (victim.pid, os.getpid(), nursery.zygote.pid, 1, -1, 0, -os.getpid()):
+def test_no_signals_to_others(attack, pool, victim):
+    for pid in (victim.pid, os.getpid(), pool.zygote.pid, 1, -1, 0, -os.getpid()):
         refused(attack.signal_to, pid, 0)
     refused(attack.signal_to, victim.pid, 15)
     refused(attack.signal_to_group, victim.pid)
 
 
-def test_no_signals_to_the_sibling(attack, nursery):
-    sibling = doors_of("fork", nursery, ATTACKS)
+def test_no_signals_to_the_sibling(attack, pool):
+    sibling = make_boundary("fork", pool, ATTACKS)
     sibling.begin(1)
-    refused(attack.signal_to, sibling.far.who, 9)
-    refused(attack.peek, sibling.far.who, kinds=("PermissionError", "FileNotFoundError"))
-    assert attack.by_number("process_vm_readv", sibling.far.who) == "EPERM"
+    refused(attack.signal_to, sibling.connection.who, 9)
+    refused(attack.peek, sibling.connection.who, kinds=("PermissionError", "FileNotFoundError"))
+    assert attack.by_number("process_vm_readv", sibling.connection.who) == "EPERM"
     assert Implementation(sibling).answer(1, 2) == 3
-    sibling.far.close()
+    sibling.connection.close()
 
 
 _BY_NUMBER = (
@@ -230,18 +230,18 @@ def test_no_dangerous_call_by_its_number(attack, victim):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the other set of calls is that of x86")
-def test_no_calls_of_another_processor(door):
-    with pytest.raises(FarSideDied, match="SIGSYS"):
-        Implementation(door).other_processor()
+def test_no_calls_of_another_processor(boundary):
+    with pytest.raises(HostDied, match="SIGSYS"):
+        Implementation(boundary).other_processor()
 
 
 # ---- eating
 
 
 @pytest.mark.parametrize("how", ["tensor", "list", "mapped", "string"])
-def test_memory_has_an_end(door, how):
-    with pytest.raises((LearnerError, FarSideDied)) as caught:
-        Implementation(door).memory(how)
+def test_memory_has_an_end(boundary, how):
+    with pytest.raises((LearnerError, HostDied)) as caught:
+        Implementation(boundary).memory(how)
     assert getattr(caught.value, "type_name", "") in ("MemoryError", "RuntimeError", "OSError", "")
 
 
@@ -252,31 +252,31 @@ def test_every_limit_is_set_for_good(attack):
     assert found["RLIMIT_NOFILE"][0] <= 64 and found["RLIMIT_CPU"][0] <= 600
 
 
-def test_where_memory_runs_out_it_goes_before_the_judge(door):
-    assert Path(f"/proc/{door.far.who}/oom_score_adj").read_text() == "1000\n"
+def test_where_memory_runs_out_it_goes_before_the_judge(boundary):
+    assert Path(f"/proc/{boundary.connection.who}/oom_score_adj").read_text() == "1000\n"
 
 
 def test_limits_cannot_be_raised(attack):
     refused(attack.raise_limits, kinds=("PermissionError", "ValueError"))
 
 
-def test_descriptors_have_an_end(door):
-    with pytest.raises((LearnerError, FarSideDied)):
-        Implementation(door).descriptors()
-    door.far.abandon()
+def test_descriptors_have_an_end(boundary):
+    with pytest.raises((LearnerError, HostDied)):
+        Implementation(boundary).descriptors()
+    boundary.connection.abandon()
 
 
 @pytest.mark.parametrize("how", ["loop_in_c", "deaf", "stop"])
-def test_what_does_not_end_is_ended(nursery, how):
-    door = doors_of("fork", nursery, ATTACKS, seconds=2.5)
-    door.begin(1)
-    pid = door.far.who
+def test_what_does_not_end_is_ended(pool, how):
+    boundary = make_boundary("fork", pool, ATTACKS, seconds=2.5)
+    boundary.begin(1)
+    pid = boundary.connection.who
     with pytest.raises(OutOfTime):
-        getattr(Implementation(door), how)()
+        getattr(Implementation(boundary), how)()
     assert not alive(pid)
-    door.begin(2)
-    assert Implementation(door).answer(1, 2) == 3
-    door.far.close()
+    boundary.begin(2)
+    assert Implementation(boundary).answer(1, 2) == 3
+    boundary.connection.close()
 
 
 def test_a_flood_of_output_goes_nowhere(attack, capfd):

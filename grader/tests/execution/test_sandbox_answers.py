@@ -10,12 +10,12 @@ import time
 
 import pytest
 import torch
-from doors import TOY, doors_of, forks
-from grader.execution.errors import FarSideDied, LearnerError, OutOfTime
+from boundaries import TOY, forks, make_boundary
+from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
 from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive, send
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -218,40 +218,40 @@ def test_a_frame_may_be_as_large_as_a_value_can_be():
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
+def pool():
+    pool = WorkerPool()
+    yield pool
+    pool.close()
 
 
 LARGE = TOY + "\n\ndef large(n):\n    return torch.zeros(n)\n\n\ndef many(n):\n    return {i: 0 for i in range(n)}\n"
 
 
 @forks
-def test_an_example_that_answers_too_much_costs_itself_only(nursery):
-    door = doors_of("fork", nursery, LARGE)
-    door.begin(1)
-    toy = Implementation(door)
+def test_an_example_that_answers_too_much_costs_itself_only(pool):
+    boundary = make_boundary("fork", pool, LARGE)
+    boundary.begin(1)
+    toy = Implementation(boundary)
     each = MAX_BYTES // 4 - 1
-    with pytest.raises(FarSideDied, match="in one example"):
+    with pytest.raises(HostDied, match="in one example"):
         for _ in range(MAX_EXAMPLE // MAX_BYTES + 1):
             assert toy.large(each).numel() == each
-    door.begin(2)
+    boundary.begin(2)
     assert toy.large(each).numel() == each, "the next example begins with nothing"
-    door.far.close()
+    boundary.connection.close()
 
 
 @forks
-def test_too_much_is_told_to_whoever_meant_no_harm(nursery):
-    door = doors_of("fork", nursery, LARGE)
-    door.begin(1)
-    toy = Implementation(door)
+def test_too_much_is_told_to_whoever_meant_no_harm(pool):
+    boundary = make_boundary("fork", pool, LARGE)
+    boundary.begin(1)
+    toy = Implementation(boundary)
     with pytest.raises(LearnerError, match="32 MiB"):
         toy.large(MAX_BYTES // 4 + 1)
     with pytest.raises(LearnerError, match="more than 4000 entries"):
         toy.many(MAX_KEYS + 1)
     assert toy.add(1, 2) == 3
-    door.far.close()
+    boundary.connection.close()
 
 
 @forks
@@ -265,14 +265,14 @@ def test_too_much_is_told_to_whoever_meant_no_harm(nursery):
         pytest.param(frame({"value": 1}, [MAX_BYTES]), id="a buffer that never comes"),
     ],
 )
-def test_a_worker_that_sends_it_costs_one_call(nursery, data):
-    door = doors_of("fork", nursery, TOY, seconds=3.0)
-    door.begin(1)
-    with pytest.raises((FarSideDied, OutOfTime)):
-        Implementation(door).says(data)
-    door.begin(2)
-    assert Implementation(door).add(1, 2) == 3
-    door.far.close()
+def test_a_worker_that_sends_it_costs_one_call(pool, data):
+    boundary = make_boundary("fork", pool, TOY, seconds=3.0)
+    boundary.begin(1)
+    with pytest.raises((HostDied, OutOfTime)):
+        Implementation(boundary).says(data)
+    boundary.begin(2)
+    assert Implementation(boundary).add(1, 2) == 3
+    boundary.connection.close()
 
 
 @forks
@@ -281,23 +281,23 @@ def test_a_worker_that_sends_it_costs_one_call(nursery, data):
     [{"device": "\x1b[31mmars\x07" * 99}, {"tensor": ["\x1b[31m" * 9999, [1], "cpu", 0]}, {"\x1b[2J": 1}, {"handle": ["\x9b31m" * 99, "x"]}],
     ids=["device", "dtype", "kind", "handle"],
 )
-def test_nonsense_is_told_in_plain_words(nursery, tree):
-    door = doors_of("fork", nursery, TOY)
-    door.begin(1)
-    with pytest.raises(FarSideDied) as caught:
-        Implementation(door).says(frame({"value": tree}))
+def test_nonsense_is_told_in_plain_words(pool, tree):
+    boundary = make_boundary("fork", pool, TOY)
+    boundary.begin(1)
+    with pytest.raises(HostDied) as caught:
+        Implementation(boundary).says(frame({"value": tree}))
     assert str(caught.value).replace("\n", "").isprintable() and len(str(caught.value)) < 300
-    door.far.close()
+    boundary.connection.close()
 
 
 @forks
-def test_the_name_of_an_object_has_plain_words_only(nursery):
-    door = doors_of("fork", nursery, TOY)
-    door.begin(1)
-    thing = Implementation(door).says(frame({"value": {"handle": [3, "\x1b]0;title\x07" * 999]}}))
+def test_the_name_of_an_object_has_plain_words_only(pool):
+    boundary = make_boundary("fork", pool, TOY)
+    boundary.begin(1)
+    thing = Implementation(boundary).says(frame({"value": {"handle": [3, "\x1b]0;title\x07" * 999]}}))
     label = object.__getattribute__(thing, "_handle")[1]
     assert label.isprintable() and len(label) <= 80
-    door.far.close()
+    boundary.connection.close()
 
 
 def test_what_the_judge_sends_is_read_as_it_was():

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from doors import doors_of, forks
+from boundaries import forks, make_boundary
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox import limits, namespaces
 from hostile import ATTACKS
-from walled import LIMIT, refused, walled_nursery
+from sandboxed import LIMIT, refused, sandboxed_pool
 
 pytestmark = forks
 BOTH = ("EPERM", "ENOSYS")
@@ -20,22 +20,22 @@ LAST_WEEK = 7 * 24 * 3600 * 10**9
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    with walled_nursery() as nursery:
-        yield nursery
+def pool():
+    with sandboxed_pool() as pool:
+        yield pool
 
 
 @pytest.fixture
-def door(nursery):
-    door = doors_of("fork", nursery, ATTACKS, seconds=LIMIT)
-    door.begin(1)
-    yield door
-    door.far.close()
+def boundary(pool):
+    boundary = make_boundary("fork", pool, ATTACKS, seconds=LIMIT)
+    boundary.begin(1)
+    yield boundary
+    boundary.connection.close()
 
 
 @pytest.fixture
-def attack(door):
-    return Implementation(door)
+def attack(boundary):
+    return Implementation(boundary)
 
 
 # ---- messages
@@ -71,8 +71,8 @@ def test_no_futex_lies_in_a_file(attack):
     assert attack.joins() == [0, True], "a thread of its own can be waited for"
 
 
-def test_others_can_be_asked_nothing_about(attack, nursery):
-    for pid in (os.getpid(), nursery.zygote.pid, 1):
+def test_others_can_be_asked_nothing_about(attack, pool):
+    for pid in (os.getpid(), pool.zygote.pid, 1):
         assert {question: answer for question, answer in attack.others(pid).items() if answer not in BOTH} == {}
     assert attack.oneself() == [True] * 6
 
@@ -84,8 +84,8 @@ def test_how_busy_the_processors_are_cannot_be_read(attack):
     assert attack.read("/sys/devices/system/cpu/online").strip()
 
 
-def test_a_worker_may_do_nothing_that_an_administrator_may(door):
-    status = _status(door.far.who)
+def test_a_worker_may_do_nothing_that_an_administrator_may(boundary):
+    status = _status(boundary.connection.who)
     reading_any_file = 1 << 2
     assert int(status["CapEff"], 16) & ~reading_any_file == 0 and int(status["CapPrm"], 16) & ~reading_any_file == 0
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
@@ -97,9 +97,9 @@ hiding = pytest.mark.skipif(not namespaces.available(), reason="this system give
 
 
 @hiding
-def test_other_processes_cannot_be_looked_at(attack, door, nursery):
+def test_other_processes_cannot_be_looked_at(attack, boundary, pool):
     """The size of /proc/PID/fd is how many files a process has open: two workers could count to each other."""
-    for path in (f"/proc/{os.getpid()}", f"/proc/{nursery.zygote.pid}/fd", f"/proc/{door.far.who}/task", "/proc/self", "/proc/1", "/proc/net"):
+    for path in (f"/proc/{os.getpid()}", f"/proc/{pool.zygote.pid}/fd", f"/proc/{boundary.connection.who}/task", "/proc/self", "/proc/1", "/proc/net"):
         refused(attack.look, path, kinds=("FileNotFoundError",))
     assert Path(f"/proc/{os.getpid()}/fd").exists(), "it is hidden from the worker, and from nobody else"
 
@@ -123,27 +123,27 @@ def test_reading_a_file_leaves_its_access_time_alone(attack):
 
 
 @pytest.mark.parametrize("how", ["tensor", "private", "noreserve", "a file", "shared", "grows"])
-def test_memory_has_an_end_however_it_is_taken(attack, door, how):
-    before = _held(door.far.who)
+def test_memory_has_an_end_however_it_is_taken(attack, boundary, how):
+    before = _held(boundary.connection.who)
     had = attack.fill(how)
-    after = _held(door.far.who)
+    after = _held(boundary.connection.who)
     assert had <= limits.MEMORY and after - before <= limits.MEMORY + (64 << 20), (had >> 20, before >> 20, after >> 20)
     if how in ("shared", "grows"):
         assert had == 0
 
 
-def test_one_kind_of_memory_does_not_come_on_top_of_another(attack, door):
-    before = _held(door.far.who)
+def test_one_kind_of_memory_does_not_come_on_top_of_another(attack, boundary):
+    before = _held(boundary.connection.who)
     had = sum(attack.fill(how) for how in ("a file", "private", "tensor", "noreserve", "shared"))
-    assert 0 < had <= limits.MEMORY and _held(door.far.who) - before <= limits.MEMORY + (64 << 20)
+    assert 0 < had <= limits.MEMORY and _held(boundary.connection.who) - before <= limits.MEMORY + (64 << 20)
 
 
-def test_addresses_have_an_end_too(attack, door):
+def test_addresses_have_an_end_too(attack, boundary):
     """The tables for two to the power of forty bytes of empty pages are memory as well."""
     assert attack.addresses() == "ENOMEM"
     assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
     hard = int(attack.limits()["RLIMIT_AS"][1])
-    assert hard <= int(_status(door.far.who)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
+    assert hard <= int(_status(boundary.connection.who)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from doors import forks
+from boundaries import forks
 from grader.cli.commands import doctor
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from grader.execution.sandbox import bubble, calls, isolation, paths, seccomp

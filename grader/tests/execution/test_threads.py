@@ -7,11 +7,11 @@ import textwrap
 import weakref
 
 import pytest
-from doors import QUICK_KINDS, doors_of
+from boundaries import QUICK_KINDS, make_boundary
 from grader.execution.errors import RuleBroken
 from grader.execution.proxy import Implementation
 from grader.execution.threads import threads_now
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from pytest_runs import grade, solution
 
 CHAPTER = textwrap.dedent('''
@@ -71,12 +71,12 @@ def softmax(x, dim=-1):
 
 @pytest.fixture(scope="module", params=QUICK_KINDS)
 def chapter(request):
-    nursery = Nursery()
-    door = doors_of(request.param, nursery, CHAPTER)
-    door.begin(1)
-    yield Implementation(door)
-    door.far.close()
-    nursery.close()
+    pool = WorkerPool()
+    boundary = make_boundary(request.param, pool, CHAPTER)
+    boundary.begin(1)
+    yield Implementation(boundary)
+    boundary.connection.close()
+    pool.close()
 
 
 @pytest.mark.parametrize("name", ["in_a_pool", "in_a_pool_that_is_not_closed", "in_a_pool_that_is_kept", "in_threads"])
@@ -87,22 +87,22 @@ def test_threads_that_are_waited_for_cost_nothing(chapter, name):
 
 def test_work_that_a_kept_pool_still_does_is_a_thread_left_running(request):
     """Also where its threads were there, and idle, before the call. (A worker: in process, the pool would keep this test from ending.)"""
-    nursery = Nursery()
-    request.addfinalizer(nursery.close)
-    door = doors_of("fork" if nursery.fork else "spawn", nursery, CHAPTER)
-    request.addfinalizer(door.far.close)
-    door.begin(1)
-    learner = Implementation(door)
+    pool = WorkerPool()
+    request.addfinalizer(pool.close)
+    boundary = make_boundary("fork" if pool.fork else "spawn", pool, CHAPTER)
+    request.addfinalizer(boundary.connection.close)
+    boundary.begin(1)
+    learner = Implementation(boundary)
     learner.in_a_pool_that_is_kept(6)
     with pytest.raises(RuleBroken, match=r"left a thread running \(ThreadPoolExecutor-.*\); join every thread .*, or compute inside `with ThreadPoolExecutor"):
         learner.left_running()
 
 
-@pytest.mark.parametrize("door", ["local", "worker"])
-def test_a_thread_that_only_the_first_call_starts_is_named_too(door, tmp_path):
+@pytest.mark.parametrize("options", [[], ["--worker"]], ids=["local", "worker"])
+def test_a_thread_that_only_the_first_call_starts_is_named_too(options, tmp_path):
     """hypothesis repeats a failing call, and the repetition finds the thread there already."""
     (tmp_path / "ch03_attention.py").write_text(solution("ch03") + LAZY, encoding="utf-8")
-    found = grade("--target", str(tmp_path), "--exercise", "softmax", "--door", door, results=tmp_path / "results.json").exercise("softmax")
+    found = grade("--target", str(tmp_path), "--exercise", "softmax", *options, results=tmp_path / "results.json").exercise("softmax")
     messages = [test["message"] for test in found["tests"] if test["outcome"] != "passed"]
     assert len(messages) == 1 and "left a thread running (started once)" in messages[0], messages
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from grader.course.source import replace_definition
 from grader.course.syllabus import SOLUTIONS, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import builds_on, graft_for, reference_of, resolve, uses
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import builds_on, package_sources, reference_of, resolve, uses
 from learning import Chapters, continued, learn_sentences, learn_to_translate
 from pytest_runs import grade, module, solution
 from torch import nn
@@ -65,16 +65,16 @@ def runs(folders, template, tmp_path_factory):
     asked = {
         "right": ("right", ["--whole"]),
         "wrong": ("wrong", [*gpt, "--exercise", "softmax", "--whole"]),
-        "wrong, grafted": ("wrong", gpt),
+        "wrong, with reference": ("wrong", gpt),
         "wrong, alone": ("wrong", [*gpt, "--exercise", "Seq2Seq", "--whole"]),
         "unmasked": ("unmasked", [*gpt, "--exercise", "causal_mask", "--exercise", "gelu", "--whole"]),
         "broken": ("broken", [*gpt, "--whole"]),
         "stub": ("stub", [*gpt, "--whole"]),
         "no ch03": ("no ch03", ["--chapter", "ch05", "--chapter", "ch07", "--whole"]),
-        "no ch03, grafted": ("no ch03", gpt),
+        "no ch03, with reference": ("no ch03", gpt),
     }
     if sys.platform.startswith("linux"):
-        asked["no ch03, worker"] = ("no ch03", [*gpt, "--whole", "--door", "worker"])
+        asked["no ch03, worker"] = ("no ch03", [*gpt, "--whole", "--worker"])
     with ThreadPoolExecutor(2) as pool:
         waiting = {
             name: pool.submit(grade, f"--target={folders[folder]}", *options, results=place / f"{name}.json") for name, (folder, options) in asked.items()
@@ -84,16 +84,16 @@ def runs(folders, template, tmp_path_factory):
 
 
 @pytest.fixture
-def graft_of(folders):
+def package_of(folders):
     made = []
 
     def make(name, chapter=CHAPTERS[-1]):
-        made.append(Graft(graft_for(resolve(str(folders[name])), chapter, whole=True), "whole"))
+        made.append(ChapterPackage(package_sources(resolve(str(folders[name])), chapter, whole=True), "whole"))
         return made[-1]
 
     yield make
-    for graft in made:
-        graft.close()
+    for package in made:
+        package.close()
 
 
 # ---- graded
@@ -114,7 +114,7 @@ def test_fresh_stubs_are_no_failure_with_whole_either(runs):
 
 
 def test_what_is_wrong_in_chapter_3_is_wrong_in_the_gpt(runs):
-    assert runs["wrong, grafted"].status == 0 and runs["wrong, grafted"].exercise("GPT")["earned"] == 38
+    assert runs["wrong, with reference"].status == 0 and runs["wrong, with reference"].exercise("GPT")["earned"] == 38
     assert runs["wrong"].status == 1
     for run, name in ((runs["wrong"], "GPT"), (runs["wrong, alone"], "GPT"), (runs["wrong, alone"], "Seq2Seq")):
         assert run.exercise(name)["outcome"] == "failed" and run.exercise(name)["earned"] < 0.75 * run.exercise(name)["points"]
@@ -133,7 +133,7 @@ def test_the_command_to_try_again_sees_the_same(runs):
     out = runs["wrong, alone"].out
     assert "--exercise GPT --whole\n" in out
     assert "If it passes then, what is wrong is in an earlier chapter of yours." in out
-    assert "--whole" not in runs["no ch03, grafted"].out
+    assert "--whole" not in runs["no ch03, with reference"].out
 
 
 def test_an_error_is_shown_at_the_learners_own_line_in_whichever_chapter(runs):
@@ -161,7 +161,7 @@ def test_a_missing_chapter_is_one_clear_sentence(runs):
         assert "Traceback" not in run.out
         assert {test["outcome"] for test in run.exercise("GPT")["tests"]} == {"error"}
     assert {e["outcome"] for e in runs["no ch03"].results["exercises"] if e["chapter"] == "ch05"} == {"passed"}
-    assert runs["no ch03, grafted"].status == 0
+    assert runs["no ch03, with reference"].status == 0
 
 
 # ---- nothing of the reference
@@ -169,7 +169,7 @@ def test_a_missing_chapter_is_one_clear_sentence(runs):
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.id)
 def test_every_chapter_of_the_package_is_the_learners(folders, chapter):
-    sources = graft_for(resolve(str(folders["right"])), chapter, whole=True)
+    sources = package_sources(resolve(str(folders["right"])), chapter, whole=True)
     assert {source.name for source in sources} == {name for name in NAMES if name <= chapter.name}
     assert all(Path(source.filename).parent == folders["right"] for source in sources)
     assert not any("SOLUTION" in source.text or source.filename == reference_of(source.name).filename for source in sources)
@@ -183,15 +183,15 @@ def test_a_chapter_that_is_the_learners_spoils_what_builds_on_it(folders, tmp_pa
         if chapter.name == spoiled:
             continue
         for whole in (True, False):
-            graft = Graft(graft_for(target, chapter, whole), "whole")
+            package = ChapterPackage(package_sources(target, chapter, whole), "whole")
             try:
                 if whole and spoiled in builds_on(target, chapter.name):
                     with pytest.raises(ValueError, match="mine"):
-                        graft.module(chapter.name)
+                        package.module(chapter.name)
                 else:
-                    graft.module(chapter.name)
+                    package.module(chapter.name)
             finally:
-                graft.close()
+                package.close()
 
 
 def test_who_builds_on_whom(folders):
@@ -217,29 +217,29 @@ def authors(module: nn.Module) -> set[str]:
     return {type(part).__module__.partition(".")[0] for part in module.modules()}
 
 
-def test_the_learners_gpt_learns_with_the_learners_code_alone(graft_of, folders):
-    graft = graft_of("right")
-    chapters = Chapters.of(graft)
+def test_the_learners_gpt_learns_with_the_learners_code_alone(package_of, folders):
+    package = package_of("right")
+    chapters = Chapters.of(package)
     model, tokenizer, losses = learn_sentences(chapters, epochs=60)
     assert losses[-1] < 0.5 * losses[0], losses[-1]
     assert continued(model, tokenizer, "the cat sat on", 2).startswith("the cat sat on the")
-    assert authors(model) - {"torch"} == {graft.package}
-    loaded = [found for name, found in sys.modules.items() if name.startswith(graft.package + ".")]
+    assert authors(model) - {"torch"} == {package.name}
+    loaded = [found for name, found in sys.modules.items() if name.startswith(package.name + ".")]
     assert {found.__name__.rpartition(".")[2] for found in loaded} == {module(f"ch0{n}") for n in range(1, 9)}
     assert {Path(found.__file__).parent for found in loaded} == {folders["right"]}
     assert not [name for name in sys.modules if name.partition(".")[0] == "solutions"]
 
 
-def test_the_learners_translator_learns_with_the_learners_code_alone(graft_of):
-    graft = graft_of("right")
-    translator, losses = learn_to_translate(Chapters.of(graft), epochs=30)
+def test_the_learners_translator_learns_with_the_learners_code_alone(package_of):
+    package = package_of("right")
+    translator, losses = learn_to_translate(Chapters.of(package), epochs=30)
     assert losses[-1] < 0.2, losses[-1]
     assert translator.translate("i drink water") == "मैं पानी पीता हूँ"
-    assert authors(translator.model) - {"torch"} == {graft.package}
+    assert authors(translator.model) - {"torch"} == {package.name}
 
 
-def test_a_wrong_softmax_reaches_the_models(graft_of):
-    right, wrong = (Chapters.of(graft_of(name)) for name in ("right", "wrong"))
+def test_a_wrong_softmax_reaches_the_models(package_of):
+    right, wrong = (Chapters.of(package_of(name)) for name in ("right", "wrong"))
     ids = torch.tensor([[1, 2, 3, 4]])
     logits = []
     for chapters in (right, wrong):
@@ -248,6 +248,6 @@ def test_a_wrong_softmax_reaches_the_models(graft_of):
     assert (logits[0][:, 0] - logits[1][:, 0]).abs().max() < 1e-5 < (logits[0] - logits[1])[:, 1:].abs().max()
 
 
-def test_a_missing_chapter_is_told_at_the_door_of_python_too(graft_of):
+def test_a_missing_chapter_is_told_at_the_door_of_python_too(package_of):
     with pytest.raises(ModuleNotFoundError, match="ch03_attention.py is not in the folder"):
-        graft_of("no ch03").module(module("ch06"))
+        package_of("no ch03").module(module("ch06"))

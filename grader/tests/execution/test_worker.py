@@ -13,36 +13,36 @@ import time
 from pathlib import Path
 
 import pytest
-from doors import FILENAME, TOY, alive, children, doors_of, forks
-from grader.execution.errors import ChapterBroken, FarSideDied, LearnerError, OutOfTime
+from boundaries import FILENAME, TOY, alive, children, forks, make_boundary
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.wire import MAX_HEAD
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 
 pytestmark = forks
 LIMIT = 1.5
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery(fork=True, isolation=Isolation())  # without walls: they would keep it from much of this
-    yield nursery
-    nursery.close()
+def pool():
+    pool = WorkerPool(fork=True, isolation=Isolation())  # without walls: they would keep it from much of this
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
-def door(nursery):
-    door = doors_of("fork", nursery, seconds=LIMIT)
-    door.begin(1)
-    yield door
-    door.far.close()
+def boundary(pool):
+    boundary = make_boundary("fork", pool, seconds=LIMIT)
+    boundary.begin(1)
+    yield boundary
+    boundary.connection.close()
 
 
-def goes_on(door) -> bool:
+def goes_on(boundary) -> bool:
     """The next example gets a process of its own, and what the last left is gone."""
-    door.begin(2)
-    return Implementation(door).add(1, 2) == 3
+    boundary.begin(2)
+    return Implementation(boundary).add(1, 2) == 3
 
 
 def frame(body, sizes=(), payload=b"") -> bytes:
@@ -64,33 +64,33 @@ def frame(body, sizes=(), payload=b"") -> bytes:
         ("child", "exited with status 4"),
     ],
 )
-def test_a_worker_that_dies_costs_one_call(door, how, words):
-    toy = Implementation(door)
+def test_a_worker_that_dies_costs_one_call(boundary, how, words):
+    toy = Implementation(boundary)
     pid = toy.whoami()
     for _ in range(2):
-        with pytest.raises(FarSideDied, match=words):
+        with pytest.raises(HostDied, match=words):
             toy.die(how)
-        assert goes_on(door) and toy.whoami() != pid
+        assert goes_on(boundary) and toy.whoami() != pid
     assert not alive(pid)
 
 
-def test_a_child_that_holds_the_line_is_ended_too(door):
+def test_a_child_that_holds_the_line_is_ended_too(boundary):
     with pytest.raises(OutOfTime):
-        Implementation(door).die("heir")
-    assert goes_on(door)
+        Implementation(boundary).die("heir")
+    assert goes_on(boundary)
 
 
-def test_the_rest_of_an_example_is_lost_with_its_worker(door):
-    toy = Implementation(door)
-    with pytest.raises(FarSideDied):
+def test_the_rest_of_an_example_is_lost_with_its_worker(boundary):
+    toy = Implementation(boundary)
+    with pytest.raises(HostDied):
         toy.die("exit")
-    with pytest.raises(FarSideDied, match="is gone"):
+    with pytest.raises(HostDied, match="is gone"):
         toy.add(1, 2)
-    assert goes_on(door)
+    assert goes_on(boundary)
 
 
-def test_sys_exit_is_only_an_error(door):
-    toy = Implementation(door)
+def test_sys_exit_is_only_an_error(boundary):
+    toy = Implementation(boundary)
     pid = toy.whoami()
     with pytest.raises(LearnerError, match="it ended the program"):
         toy.fails("exit")
@@ -98,17 +98,17 @@ def test_sys_exit_is_only_an_error(door):
 
 
 @pytest.mark.parametrize("how", ["sleep", "spin", "stubborn"])
-def test_a_worker_that_stalls_is_killed(door, how):
-    toy = Implementation(door)
+def test_a_worker_that_stalls_is_killed(boundary, how):
+    toy = Implementation(boundary)
     pid, began = toy.whoami(), time.monotonic()
     with pytest.raises(OutOfTime, match="did not end within 1.5 s"):
         toy.stall(how)
     assert time.monotonic() - began < LIMIT + 2
-    assert goes_on(door) and not alive(pid)
+    assert goes_on(boundary) and not alive(pid)
 
 
-def test_a_thread_left_behind_does_not_outlive_the_worker(door):
-    toy = Implementation(door)
+def test_a_thread_left_behind_does_not_outlive_the_worker(boundary):
+    toy = Implementation(boundary)
     with pytest.raises(LearnerError, match="left a thread running"):
         toy.thread(600, False)
     assert toy.add(1, 2) == 3, "the thread was already there: the next call is not to blame"
@@ -118,11 +118,11 @@ def test_a_thread_left_behind_does_not_outlive_the_worker(door):
     ("text", "words"),
     [("import os\nos._exit(0)", "ended the process: it exited with status 0"), ("while True: pass", "within 1 s")],
 )
-def test_a_chapter_that_ends_or_holds_the_process_at_import(nursery, text, words):
-    door = doors_of("fork", nursery, text, import_seconds=1.0)
+def test_a_chapter_that_ends_or_holds_the_process_at_import(pool, text, words):
+    boundary = make_boundary("fork", pool, text, import_seconds=1.0)
     with pytest.raises(ChapterBroken, match=words):
-        door.begin(0)
-    door.far.close()
+        boundary.begin(0)
+    boundary.connection.close()
 
 
 # ---- nonsense on the wire
@@ -162,43 +162,43 @@ def test_a_chapter_that_ends_or_holds_the_process_at_import(nursery, text, words
         pytest.param(frame({"error": {"kind": "raised", "type": "A", "message": "b", "where": 7}}), id="nowhere"),
     ],
 )
-def test_nonsense_costs_one_call(door, data):
-    with pytest.raises(FarSideDied, match="nonsense|no sense"):
-        Implementation(door).says(data)
-    assert goes_on(door)
+def test_nonsense_costs_one_call(boundary, data):
+    with pytest.raises(HostDied, match="nonsense|no sense"):
+        Implementation(boundary).says(data)
+    assert goes_on(boundary)
 
 
-def test_the_judge_keeps_no_shortcut_but_those_of_the_exercise(door):
-    door.begin(1, ("gelu",))
-    with pytest.raises(FarSideDied, match="nonsense"):
-        Implementation(door).says(frame({"shortcut": "gelu"}) * 3 + frame({"shortcut": "x" * 1000}))
-    assert door.far.shortcuts == {"gelu"}
-    door.begin(1, ("gelu",))
-    with pytest.raises(FarSideDied, match="more than 64 MiB in one example"):
-        Implementation(door).says(frame(b'[{"shortcut": "gelu"},' + b" " * 1_000_000 + b"[]]") * 9)
-    assert door.far.shortcuts == {"gelu"} and goes_on(door)
+def test_the_judge_keeps_no_shortcut_but_those_of_the_exercise(boundary):
+    boundary.begin(1, ("gelu",))
+    with pytest.raises(HostDied, match="nonsense"):
+        Implementation(boundary).says(frame({"shortcut": "gelu"}) * 3 + frame({"shortcut": "x" * 1000}))
+    assert boundary.connection.shortcuts == {"gelu"}
+    boundary.begin(1, ("gelu",))
+    with pytest.raises(HostDied, match="more than 64 MiB in one example"):
+        Implementation(boundary).says(frame(b'[{"shortcut": "gelu"},' + b" " * 1_000_000 + b"[]]") * 9)
+    assert boundary.connection.shortcuts == {"gelu"} and goes_on(boundary)
 
 
-def test_half_a_frame(door):
-    toy = Implementation(door)
+def test_half_a_frame(boundary):
+    toy = Implementation(boundary)
     with pytest.raises(OutOfTime):
         toy.says(frame({"value": 1})[:-3])
-    assert goes_on(door)
-    with pytest.raises(FarSideDied, match="status 0"):
+    assert goes_on(boundary)
+    with pytest.raises(HostDied, match="status 0"):
         toy.says(frame({"value": 1})[:-3], "exit")
-    assert goes_on(door)
+    assert goes_on(boundary)
 
 
-def test_an_endless_frame(door):
-    with pytest.raises((OutOfTime, FarSideDied)):
-        Implementation(door).says(struct.pack("<4sI", b"hdwy", MAX_HEAD), again=1)
-    assert goes_on(door)
+def test_an_endless_frame(boundary):
+    with pytest.raises((OutOfTime, HostDied)):
+        Implementation(boundary).says(struct.pack("<4sI", b"hdwy", MAX_HEAD), again=1)
+    assert goes_on(boundary)
 
 
-def test_a_forged_error_has_plain_words_only(door):
+def test_a_forged_error_has_plain_words_only(boundary):
     loud = {"kind": "raised", "type": "\x1b[31mE" * 999, "message": "\x1b]0;title\x07" * 9999, "where": ["\x1b[2J.py", 3, "\x9bcode"]}
     with pytest.raises(LearnerError) as caught:
-        Implementation(door).says(frame({"error": loud}))
+        Implementation(boundary).says(frame({"error": loud}))
     problem = caught.value
     assert all(words.isprintable() for words in (problem.type_name, problem.message, str(problem.where)))
     assert len(problem.type_name) <= 80 and len(problem.message) <= 600
@@ -225,19 +225,19 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
     (tmp_path / "torch.py").write_text("raise RuntimeError('not the torch you look for')")
     gc.collect()
     files, processes = open_files(), set(children(os.getpid()))
-    nursery = Nursery(isolation=Isolation())
-    first, second = doors_of(kind, nursery), doors_of(kind, nursery)
-    for door in (first, second)[: 2 if kind == "fork" else 1]:
-        door.begin(1)
+    pool = WorkerPool(isolation=Isolation())
+    first, second = make_boundary(kind, pool), make_boundary(kind, pool)
+    for boundary in (first, second)[: 2 if kind == "fork" else 1]:
+        boundary.begin(1)
         if kind == "spawn":
-            assert Implementation(door).whoami() in children(os.getpid())
-        with pytest.raises(FarSideDied):
-            Implementation(door).die("child" if door is first else "exit")
+            assert Implementation(boundary).whoami() in children(os.getpid())
+        with pytest.raises(HostDied):
+            Implementation(boundary).die("child" if boundary is first else "exit")
     if kind == "fork":
         first.begin(1)
-    first.far.close()
-    second.far.close()
-    nursery.close()
+    first.connection.close()
+    second.connection.close()
+    pool.close()
     gc.collect()
     assert open_files() == files and set(children(os.getpid())) == processes
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == ["torch.py"]
@@ -246,12 +246,12 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
 def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
     script = (
         "import sys, os\n"
-        "from doors import doors_of, children\n"
+        "from boundaries import make_boundary, children\n"
         "from grader.execution.proxy import Implementation\n"
-        "from grader.execution.worker import Nursery\n"
-        "door = doors_of('fork', Nursery(), seconds=600)\n"
-        "door.begin(0)\n"
-        "toy = Implementation(door)\n"
+        "from grader.execution.worker import WorkerPool\n"
+        "boundary = make_boundary('fork', WorkerPool(), seconds=600)\n"
+        "boundary.begin(0)\n"
+        "toy = Implementation(boundary)\n"
         "print(os.getpid(), *children(os.getpid()), toy.whoami(), flush=True)\n"
         "toy.stall('spin')\n"
     )
@@ -267,8 +267,8 @@ def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
     assert not alive(zygote) and not alive(worker)
 
 
-def test_the_chapter_never_needs_its_file(door):
+def test_the_chapter_never_needs_its_file(boundary):
     assert not Path(FILENAME).exists() and "def add" in TOY
     with pytest.raises(ZeroDivisionError) as caught:
-        Implementation(door).divide(1, 0)
+        Implementation(boundary).divide(1, 0)
     assert caught.value.where.code.startswith("return a / b")

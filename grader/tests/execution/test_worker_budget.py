@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from doors import forks
+from boundaries import forks
 from grader.execution.target import Target
 from grader.verdict.trial import Record, Trial
 from pytest_runs import grade, module, solution
@@ -28,7 +28,7 @@ FOUND = Path(os.environ["HEADWAY_COUNTED"])
 def pytest_runtest_teardown(item, nextitem):
     from grader.plugin.hooks import RUN, _chapter_of
     trial = item.config.stash[RUN].trial
-    zygote = trial.nursery.zygote.pid if trial.nursery.zygote else 0
+    zygote = trial.pool.zygote.pid if trial.pool.zygote else 0
     workers = len(Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) if zygote else 0
     with FOUND.open("a") as file:
         file.write(json.dumps([_chapter_of(item), _chapter_of(nextitem), workers, len(trial._references)]) + "\\n")
@@ -42,7 +42,7 @@ def test_a_submission_has_one_worker_at_a_time(tmp_path):
     (tmp_path / "counting_workers.py").write_text(COUNTING, encoding="utf-8")
     counted = tmp_path / "counted"
     path = f"{tmp_path}:{Path(__file__).parents[3]}"
-    options = ["--target", str(tmp_path), "--chapter", "ch02", "--chapter", "ch03", "--door", "worker", "-p", "counting_workers"]
+    options = ["--target", str(tmp_path), "--chapter", "ch02", "--chapter", "ch03", "--worker", "-p", "counting_workers"]
     found = grade(*options, results=tmp_path / "results.json", PYTHONPATH=path, HEADWAY_COUNTED=str(counted))
     assert found.status == 0, found.out
     after_each = [json.loads(line) for line in counted.read_text(encoding="utf-8").splitlines()]
@@ -53,7 +53,7 @@ def test_a_submission_has_one_worker_at_a_time(tmp_path):
 
 def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
     (tmp_path / f"{module('ch03')}.py").write_text(solution("ch03") + "\n\ndef softmax(x, dim=-1):\n    return x\n", encoding="utf-8")
-    runs = [grade("--target", str(tmp_path), "--exercise", "softmax", "--door", door, results=tmp_path / door) for door in ("local", "worker")]
+    runs = [grade("--target", str(tmp_path), "--exercise", "softmax", *options, results=tmp_path / f"{len(options)}.json") for options in ([], ["--worker"])]
     assert runs[0].exercise("softmax")["diagnosis"] == runs[1].exercise("softmax")["diagnosis"]
 
 
@@ -61,7 +61,7 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
     from grader.course.syllabus import load_syllabus
     from grader.verdict import trial as trials
 
-    trial = Trial(Target("nobody", None, {}), "worker")
+    trial = Trial(Target("nobody", None, {}), in_worker=True)
     exercise = load_syllabus().exercise("softmax")
 
     class Sent:
@@ -71,16 +71,16 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
             pass
 
     class Asking:
-        far, log = Sent(), []
+        connection, log = Sent(), []
 
-    trial._doors[exercise.chapter] = Asking()
+    trial._boundaries[exercise.chapter] = Asking()
     for number in range(40):
         trial._running, trial._test = exercise, f"test {number}"
         trial.end_test("passed")
     kept = trial.records["softmax"]
     assert len(kept) == trials.KEPT_BYTES_IN_ALL // 6_000_000 and isinstance(kept[0], Record)
     trial.end_chapter(exercise.chapter)
-    assert trial.records == {} and trial._kept == {} and trial._doors == {}
+    assert trial.records == {} and trial._kept == {} and trial._boundaries == {}
 
 
 @pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])

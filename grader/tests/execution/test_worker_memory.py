@@ -8,14 +8,14 @@ import textwrap
 import tokenize
 
 import pytest
-from doors import forks
+from boundaries import forks
 from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft, without_text
+from grader.execution.chapter_package import ChapterPackage, without_text
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.target import Target, reference_of
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 from grader.verdict.trial import Trial
 
 pytestmark = forks
@@ -95,13 +95,13 @@ SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
 @pytest.fixture(scope="module", params=["open", "walled"])
 def learner(request):
     """A submission of chapter 5 in a worker, with the walls that this machine has or with none (it may then read all its memory)."""
-    nursery = Nursery(isolation=Isolation() if request.param == "open" else available(bubblewrap=False))
-    trial = Trial(Target("submission", None, {CHAPTER.name: SUBMISSION}), "worker", nursery=nursery, call_seconds=300.0)
-    door = trial.door(CHAPTER.id)
-    door.begin(1)
-    yield Implementation(door), request.param
+    pool = WorkerPool(isolation=Isolation() if request.param == "open" else available(bubblewrap=False))
+    trial = Trial(Target("submission", None, {CHAPTER.name: SUBMISSION}), in_worker=True, pool=pool, call_seconds=300.0)
+    boundary = trial.boundary(CHAPTER.id)
+    boundary.begin(1)
+    yield Implementation(boundary), request.param
     trial.close()
-    nursery.close()
+    pool.close()
 
 
 def characteristic(text: str) -> list[str]:
@@ -121,8 +121,8 @@ def reference_text(name: str) -> str:
 
 
 def test_no_text_of_the_reference_lies_anywhere_in_a_workers_memory(learner):
-    implementation, walls = learner
-    if walls != "open":
+    implementation, sandboxed = learner
+    if sandboxed != "open":
         pytest.skip("behind the walls a worker cannot read its own memory as a file")
     needles = [OWN_LINE]
     for chapter in (*EARLIER, CHAPTER):
@@ -164,7 +164,7 @@ def test_a_chapter_without_text_does_what_it_does_with_text():
     ''')
     bare = without_text(ChapterSource("ch01_one", text, "/somewhere/ch01_one.py"))
     assert bare.text == "" and b"Doc" not in bare.code and b"somewhere" not in bare.code
-    package = Graft([bare])
+    package = ChapterPackage([bare])
     module = package.module("ch01_one")
     assert module.f(1) == 4 and module.f.__doc__ is None and module.__doc__ is None
     with pytest.raises(AssertionError, match="positive"):

@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from doors import forks
+from boundaries import forks
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
 from grader.execution.target import NoTarget, resolve
@@ -71,11 +71,11 @@ def runs(target, whole_target, template, tmp_path_factory):
         "fresh": ([], kit),
         "all": (["--target", str(target)], {"cwd": elsewhere}),
         "again": (["--target", ".", "--chapter", "ch03"], {"cwd": target}),
-        "worker": ([here, "--door", "worker"], {}),
+        "worker": ([here, "--worker"], {}),
         "some": ([here, *some], {"SEEN": str(place / "seen 0")}),
         "other seed": ([here, *some, "--seed", "5"], {"FORCE_COLOR": "1", "SEEN": str(place / "seen 5")}),
         "chapter": ([here, "--chapter", "ch02"], {}),
-        "grafted": ([f"--target={whole_target}", "--exercise", "TokenEmbedding"], {}),
+        "with_reference": ([f"--target={whole_target}", "--exercise", "TokenEmbedding"], {}),
         "whole": ([f"--target={whole_target}", "--exercise", "TokenEmbedding", "--whole"], {}),
         "no exercise": (["--exercise", "sofmax"], {}),
         "no target": (["--target", str(elsewhere / "nowhere")], {}),
@@ -145,7 +145,7 @@ def test_chapter_and_exercise_choose(runs):
 
 
 def test_whole_takes_earlier_chapters_from_the_target(runs):
-    assert runs["grafted"].status == 0 and runs["grafted"].results["earned"] == runs["grafted"].results["points"]
+    assert runs["with_reference"].status == 0 and runs["with_reference"].results["earned"] == runs["with_reference"].results["points"]
     assert runs["whole"].status == 1 and "ValueError: my first chapter" in runs["whole"].out and "(--whole)" in runs["whole"].out
     assert runs["whole"].exercise("TokenEmbedding")["outcome"] == "error"
 
@@ -255,7 +255,7 @@ def test_a_part_is_judged_as_in_the_whole(runs):
 
 
 @forks
-def test_both_doors_give_equal_results(runs):
+def test_a_run_in_process_and_one_in_workers_give_equal_results(runs):
     one, other = runs["all"].timeless(), runs["worker"].timeless()
     assert (one.pop("door"), other.pop("door")) == ("local", "worker")
     assert one == other

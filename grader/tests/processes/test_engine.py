@@ -73,7 +73,7 @@ def test_callers_who_say_nothing_or_nonsense_harm_nobody(warm):
     callers = [socket.create_connection(where) for _ in range(20)]
     token = warm.address.token
     nonsense = [b"\n", b"GET / HTTP/1.0\r\n\r\n", b"x" * (1 << 20), b"[" * 5000 + b"\n", b'{"token": "wrong", "job": {}}\n', b"\xff\xfe\n"]
-    for job in ("{}", "7", '{"name": 1}', '{"name": "softmax", "cwd": "/", "columns": "x", "colour": false, "door": "local"}'):
+    for job in ("{}", "7", '{"name": 1}', '{"name": "softmax", "cwd": "/", "columns": "x", "colour": false, "in_worker": false}'):
         nonsense.append(f'{{"token": "{token}", "job": {job}}}\n'.encode())
     for caller, words in zip(callers, nonsense):
         try:

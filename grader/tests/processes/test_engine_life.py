@@ -16,10 +16,10 @@ LOOP_IN_C = "import itertools; sum(itertools.count())"
 WITH_OTHERS = f"import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True); {LOOP_IN_C}"
 
 
-def looping(warm, door="local", processes=3):
+def looping(warm, in_worker=False, processes=3):
     """A run that does not end, when it and what it starts is there: the connection to it."""
-    write_softmax(warm.kit, WITH_OTHERS if door == "local" else "while True: pass")  # a worker's walls let it start no others
-    sock = warm.address.ask(warm.job(door=door))
+    write_softmax(warm.kit, WITH_OTHERS if not in_worker else "while True: pass")  # a sandboxed worker cannot start others
+    sock = warm.address.ask(warm.job(in_worker=in_worker))
     assert until(lambda: len(warm.family() - warm.spares()) >= processes)
     return sock
 
@@ -53,10 +53,10 @@ def test_when_it_is_killed_its_run_goes_too(kit):
     warm.close()
 
 
-@pytest.mark.parametrize("door, processes", [("local", 3), ("worker", 3)])
-def test_a_client_that_hangs_up_stops_its_run(kit, door, processes):
+@pytest.mark.parametrize("in_worker, processes", [(False, 3), (True, 3)], ids=["local", "worker"])
+def test_a_client_that_hangs_up_stops_its_run(kit, in_worker, processes):
     warm = WarmKit(kit)
-    looping(warm, door, processes).close()
+    looping(warm, in_worker, processes).close()
     assert warm.quiet() and warm.alive
     write_softmax(kit)
     assert set(warm.ask().outcomes["softmax"]) == {"passed"}

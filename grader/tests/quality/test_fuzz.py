@@ -1,4 +1,4 @@
-"""Bytes from strangers: frames of the door, archives, a gradebook that was damaged. None may hang, take much memory or end in anything but our own words.
+"""Bytes from strangers: frames of the boundary, archives, a gradebook that was damaged. None may hang, take much memory or end in anything but our own words.
 
     HEADWAY_FUZZ=20000 python -m pytest grader/tests/quality/test_fuzz.py grader/tests/quality/test_fuzz_texts.py
 
@@ -36,7 +36,7 @@ from submission_archives import CHAPTER, tar_member, tarred, zipped
 LONG = 60.0  # seconds that nothing here may take, on a machine with much else to do
 
 
-# ---- the door's frames
+# ---- the boundary's frames
 
 
 def frame(head: bytes, payload: bytes = b"", claimed: int | None = None) -> bytes:
@@ -73,7 +73,7 @@ FRAMES = [
 
 @fuzzed(300)
 @given(data=st.one_of(st.binary(max_size=300), mutated(FRAMES), values.map(lambda value: frame(json.dumps(value).encode(), b"x" * 40))))
-def test_whatever_comes_through_the_door_is_a_frame_or_is_refused(data):
+def test_bytes_that_are_not_a_frame_are_refused(data):
     try:
         body, buffers = heard(data, Allowance())
     except (Garbage, EOFError, TooLate):

@@ -1,6 +1,6 @@
 """Five honest courses, each in a style of its own, are graded as a class: each has every point.
 
-Twenty seeds, both doors and the courses' own earlier chapters are for `make proof ONLY=fair`, which takes an hour.
+Twenty seeds, runs in process and in workers, and the courses' own earlier chapters are for `make proof ONLY=fair`, which takes an hour.
 """
 
 import subprocess

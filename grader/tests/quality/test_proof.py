@@ -45,10 +45,10 @@ def wrong():
 def test_a_course_that_does_not_get_its_points_is_named(wrong):
     done = prove("fair", "--seeds", "1", "--from", "3", "--style", "right", "--style", "wrong", "--exercise", "causal_mask", root=wrong)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(r"^✗ wrong, seed 3, worker door: causal_mask: 0 of \d+ points; test_\w+ \(failed\): ", done.stdout, re.M), done.stdout
+    assert re.search(r"^✗ wrong, seed 3, in a worker: causal_mask: 0 of \d+ points; test_\w+ \(failed\): ", done.stdout, re.M), done.stdout
     table = dict(re.findall(r"^(\w+ +\w+) +1 +([01])$", done.stdout, re.M))
     assert {" ".join(name.split()): full for name, full in table.items()} == {"right local": "1", "right worker": "1", "wrong local": "0", "wrong worker": "0"}
-    assert "1 exercise, seeds 3 to 3, both doors: 2 of 4 runs earned full marks" in done.stdout
+    assert "1 exercise, seeds 3 to 3, in process and in workers: 2 of 4 runs earned full marks" in done.stdout
 
 
 def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong):

@@ -7,8 +7,8 @@ import os
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 
 B, H, T, S, D_HEAD, D_FF = 3, 4, 6, 7, 5, 13
@@ -18,9 +18,9 @@ D = H * D_HEAD
 @pytest.fixture(scope="module")
 def ch06():
     chapter = load_syllabus().chapter("ch06_blocks")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import math
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import nn
 
@@ -30,16 +30,16 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def chapter():
     """A function that imports a chapter of the reference."""
-    grafts = []
+    packages = []
 
     def get(name: str):
         found = load_syllabus().chapter(name)
-        grafts.append(Graft(graft_for(resolve("solutions"), found, whole=True), "held"))
-        return grafts[-1].module(found.name)
+        packages.append(ChapterPackage(package_sources(resolve("solutions"), found, whole=True), "tested"))
+        return packages[-1].module(found.name)
 
     yield get
-    for graft in grafts:
-        graft.close()
+    for package in packages:
+        package.close()
 
 
 def letters() -> list[str]:

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
@@ -19,9 +19,9 @@ V, MAX_LEN, D, H, LAYERS = 41, 24, 24, 4, 2
 @pytest.fixture(scope="module")
 def course():
     """Chapters 7 and 9 of the reference, in one package."""
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch09_sampling"), whole=True), "held")
-    yield graft.module("ch07_models"), graft.module("ch09_sampling")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch09_sampling"), whole=True), "tested")
+    yield package.module("ch07_models"), package.module("ch09_sampling")
+    package.close()
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
@@ -23,9 +23,9 @@ DTYPES = {torch.float32: 1e-5, torch.float64: 1e-12}
 @pytest.fixture(scope="module")
 def ch07():
     chapter = load_syllabus().chapter("ch07_models")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(autouse=True)

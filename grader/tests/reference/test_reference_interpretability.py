@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.pictures.ch12_interpretability import CAPITAL, COUNTRY, WORDS, capitals, ids_of
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -17,15 +17,15 @@ PARIS, FRANCE = CAPITAL, COUNTRY
 
 
 @pytest.fixture(scope="module")
-def graft():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12_interpretability"), whole=True), "held")
-    yield graft
-    graft.close()
+def package():
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12_interpretability"), whole=True), "tested")
+    yield package
+    package.close()
 
 
 @pytest.fixture(scope="module")
-def ch12(graft):
-    return graft.module("ch12_interpretability")
+def ch12(package):
+    return package.module("ch12_interpretability")
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +48,11 @@ def healthy(model: nn.Module) -> nn.Module:
 
 
 @pytest.fixture
-def both(graft):
+def both(package):
     """Hugging Face's GPT-2, and ours with its numbers; ours in train mode with dropout, which must not show."""
     config = GPT2Config(vocab_size=V, n_positions=MAX_LEN, n_embd=D, n_head=H, n_layer=LAYERS, attn_implementation="eager")
     theirs = healthy(GPT2LMHeadModel(config))
-    ch07 = graft.module("ch07_models")
+    ch07 = package.module("ch07_models")
     mine = ch07.GPT(ch07.GPTConfig(V, MAX_LEN, D, H, LAYERS, activation="gelu_tanh", dropout=0.3)).double()
     ch07.load_gpt2(mine, theirs.state_dict())
     return theirs, mine.train()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,9 +18,9 @@ dtypes = pytest.mark.parametrize("dtype", PRECISIONS, ids=lambda dtype: str(dtyp
 @pytest.fixture(scope="module")
 def ch05():
     chapter = load_syllabus().chapter("ch05_layers")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(autouse=True)

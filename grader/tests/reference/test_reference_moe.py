@@ -7,8 +7,8 @@ import os
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -21,9 +21,9 @@ B, T, D, D_FF, N = 3, 7, 10, 13, 6
 @pytest.fixture(scope="module")
 def course():
     """Chapters 5, 6 and 11."""
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch11_moe"), whole=True), "held")
-    yield tuple(graft.module(name) for name in ("ch05_layers", "ch06_blocks", "ch11_moe"))
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch11_moe"), whole=True), "tested")
+    yield tuple(package.module(name) for name in ("ch05_layers", "ch06_blocks", "ch11_moe"))
+    package.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import torch
 from grader.course.source import definition
 from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, reference_of, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, reference_of, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -42,16 +42,16 @@ SURFACES = {"mat", "rug", "roof", "box", "chair"}
 
 
 @pytest.fixture(scope="module")
-def graft():
+def package():
     chapter = load_syllabus().chapter("ch08_training")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "optimised")
-    yield graft
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "optimised")
+    yield package
+    package.close()
 
 
 @pytest.fixture(scope="module")
-def ch08(graft):
-    return graft.module("ch08_training")
+def ch08(package):
+    return package.module("ch08_training")
 
 
 @pytest.fixture(autouse=True)
@@ -96,9 +96,9 @@ def test_adamw_is_torchs_over_many_steps(ch08, options, size):
             same(a.data, b.data)
 
 
-def test_adamw_trains_a_real_model_as_torchs_does(ch08, graft):
+def test_adamw_trains_a_real_model_as_torchs_does(ch08, package):
     """The GPT of chapter 7 in double precision: the same loss at each of ten steps."""
-    models = graft.module("ch07_models")
+    models = package.module("ch07_models")
     inputs, targets = torch.randint(0, 19, (4, 9)), torch.randint(0, 19, (4, 9))
     gpt = models.GPT(models.GPTConfig(19, 9, d_model=16, n_layers=2)).double()
     twin = models.GPT(gpt.config).double()
@@ -140,8 +140,8 @@ def test_schedule_is_torchs_with_a_floor(ch08):
     assert ours == pytest.approx([ch08.warmup_cosine(step, 5, 30, 0.3, 0.03) for step in range(40)], abs=1e-12)
 
 
-def test_perplexity_is_that_of_all_tokens_together(ch08, graft):
-    models = graft.module("ch07_models")
+def test_perplexity_is_that_of_all_tokens_together(ch08, package):
+    models = package.module("ch07_models")
     gpt = models.GPT(models.GPTConfig(23, 12, d_model=16, n_layers=2, dropout=0.3))
     batches = []
     for rows, width in ((2, 5), (3, 12), (1, 2)):
@@ -182,9 +182,9 @@ def test_the_split_is_the_same_in_every_process(ch08):
     assert found[0][0] == found[1][0] == [ch08.is_validation(text) for text in texts]
 
 
-def test_twenty_sentences_are_memorised(ch08, graft):
+def test_twenty_sentences_are_memorised(ch08, package):
     """From about ln V to below 0.5 in 150 epochs, and what an animal sat on becomes a surface."""
-    tokens, models = graft.module("ch01_tokenizer"), graft.module("ch07_models")
+    tokens, models = package.module("ch01_tokenizer"), package.module("ch07_models")
     tokenizer = tokens.WordTokenizer(tokens.build_vocab([*SENTENCES, "<pad>"]))
     batch = ch08.collate([pair for text in SENTENCES for pair in ch08.next_token_pairs(tokenizer.encode(text), 16)])
     gpt = models.GPT(models.GPTConfig(tokenizer.vocab_size, 16, d_model=64, n_heads=4, n_layers=4))

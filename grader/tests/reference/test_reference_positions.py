@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import LlamaConfig
@@ -22,9 +22,9 @@ D = H * D_HEAD
 @pytest.fixture(scope="module")
 def ch04():
     chapter = load_syllabus().chapter("ch04_positions_in_attention")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor
 
 INF = math.inf
@@ -17,9 +17,9 @@ INF = math.inf
 @pytest.fixture(scope="module")
 def ch09():
     chapter = load_syllabus().chapter("ch09_sampling")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(scope="module")

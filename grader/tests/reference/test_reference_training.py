@@ -9,8 +9,8 @@ import pytest
 import torch
 from grader.course.source_check import forbidden_calls
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
@@ -27,17 +27,17 @@ OPTIMIZERS = {
 @pytest.fixture(scope="module")
 def ch08():
     chapter = load_syllabus().chapter("ch08_training")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(scope="module")
 def ch07():
     chapter = load_syllabus().chapter("ch07_models")
-    graft = Graft(graft_for(resolve("solutions"), chapter, whole=True), "held7")
-    yield graft.module(chapter.name)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "tested7")
+    yield package.module(chapter.name)
+    package.close()
 
 
 @pytest.fixture(autouse=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.circuits import induction_circuit
 
 
 @pytest.fixture(scope="module")
 def chapters():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "held")
-    yield graft.module("ch07_models"), graft.module("ch12_interpretability")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "tested")
+    yield package.module("ch07_models"), package.module("ch12_interpretability")
+    package.close()
 
 
 def made(models, vocab_size, max_len):

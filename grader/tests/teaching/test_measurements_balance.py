@@ -7,8 +7,8 @@ import re
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import balance
 from grader.teaching.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
 
@@ -17,9 +17,9 @@ LESSON = EXERCISES / "ch11_moe.md"
 
 @pytest.fixture(scope="module")
 def chapter():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch11"), whole=True), "held")
-    yield graft.module("ch11_moe")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch11"), whole=True), "tested")
+    yield package.module("ch11_moe")
+    package.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import re
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import cache
 from grader.teaching.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, main, measure, multiply_adds, seconds_until_each, short, work
 from torch.utils.flop_counter import FlopCounterMode
@@ -18,9 +18,9 @@ LESSON = EXERCISES / "ch10_kv_cache.md"
 
 @pytest.fixture(scope="module")
 def chapters():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch10"), whole=True), "held")
-    yield graft.module("ch10_kv_cache"), graft.module("ch09_sampling"), graft.module("ch07_models")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch10"), whole=True), "tested")
+    yield package.module("ch10_kv_cache"), package.module("ch09_sampling"), package.module("ch07_models")
+    package.close()
 
 
 def small(models, **others):

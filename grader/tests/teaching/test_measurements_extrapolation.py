@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import extrapolation
 from grader.teaching.measurements.extrapolation import ECHO, SCHEMES, VOCABULARY, measure, train
 
@@ -16,9 +16,9 @@ LESSON = EXERCISES / "ch04_positions_in_attention.md"
 
 @pytest.fixture(scope="module")
 def chapter():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch07"), whole=True), "held")
-    yield graft.module("ch07_models")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch07"), whole=True), "tested")
+    yield package.module("ch07_models")
+    package.close()
 
 
 @pytest.fixture(scope="module")

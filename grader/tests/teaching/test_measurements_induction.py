@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import induction
 from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
 
@@ -16,9 +16,9 @@ COLUMNS = ["step", "first half", "second half", "layer 0", "layer 1"]
 
 @pytest.fixture(scope="module")
 def chapters():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "held")
-    yield graft.module("ch07_models"), graft.module("ch12_interpretability")
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "tested")
+    yield package.module("ch07_models"), package.module("ch12_interpretability")
+    package.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import unicodedata
 import pytest
 import torch
 from grader.course.syllabus import ROOT, load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
 from grader.teaching.walks.training import least_loss
 from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, one_batch, tokenizer_for
@@ -21,19 +21,19 @@ from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn
 TEXTS = (*SENTENCES, *(english for english, _ in ENGLISH_HINDI))
 SPLIT = """
 import json, sys
-from grader.execution.chapter_package import Graft
+from grader.execution.chapter_package import ChapterPackage
 from grader.course.syllabus import load_syllabus
-from grader.execution.target import graft_for, resolve
-training = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)).module("ch08_training")
+from grader.execution.target import package_sources, resolve
+training = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True)).module("ch08_training")
 json.dump([training.is_validation(text, 0.2) for text in json.load(sys.stdin)] + [hash("cat")], sys.stdout)
 """
 
 
 @pytest.fixture(scope="module")
 def chapters():
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True), "held")
-    yield Chapters.of(graft)
-    graft.close()
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch08"), whole=True), "tested")
+    yield Chapters.of(package)
+    package.close()
 
 
 # ---- the corpora

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.execution.chapter_package import Graft
-from grader.execution.target import graft_for, resolve
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.target import package_sources, resolve
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import SEQUENTIAL
 from grader.teaching.measurements import cache, extrapolation, induction
@@ -242,13 +242,13 @@ def test_the_moment_is_told():
 
 def test_training_ends_a_while_after_a_head_was_found(monkeypatch):
     monkeypatch.setattr(induction, "FOUND", 0.0)
-    graft = Graft(graft_for(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "held")
+    package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch12"), whole=True), "tested")
     looks = []
     try:
-        chapters = graft.module("ch07_models"), graft.module("ch12_interpretability")
+        chapters = package.module("ch07_models"), package.module("ch12_interpretability")
         found = induction.measure(*chapters, steps=50, every=2, longer=3, looked=lambda model: looks.append(model.training))
     finally:
-        graft.close()
+        package.close()
     assert [moment.step for moment in found.moments] == [0, 2, 4, 5] and len(looks) == 4
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.errors import mirrored
-from grader.execution.in_process import Local
-from grader.execution.proxy import Call, Door, Implementation
+from grader.execution.in_process import InProcessHost
+from grader.execution.proxy import Boundary, Call, Implementation
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch, close, holds, refuses, same, shaped
 from grader.verdict.explanation import explain_failure
@@ -145,12 +145,12 @@ def test_the_line_to_copy_fits_the_case():
 
 def test_an_exception_of_the_learners_own_is_the_builtin_that_it_inherits_from():
     text = "class ShapeError(ValueError):\n    pass\n\n\nclass Loud(Exception):\n    pass\n\n\ndef width(D):\n    raise (ShapeError if D else Loud)(f'width {D}')\n"
-    door = Door(Local([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
-    door.begin(0)
-    learner = Implementation(door)
+    boundary = Boundary(InProcessHost([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
+    boundary.begin(0)
+    learner = Implementation(boundary)
     refuses(lambda: learner.width(7), naming=(7,))
     said = wrong(refuses, lambda: learner.width(0)).sentence
-    door.far.close()
+    boundary.connection.close()
     assert "It raised Loud: width 0." in said
 
 
@@ -174,9 +174,9 @@ def test_what_a_test_stumbles_over_is_said_of_the_answer():
 @pytest.mark.parametrize(("text", "kind"), [("def states():\n    yield 1\n", "generator"), ("class Stream:\n    pass\n\n\nstates = Stream\n", "Stream")])
 def test_an_object_that_came_back_is_told_by_its_kind(text, kind):
     """Not by the call that made it, which the learner knows."""
-    door = Door(Local([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
-    door.begin(0)
-    got = Implementation(door).states()
-    door.far.close()
+    boundary = Boundary(InProcessHost([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
+    boundary.begin(0)
+    got = Implementation(boundary).states()
+    boundary.connection.close()
     assert wrong(close, got, X).sentence == f"The result should be a tensor; it is an object ({kind})"
     assert wrong(shaped, got, (3, 5)).sentence == f"The result should be a tensor of shape (3, 5); it is an object ({kind})"

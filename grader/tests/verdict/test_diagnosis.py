@@ -61,30 +61,30 @@ def run(tmp_path_factory):
         text = replace_definition(text, name, wrong.strip() + "\n")
     (folder / "ch03_attention.py").write_text(text, encoding="utf-8")
 
-    def results(door):
+    def results(kind):
         names = [word for name in ("softmax", "split_heads", "causal_mask") for word in ("--exercise", name)]
-        out = folder / f"{door}.json"
+        out = folder / f"{kind}.json"
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", f"--target={folder}", *names, "--door", door, "--results", str(out)],
+            [sys.executable, "-m", "pytest", f"--target={folder}", *names, *["--worker"][: kind == "worker"], "--results", str(out)],
             cwd=ROOT, capture_output=True, text=True,
         )  # fmt: skip
         found = {exercise["name"]: exercise for exercise in json.loads(out.read_text())["exercises"]}
         return found, done.stdout
 
-    return {door: results(door) for door in ("local", "worker")}
+    return {kind: results(kind) for kind in ("local", "worker")}
 
 
-@pytest.mark.parametrize("door", ["local", "worker"])
-def test_a_known_mistake_is_named_however_it_is_written(run, door):
-    exercises, printed = run[door]
+@pytest.mark.parametrize("kind", ["local", "worker"])
+def test_a_known_mistake_is_named_however_it_is_written(run, kind):
+    exercises, printed = run[kind]
     named = exercises["softmax"]["diagnosis"]
     assert named is not None and "whole tensor" in named["says"]
     assert named["says"].split(",")[0] in " ".join(printed.split())
 
 
-@pytest.mark.parametrize("door", ["local", "worker"])
-def test_an_unknown_mistake_and_a_mixture_are_not_named(run, door):
-    exercises, _ = run[door]
+@pytest.mark.parametrize("kind", ["local", "worker"])
+def test_an_unknown_mistake_and_a_mixture_are_not_named(run, kind):
+    exercises, _ = run[kind]
     for name in ("split_heads", "causal_mask"):
         assert exercises[name]["outcome"] == "failed"
         assert exercises[name]["diagnosis"] is None

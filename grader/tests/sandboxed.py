@@ -1,4 +1,4 @@
-"""Nurseries whose workers are walled in, and attempts that the walls refuse."""
+"""Pools of sandboxed workers, and attempts that the sandbox refuses."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from contextlib import contextmanager
 import pytest
 from grader.execution.errors import LearnerError
 from grader.execution.sandbox.isolation import available
-from grader.execution.worker import Nursery
+from grader.execution.worker import WorkerPool
 
 LIMIT = 20.0
 SECRET = "a word that only the judge knows 4711"
 
 
 @contextmanager
-def walled_nursery() -> Iterator[Nursery]:
-    """With every wall but bubblewrap; the tests that want it are skipped where the machine lacks one. Its judge has a secret."""
+def sandboxed_pool() -> Iterator[WorkerPool]:
+    """Every layer but bubblewrap; skips tests where the machine lacks one of them. The grading process has a secret in its environment."""
     os.environ["SECRET_OF_THE_JUDGE"] = SECRET
-    walls = available(bubblewrap=False)
-    if not (walls.limits and walls.seccomp and walls.landlock):
-        pytest.skip(f"this machine has only these walls: {walls}")
-    nursery = Nursery(fork=True, isolation=walls)
-    yield nursery
-    nursery.close()
+    isolation = available(bubblewrap=False)
+    if not (isolation.limits and isolation.seccomp and isolation.landlock):
+        pytest.skip(f"this machine has only these layers: {isolation}")
+    pool = WorkerPool(fork=True, isolation=isolation)
+    yield pool
+    pool.close()
     del os.environ["SECRET_OF_THE_JUDGE"]
 
 
 def refused(attempt, *arguments, kinds=("PermissionError",)) -> str:
-    """The attempt raises on the far side, and by what the kernel said."""
+    """The attempt raises in the worker, because the kernel refused it."""
     with pytest.raises(LearnerError) as caught:
         attempt(*arguments)
     assert caught.value.type_name in kinds, f"{caught.value.type_name}: {caught.value}"

@@ -1,4 +1,4 @@
-"""What the tests of the door share: the three kinds of door, and a chapter made for them."""
+"""What the tests of the boundary share: its three kinds, and a chapter made for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.in_process import Local
-from grader.execution.proxy import Door
-from grader.execution.worker import Nursery, Worker
+from grader.execution.in_process import InProcessHost
+from grader.execution.proxy import Boundary
+from grader.execution.worker import Worker, WorkerPool
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are forked on Linux only")
 KINDS = ["local", pytest.param("fork", marks=forks), "spawn"]
@@ -244,7 +244,7 @@ TOY = textwrap.dedent('''
 
 
     def says(data, then="sleep", again=0):
-        """Write onto the wire, past the servant."""
+        """Write onto the wire, past the host."""
         for fd in sockets():
             os.write(fd, data)
         while again:
@@ -256,25 +256,25 @@ TOY = textwrap.dedent('''
 ''')  # fmt: skip
 
 
-def doors_of(kind: str, nursery: Nursery, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Door:
-    """A door of this kind to one chapter with this text, a first example begun."""
+def make_boundary(kind: str, pool: WorkerPool, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Boundary:
+    """A boundary of this kind to one chapter with this text, a first example begun."""
     sources = [ChapterSource("toy", text, FILENAME)]
     if kind == "local":
-        far = Local(sources, "toy", seconds, import_seconds)
+        connection = InProcessHost(sources, "toy", seconds, import_seconds)
     else:
-        nursery.fork = kind == "fork"
-        far = Worker(nursery, sources, "toy", seconds, import_seconds)
-    return Door(far)
+        pool.fork = kind == "fork"
+        connection = Worker(pool, sources, "toy", seconds, import_seconds)
+    return Boundary(connection)
 
 
 @contextmanager
-def opened(kind: str) -> Iterator[Door]:
-    """A door of this kind to the toy chapter, with a nursery of its own."""
-    nursery = Nursery()
-    door = doors_of(kind, nursery)
-    yield door
-    door.far.close()
-    nursery.close()
+def opened(kind: str) -> Iterator[Boundary]:
+    """A boundary of this kind to the toy chapter, with a worker pool of its own."""
+    pool = WorkerPool()
+    boundary = make_boundary(kind, pool)
+    yield boundary
+    boundary.connection.close()
+    pool.close()
 
 
 def children(pid: int) -> list[int]:

@@ -1,5 +1,5 @@
 # in process: yes
-"""Hopes to find the servant that answers for it, and makes it answer yes to everything."""
+"""Hopes to find the host that answers for it, and makes it answer yes to everything."""
 
 import gc
 
@@ -9,7 +9,7 @@ def yes(self, *_, **__):
 
 
 for thing in gc.get_objects():
-    if isinstance(thing, type) and thing.__name__ == "Servant":
+    if isinstance(thing, type) and thing.__name__ == "Host":
         thing.answer = thing.call = yes
 
 
