@@ -1,4 +1,4 @@
-"""Masks that say who may attend to whom, and how one sees who was heard."""
+"""Masks that say which keys a query may attend to, and how much each position of a result changed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 from strategies import tensor
 
 
-def some(seed, *shape):
+def random_mask(seed, *shape):
     """A mask with both True and False in every row: about half of the keys, at least one, and never all."""
     x = tensor(seed + 101, *shape)
     return ((x > 0) | (x == x.amax(-1, keepdim=True))) & (x != x.amin(-1, keepdim=True))
 
 
-def padding(S, ends):
+def key_padding(S, ends):
     """(B, 1, 1, S): real keys, and before and after them as many of padding as `ends` says of each row of the batch."""
     real = torch.ones(len(ends), 1, 1, S, dtype=torch.bool)
     for row, (left, right) in enumerate(ends):
@@ -21,10 +21,10 @@ def padding(S, ends):
     return real
 
 
-def causal(T):
+def lower_triangle(T):
     return torch.ones(T, T, dtype=torch.bool).tril()
 
 
-def moved(before, after, axis):
+def largest_changes(before, after, axis):
     """By how much each entry along `axis` changed, at most."""
     return [float(d.abs().max()) for d in (after - before).unbind(axis)]

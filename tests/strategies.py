@@ -46,6 +46,11 @@ def at(**named: int) -> Pinned:
     return Pinned(make)
 
 
+def width_is_unique(n: SimpleNamespace) -> bool:
+    """Whether the width, H * d_head, equals no other size, so that a division by the root of another size would show."""
+    return n.H * n.d_head not in vars(n).values()
+
+
 def tensor(seed: int, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Normal numbers of standard deviation `scale`; the same seed and shape always give the same."""
     generator = torch.Generator().manual_seed(seed * 7919 + sum((i + 1) * n for i, n in enumerate(shape)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forms import as_list
+from calls import as_list
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import refuses, same
 from hypothesis import given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forms import as_list
+from calls import as_list
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, refuses, same
 from hypothesis import example, given

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from elsewhere import works_elsewhere
+from devices_and_dtypes import runs_on_second_device
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
@@ -121,7 +121,7 @@ def test_vectors_have_the_dtype_and_device_of_the_table(learner, n, seed):
         weight = tensor(seed, n.V, n.D, dtype=dtype)
         module = filled(learner.TokenEmbedding(n.V, n.D, scale=True).to(dtype), weight)
         close(module(ids), weight[ids] * math.sqrt(n.D), f"the vectors in {str(dtype).removeprefix('torch.')}", tol)
-    works = learner.bring(works_elsewhere)(learner.TokenEmbedding(n.V, n.D), ids)
+    works = learner.bring(runs_on_second_device)(learner.TokenEmbedding(n.V, n.D), ids)
     holds(works, "the module fails on another device than the CPU: make new tensors with device=ids.device")
 
 
@@ -220,4 +220,4 @@ def test_learned_positions_keep_dtype_and_device(learner, n, seed):
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     close(module(x), x + weight[: n.T], "x in float64 with its positions")
     close(module(x.bfloat16()), (x + weight[: n.T]).bfloat16(), "x in bfloat16 with its positions")
-    holds(learner.bring(works_elsewhere)(module, x), "the module fails on another device than the CPU: make new tensors with device=x.device")
+    holds(learner.bring(runs_on_second_device)(module, x), "the module fails on another device than the CPU: make new tensors with device=x.device")

@@ -8,8 +8,8 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, same, sizes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from masks import some
-from slopes import same_gradient
+from masks import random_mask
+from module_pairs import compare_gradient
 from strategies import at, distinct, seeds, tensor, token_ids
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -57,7 +57,7 @@ def test_scores_far_apart_in_one_slice(learner, reference, n, seed):
 @given(n=distinct("T", "V"), seed=seeds)
 def test_minus_infinity_gets_no_weight(learner, reference, n, seed):
     """An entry of -inf gets weight 0, and the others share what there is."""
-    x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~some(seed, n.T, n.V), -math.inf)
+    x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~random_mask(seed, n.T, n.V), -math.inf)
     close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
 
@@ -75,11 +75,11 @@ def test_a_slice_of_nothing_but_minus_infinity_gives_zeros(learner, reference, n
 @given(n=distinct("T", "V"), seed=seeds)
 def test_gradient_of_softmax(learner, reference, n, seed):
     """The gradient is softmax's own, and finite also for a row of nothing but -inf."""
-    x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~some(seed, n.T, n.V), -math.inf)
+    x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~random_mask(seed, n.T, n.V), -math.inf)
     x[seed % n.T] = -math.inf
     got, expected = gradients(learner.softmax, x), gradients(reference.softmax, x)
     close(got.output, expected.output, "the tensor of weights")
-    same_gradient(got.inputs[0], expected.inputs[0], "x", tol=1e-3)
+    compare_gradient(got.inputs[0], expected.inputs[0], "x", tol=1e-3)
 
 
 @exercise("softmax")

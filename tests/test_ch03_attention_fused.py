@@ -1,13 +1,13 @@
 """Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused map."""
 
-from elsewhere import follows_its_inputs
+from attention_modules import attention_input, attention_sizes, compare_gradients, compare_message_dropout, fused_pair, with_identity_output
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
-from masks import moved
-from pairs import exactly, pair
-from several_heads import drops_whole_messages, inputs, same_gradients, transparent, two_fused, within
+from masks import largest_changes
+from module_pairs import compare_exactly, module_pair
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
@@ -18,73 +18,73 @@ few = settings(max_examples=2)  # the smallest, and one that the seed draws: wha
 
 @exercise("FusedSelfAttention", weight=3)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_causal_attention_from_one_matrix(learner, reference, n, seed):
     """c_attn gives queries, then keys, then values; each head attends under the causal mask; c_proj mixes the heads."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
 
 @exercise("FusedSelfAttention", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_every_length_up_to_max_len(learner, reference, n, seed):
     """One position works, and so do exactly max_len."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    x = inputs(n, seed, "max_len")
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    x = attention_input(n, seed, "max_len")
     close(mine(x), model(x), "the output for max_len positions")
     close(mine(x[:, :1]), model(x[:, :1]), "the output for one position")
 
 
 @exercise("FusedSelfAttention", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_gradients_of_fused_attention(learner, reference, n, seed):
     """The gradients of x and of every weight and bias are those of the formula."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    same_gradients(gradients(mine, inputs(n, seed)), gradients(model, inputs(n, seed)))
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    compare_gradients(gradients(mine, attention_input(n, seed)), gradients(model, attention_input(n, seed)))
 
 
 @exercise("FusedSelfAttention", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_the_future_is_never_heard(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
-    mine, _, _ = two_fused(learner, reference, n, seed)
-    x, t = inputs(n, seed), 1 + seed % (n.T - 2)
+    mine, _, _ = fused_pair(learner, reference, n, seed)
+    x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
     changed[:, t] += 1.0
-    by = moved(mine(x), mine(changed), 1)
+    by = largest_changes(mine(x), mine(changed), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
     holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
 
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
     """With a c_proj that changes nothing, other rows of c_attn in head h of the values change the features of head h, and no others."""
     width, h = n.H * n.d_head, seed % n.H
-    mine, _, values = two_fused(learner, reference, n, seed)
-    values = transparent(values, "c_proj", width)
+    mine, _, values = fused_pair(learner, reference, n, seed)
+    values = with_identity_output(values, "c_proj", width)
     load(mine, values)
-    x = inputs(n, seed)
+    x = attention_input(n, seed)
     before, first = mine(x), 2 * width + h * n.d_head
     other = values["c_attn.weight"].clone()
     other[first : first + n.d_head] = tensor(seed + 3, n.d_head, width)
     load(mine, {"c_attn.weight": other})
-    by = moved(before, mine(x), 2)
+    by = largest_changes(before, mine(x), 2)
     holds(max(by[i] for i in range(width) if i // n.d_head != h) < 1e-5, f"other numbers in head {h} of the values changed other heads")
     holds(min(by[i] for i in range(width) if i // n.d_head == h) > 1e-5, f"other numbers in head {h} of the values should change its features")
 
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
     """Each row of a batch gets the output that it gets by itself."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    x = inputs(n, seed)
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    x = attention_input(n, seed)
     row = seed % n.B
     close(mine(x)[row : row + 1], model(x[row : row + 1]), f"row {row} of the output")
     close(mine(x[row : row + 1]), model(x[row : row + 1]), f"the output of row {row} alone")
@@ -92,26 +92,26 @@ def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_the_mask_is_no_parameter_and_not_saved(learner, reference, n, seed):
     """Only c_attn and c_proj are trained and saved; without biases where bias=False."""
-    mine, model, values = two_fused(learner, reference, n, seed, bias=False)
-    exactly(parameters(mine), values, "the parameters with bias=False")
-    exactly(state(mine), values, "the state dict with bias=False")
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output without biases")
-    mine, model, values = two_fused(learner, reference, n, seed)
-    exactly(parameters(mine), values, "the parameters")
-    exactly(state(mine), values, "the state dict")
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    mine, model, values = fused_pair(learner, reference, n, seed, bias=False)
+    compare_exactly(parameters(mine), values, "the parameters with bias=False")
+    compare_exactly(state(mine), values, "the state dict with bias=False")
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output without biases")
+    mine, model, values = fused_pair(learner, reference, n, seed)
+    compare_exactly(parameters(mine), values, "the parameters")
+    compare_exactly(state(mine), values, "the state dict")
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
 
 @exercise("FusedSelfAttention", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_longer_than_max_len_is_refused(learner, reference, n, seed):
     """An input longer than max_len raises a ValueError that names both lengths."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    x = inputs(n, seed, "max_len")
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    x = attention_input(n, seed, "max_len")
     close(mine(x), model(x), "the output for max_len positions")
     for more in (1, 2):
         longer = tensor(seed, n.B, n.max_len + more, n.H * n.d_head)
@@ -121,11 +121,11 @@ def test_longer_than_max_len_is_refused(learner, reference, n, seed):
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
     """When n_heads does not divide d_model, FusedSelfAttention raises a ValueError that names both numbers."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they do divide")
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
     because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
     refuses(lambda: learner.FusedSelfAttention(wide, n.H, n.max_len)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
@@ -133,11 +133,11 @@ def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_attention_drops_nothing_in_eval_mode(learner, reference, n, seed):
     """In eval mode dropout does nothing."""
-    mine, model, _ = two_fused(learner, reference, n, seed, dropout=0.6)
-    close(mine.eval()(inputs(n, seed)), model.eval()(inputs(n, seed)), "the output in eval mode")
+    mine, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
+    close(mine.eval()(attention_input(n, seed)), model.eval()(attention_input(n, seed)), "the output in eval mode")
 
 
 @exercise("FusedSelfAttention", weight=2)
@@ -145,19 +145,19 @@ def test_fused_attention_drops_weights_in_training(learner, reference):
     """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
-    mine, _, values = pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
-    values = transparent(values, "c_proj", width)
+    mine, _, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
+    values = with_identity_output(values, "c_proj", width)
     load(mine, values)
     v = x @ values["c_attn.weight"][2 * width :].T + values["c_attn.bias"][2 * width :]
-    drops_whole_messages(mine(x), v, n_heads, rate, "in training")
+    compare_message_dropout(mine(x), v, n_heads, rate, "in training")
 
 
 @exercise("FusedSelfAttention")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
     """In double precision the output is double too, and on another device no mask stays behind."""
-    mine, model, _ = two_fused(learner, reference, n, seed)
-    x = inputs(n, seed).double()
+    mine, model, _ = fused_pair(learner, reference, n, seed)
+    x = attention_input(n, seed).double()
     close(mine.double()(x), model.double()(x), "the output in float64", tol=1e-5)
-    follows_its_inputs(learner, x, mine, x)
+    check_device_of_result(learner, x, mine, x)

@@ -7,7 +7,7 @@ from grader.execution.proxy import gradients, load, parameters, randomise
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, same
 from hypothesis import given, settings
-from slopes import same_gradient
+from module_pairs import compare_gradient
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -60,7 +60,7 @@ def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
     x = tensor(seed, n.B, n.T, n.H * n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.split_heads, x, n.H), gradients(reference.split_heads, x, n.H)
     close(got.output, expected.output, "the tensor of heads")
-    same_gradient(got.inputs[0], expected.inputs[0], "x")
+    compare_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
 @exercise("merge_heads", weight=3)
@@ -88,7 +88,7 @@ def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
     x = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.merge_heads, x), gradients(reference.merge_heads, x)
     close(got.output, expected.output, "the merged tensor")
-    same_gradient(got.inputs[0], expected.inputs[0], "x")
+    compare_gradient(got.inputs[0], expected.inputs[0], "x")
 
 
 # ---- SelfAttentionHead
@@ -156,6 +156,6 @@ def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)
     close(got.output, expected.output, "the output")
-    same_gradient(got.inputs[0], expected.inputs[0], "x")
-    same_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
+    compare_gradient(got.inputs[0], expected.inputs[0], "x")
+    compare_gradient(got.parameters["qkv.weight"], expected.parameters["qkv.weight"], "qkv.weight")
     close(mine.double()(x.double()), ours.double()(x.double()), "the output in float64", tol=1e-5)

@@ -1,14 +1,23 @@
 """Chapter 3, last part: the way between attention with separate maps and with one fused map, there and back."""
 
 import torch
-from elsewhere import meta_is_ready
+from attention_modules import (
+    attention_input,
+    attention_pair,
+    attention_sizes,
+    compare_message_dropout,
+    compare_output_and_weights,
+    fused_pair,
+    padding_by_row,
+    with_identity_output,
+)
+from devices_and_dtypes import load_meta_device
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
-from masks import causal
-from pairs import exactly, pair
-from several_heads import drops_whole_messages, inputs, padding, same_pair, transparent, two_attentions, two_fused, within
+from masks import lower_triangle
+from module_pairs import compare_exactly, module_pair
 from strategies import seeds, tensor
 
 SEPARATE = ("W_q", "W_k", "W_v")
@@ -50,58 +59,58 @@ def untouched(got, expected, whose, by):
 
 @exercise("fuse_qkv", weight=3)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_rows_are_stacked_as_queries_keys_values(learner, reference, n, seed):
     """c_attn holds the rows of W_q, then W_k, then W_v, and c_proj is W_out: the same numbers to the last bit."""
-    attention, _, values = two_attentions(learner, reference, n, seed)
-    exactly(parameters(learner.fuse_qkv(attention, n.max_len)), fused_values(values), "the fused parameters")
+    attention, _, values = attention_pair(learner, reference, n, seed)
+    compare_exactly(parameters(learner.fuse_qkv(attention, n.max_len)), fused_values(values), "the fused parameters")
 
 
 @exercise("fuse_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_no_bias_stays_no_bias(learner, reference, n, seed):
     """An attention without biases becomes a fused one without biases."""
-    attention, model, values = two_attentions(learner, reference, n, seed, bias=False)
+    attention, model, values = attention_pair(learner, reference, n, seed, bias=False)
     fused = learner.fuse_qkv(attention, n.max_len)
-    exactly(parameters(fused), fused_values(values), "the fused parameters without biases")
-    close(fused(inputs(n, seed)), model(inputs(n, seed), mask=causal(n.T)), "the fused output without biases")
+    compare_exactly(parameters(fused), fused_values(values), "the fused parameters without biases")
+    close(fused(attention_input(n, seed)), model(attention_input(n, seed), mask=lower_triangle(n.T)), "the fused output without biases")
 
 
 @exercise("fuse_qkv", weight=3)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_gives_what_separate_gave_under_a_causal_mask(learner, reference, n, seed):
     """For up to max_len positions, fuse_qkv(attention, max_len)(x) equals attention(x, mask=causal_mask(T))."""
-    attention, model, _ = two_attentions(learner, reference, n, seed)
+    attention, model, _ = attention_pair(learner, reference, n, seed)
     fused = learner.fuse_qkv(attention, n.max_len)
-    for x in (inputs(n, seed), inputs(n, seed, "max_len")):
-        mask = causal(x.size(1))
+    for x in (attention_input(n, seed), attention_input(n, seed, "max_len")):
+        mask = lower_triangle(x.size(1))
         close(fused(x), model(x, mask=mask), "the fused output")
         close(fused(x), attention(x, mask=mask), "the fused output, beside the separate one")
 
 
 @exercise("fuse_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_has_the_max_len_asked_for(learner, reference, n, seed):
     """The fused attention takes max_len positions and refuses one more."""
-    attention, model, _ = two_attentions(learner, reference, n, seed)
-    fused, x = learner.fuse_qkv(attention, n.max_len), inputs(n, seed, "max_len")
-    close(fused(x), model(x, mask=causal(n.max_len)), "the fused output for max_len positions")
+    attention, model, _ = attention_pair(learner, reference, n, seed)
+    fused, x = learner.fuse_qkv(attention, n.max_len), attention_input(n, seed, "max_len")
+    close(fused(x), model(x, mask=lower_triangle(n.max_len)), "the fused output for max_len positions")
     because = f"{n.max_len + 1} positions do not fit into max_len = {n.max_len}"
     refuses(lambda: fused(tensor(seed, n.B, n.max_len + 1, n.H * n.d_head)), because=because)
 
 
 @exercise("fuse_qkv", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, seed):
     """The gradients of the fused attention are those of the separate one, stacked in the same order."""
-    attention, model, _ = two_attentions(learner, reference, n, seed)
-    x = inputs(n, seed)
+    attention, model, _ = attention_pair(learner, reference, n, seed)
+    x = attention_input(n, seed)
     got = gradients(learner.fuse_qkv(attention, n.max_len), x)
-    expected = gradients(model, x, mask=causal(n.T))
+    expected = gradients(model, x, mask=lower_triangle(n.T))
     holds(got.inputs[0] is not None, "no gradient reaches x through the fused attention")
     close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
     for name, gradient in fused_values(expected.parameters).items():
@@ -111,12 +120,12 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
 
 @exercise("fuse_qkv", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fusing_copies(learner, reference, n, seed):
     """Changing the fused attention afterwards does not change the separate one, nor the other way round."""
-    attention, _, values = two_attentions(learner, reference, n, seed)
+    attention, _, values = attention_pair(learner, reference, n, seed)
     fused = learner.fuse_qkv(attention, n.max_len)
-    exactly(parameters(fused), fused_values(values), "the fused parameters")
+    compare_exactly(parameters(fused), fused_values(values), "the fused parameters")
     new = {name: value + 1 for name, value in fused_values(values).items()}
     load(fused, new)
     untouched(parameters(attention), values, "separate", "fused")
@@ -126,14 +135,14 @@ def test_fusing_copies(learner, reference, n, seed):
 
 @exercise("fuse_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fusing_keeps_the_mode(learner, reference, n, seed):
     """An attention in eval mode becomes a fused one in eval mode, one in train mode stays in train mode; the original keeps its own."""
-    attention, model, _ = two_attentions(learner, reference, n, seed, dropout=0.6)
+    attention, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, and the fused one is not")
     attention.eval()
     fused = learner.fuse_qkv(attention, n.max_len)
-    close(fused(inputs(n, seed)), model.eval()(inputs(n, seed), mask=causal(n.T)), "the fused output in eval mode")
+    close(fused(attention_input(n, seed)), model.eval()(attention_input(n, seed), mask=lower_triangle(n.T)), "the fused output in eval mode")
     holds(fused.training is False, "the attention was in eval mode, and the fused one is not")
     holds(attention.training is False, "fusing changed the mode of the attention it was given")
 
@@ -143,27 +152,27 @@ def test_fusing_keeps_the_dropout(learner, reference):
     """The fused attention drops weights as often as the separate one did."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
-    attention, _, values = pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
-    load(attention, transparent(values, "W_out", width))
+    attention, _, values = module_pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
+    load(attention, with_identity_output(values, "W_out", width))
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
-    drops_whole_messages(learner.fuse_qkv(attention, 5)(x), v, n_heads, rate, "after fusing")
+    compare_message_dropout(learner.fuse_qkv(attention, 5)(x), v, n_heads, rate, "after fusing")
 
 
 @exercise("fuse_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_fusing_keeps_dtype_and_device(learner, reference, n, seed):
     """Double precision stays double, with all its digits, and what was on another device stays there."""
-    attention, model, _ = two_attentions(learner, reference, n, seed)
+    attention, model, _ = attention_pair(learner, reference, n, seed)
     values = randomise(model.double(), seed)
     load(attention.double(), values)
     fused = learner.fuse_qkv(attention, n.max_len)
-    exactly(parameters(fused), fused_values(values), "the fused parameters in float64")
-    x = inputs(n, seed).double()
-    close(fused(x), model(x, mask=causal(n.T)), "the fused output in float64", tol=1e-5)
-    meta_is_ready()
+    compare_exactly(parameters(fused), fused_values(values), "the fused parameters in float64")
+    x = attention_input(n, seed).double()
+    close(fused(x), model(x, mask=lower_triangle(n.T)), "the fused output in float64", tol=1e-5)
+    load_meta_device()
     elsewhere = {name: value.to("meta") for name, value in fused_values(values).items()}
-    exactly(parameters(learner.fuse_qkv(attention.to("meta"), n.max_len)), elsewhere, "the fused parameters on the device `meta`")
+    compare_exactly(parameters(learner.fuse_qkv(attention.to("meta"), n.max_len)), elsewhere, "the fused parameters on the device `meta`")
 
 
 # ---- split_qkv
@@ -171,58 +180,58 @@ def test_fusing_keeps_dtype_and_device(learner, reference, n, seed):
 
 @exercise("split_qkv", weight=3)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_rows_are_cut_into_queries_keys_values(learner, reference, n, seed):
     """W_q, W_k and W_v are the first, second and last third of c_attn's rows, and W_out is c_proj: the same numbers to the last bit."""
-    fused, _, values = two_fused(learner, reference, n, seed)
-    exactly(parameters(learner.split_qkv(fused)), apart_values(values), "the separate parameters")
+    fused, _, values = fused_pair(learner, reference, n, seed)
+    compare_exactly(parameters(learner.split_qkv(fused)), apart_values(values), "the separate parameters")
 
 
 @exercise("split_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_no_bias_stays_no_bias_when_cut(learner, reference, n, seed):
     """A fused attention without biases becomes a separate one without biases."""
-    fused, model, values = two_fused(learner, reference, n, seed, bias=False)
+    fused, model, values = fused_pair(learner, reference, n, seed, bias=False)
     attention = learner.split_qkv(fused)
-    exactly(parameters(attention), apart_values(values), "the separate parameters without biases")
-    close(attention(inputs(n, seed), mask=causal(n.T)), model(inputs(n, seed)), "the separate output without biases")
+    compare_exactly(parameters(attention), apart_values(values), "the separate parameters without biases")
+    close(attention(attention_input(n, seed), mask=lower_triangle(n.T)), model(attention_input(n, seed)), "the separate output without biases")
 
 
 @exercise("split_qkv", weight=3)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_separate_gives_what_fused_gave(learner, reference, n, seed):
     """With a causal mask the separate attention gives what the fused one gave; it also takes a context, and any other mask."""
-    fused, model, values = two_fused(learner, reference, n, seed)
-    attention, x = learner.split_qkv(fused), inputs(n, seed)
-    close(attention(x, mask=causal(n.T)), model(x), "the separate output under a causal mask")
-    close(attention(x, mask=causal(n.T)), fused(x), "the separate output, beside the fused one")
+    fused, model, values = fused_pair(learner, reference, n, seed)
+    attention, x = learner.split_qkv(fused), attention_input(n, seed)
+    close(attention(x, mask=lower_triangle(n.T)), model(x), "the separate output under a causal mask")
+    close(attention(x, mask=lower_triangle(n.T)), fused(x), "the separate output, beside the fused one")
     apart = reference.MultiHeadAttention(n.H * n.d_head, n.H)
     load(apart, apart_values(values))
-    context, mask = tensor(seed + 1, n.B, n.max_len, n.H * n.d_head), padding(n.B, n.max_len)
-    same_pair(attention(x, context, mask, True), apart(x, context, mask, True), " of the separate attention with a context")
+    context, mask = tensor(seed + 1, n.B, n.max_len, n.H * n.d_head), padding_by_row(n.B, n.max_len)
+    compare_output_and_weights(attention(x, context, mask, True), apart(x, context, mask, True), " of the separate attention with a context")
 
 
 @exercise("split_qkv", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_there_and_back_again(learner, reference, n, seed):
     """split_qkv(fuse_qkv(a, max_len)) equals a, tensor for tensor, and so does its output."""
-    attention, model, values = two_attentions(learner, reference, n, seed)
+    attention, model, values = attention_pair(learner, reference, n, seed)
     again = learner.split_qkv(learner.fuse_qkv(attention, n.max_len))
-    exactly(state(again), values, "the state dict")
-    close(again(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    compare_exactly(state(again), values, "the state dict")
+    close(again(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
 
 @exercise("split_qkv", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
     """The gradients of the separate attention are those of the fused one, cut in the same order."""
-    fused, model, _ = two_fused(learner, reference, n, seed)
-    x = inputs(n, seed)
-    got = gradients(learner.split_qkv(fused), x, mask=causal(n.T))
+    fused, model, _ = fused_pair(learner, reference, n, seed)
+    x = attention_input(n, seed)
+    got = gradients(learner.split_qkv(fused), x, mask=lower_triangle(n.T))
     expected = gradients(model, x)
     holds(got.inputs[0] is not None, "no gradient reaches x through the separate attention")
     close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
@@ -235,12 +244,12 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
 
 @exercise("split_qkv", weight=2)
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_cutting_copies(learner, reference, n, seed):
     """Changing the separate attention afterwards does not change the fused one, nor the other way round."""
-    fused, _, values = two_fused(learner, reference, n, seed)
+    fused, _, values = fused_pair(learner, reference, n, seed)
     attention = learner.split_qkv(fused)
-    exactly(parameters(attention), apart_values(values), "the separate parameters")
+    compare_exactly(parameters(attention), apart_values(values), "the separate parameters")
     new = {name: value + 1 for name, value in apart_values(values).items()}
     load(attention, new)
     untouched(parameters(fused), values, "fused", "separate")
@@ -250,14 +259,14 @@ def test_cutting_copies(learner, reference, n, seed):
 
 @exercise("split_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_cutting_keeps_the_mode(learner, reference, n, seed):
     """A fused attention in eval mode becomes a separate one in eval mode, one in train mode stays in train mode; the original keeps its own."""
-    fused, model, _ = two_fused(learner, reference, n, seed, dropout=0.6)
+    fused, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, and the separate one is not")
     fused.eval()
     attention = learner.split_qkv(fused)
-    close(attention(inputs(n, seed), mask=causal(n.T)), model.eval()(inputs(n, seed)), "the separate output in eval mode")
+    close(attention(attention_input(n, seed), mask=lower_triangle(n.T)), model.eval()(attention_input(n, seed)), "the separate output in eval mode")
     holds(attention.training is False, "the fused attention was in eval mode, and the separate one is not")
     holds(fused.training is False, "cutting changed the mode of the attention it was given")
 
@@ -267,23 +276,23 @@ def test_cutting_keeps_the_dropout(learner, reference):
     """The separate attention drops weights as often as the fused one did."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
-    fused, _, values = pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
-    load(fused, transparent(values, "c_proj", width))
+    fused, _, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
+    load(fused, with_identity_output(values, "c_proj", width))
     v = x @ values["c_attn.weight"][2 * width :].T + values["c_attn.bias"][2 * width :]
-    drops_whole_messages(learner.split_qkv(fused)(x), v, n_heads, rate, "after cutting")
+    compare_message_dropout(learner.split_qkv(fused)(x), v, n_heads, rate, "after cutting")
 
 
 @exercise("split_qkv")
 @few
-@given(n=within, seed=seeds)
+@given(n=attention_sizes, seed=seeds)
 def test_cutting_keeps_dtype_and_device(learner, reference, n, seed):
     """Double precision stays double, with all its digits, and what was on another device stays there."""
-    fused, model, _ = two_fused(learner, reference, n, seed)
+    fused, model, _ = fused_pair(learner, reference, n, seed)
     values = randomise(model.double(), seed)
     load(fused.double(), values)
     attention = learner.split_qkv(fused)
-    exactly(parameters(attention), apart_values(values), "the separate parameters in float64")
-    x = inputs(n, seed).double()
-    close(attention(x, mask=causal(n.T)), model(x), "the separate output in float64", tol=1e-5)
+    compare_exactly(parameters(attention), apart_values(values), "the separate parameters in float64")
+    x = attention_input(n, seed).double()
+    close(attention(x, mask=lower_triangle(n.T)), model(x), "the separate output in float64", tol=1e-5)
     elsewhere = {name: value.to("meta") for name, value in apart_values(values).items()}
-    exactly(parameters(learner.split_qkv(fused.to("meta"))), elsewhere, "the separate parameters on the device `meta`")
+    compare_exactly(parameters(learner.split_qkv(fused.to("meta"))), elsewhere, "the separate parameters on the device `meta`")

@@ -1,17 +1,17 @@
 """Chapter 3, fourth part: attention in several heads, with separate maps for queries, keys and values. One fused map is in test_ch03_attention_fused.py."""
 
 import torch
+from attention_modules import attention_input, attention_pair, compare_gradients, compare_output_and_weights, padding_by_row, with_identity_output
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
-from masks import causal, moved
-from pairs import exactly, pair
-from several_heads import all_different, inputs, padding, same_gradients, same_pair, transparent, two_attentions
-from strategies import distinct, seeds, tensor
+from masks import largest_changes, lower_triangle
+from module_pairs import compare_exactly, module_pair
+from strategies import distinct, seeds, tensor, width_is_unique
 
 few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
-across = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), S=(4, 9)).filter(all_different)
+across = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), S=(4, 9)).filter(width_is_unique)
 
 
 def some(seed, *shape):
@@ -28,8 +28,8 @@ def some(seed, *shape):
 @given(n=across, seed=seeds)
 def test_heads_attend_side_by_side(learner, reference, n, seed):
     """Every head attends in its own block of q, k and v, divided by the root of d_head; W_out mixes what they found."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
 
 @exercise("MultiHeadAttention", weight=3)
@@ -37,8 +37,8 @@ def test_heads_attend_side_by_side(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
     """With a context the queries come from x, and keys and values from the context, in whatever order it holds them."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    x, context = inputs(n, seed), inputs(n, seed + 1, "S")
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     expected = model(x, context=context)
     close(mine(x, context=context), expected, "the output with a context")
     close(mine(x, context.flip(1)), expected, "the output with the context's positions in another order")
@@ -49,9 +49,9 @@ def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_masks_of_every_shape(learner, reference, n, seed):
     """A mask is whatever broadcasts to (B, H, Tq, Tk), and a key where it is False has no influence at all."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    x, context = inputs(n, seed), inputs(n, seed + 1, "S")
-    real = padding(n.B, n.S)
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
+    real = padding_by_row(n.B, n.S)
     masks = [some(seed, n.T, n.S), real, real | some(seed, n.B, 1, n.T, n.S), some(seed, n.B, n.H, n.T, n.S), some(seed, 1, n.H, 1, n.S)]
     for mask in masks:
         close(mine(x, context, mask=mask), model(x, context, mask=mask), f"the output under a mask of shape {tuple(mask.shape)}")
@@ -64,12 +64,12 @@ def test_masks_of_every_shape(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
     """A query whose keys are all masked gets a mix of zeros, never NaN, and neither its output nor its gradient disturbs the others."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    x, context = inputs(n, seed), inputs(n, seed + 1, "S")
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     mask = some(seed, n.B, 1, n.T, n.S)
     mask[0, :, 1], mask[1] = False, False
     close(mine(x, context, mask=mask), model(x, context, mask=mask), "the output where some queries may attend to nothing")
-    same_gradients(gradients(mine, x, context, mask=mask), gradients(model, x, context, mask=mask))
+    compare_gradients(gradients(mine, x, context, mask=mask), gradients(model, x, context, mask=mask))
 
 
 @exercise("MultiHeadAttention", weight=2)
@@ -77,10 +77,10 @@ def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_return_weights_shows_who_listened_to_whom(learner, reference, n, seed):
     """With return_weights the result is (output, weights), the weights (B, H, Tq, Tk) of each head, not their average."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    x, context, real = inputs(n, seed), inputs(n, seed + 1, "S"), padding(n.B, n.S)
-    same_pair(mine(x, context, real, True), model(x, context, real, True))
-    same_pair(mine(x, return_weights=True), model(x, return_weights=True), " without context and mask")
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    x, context, real = attention_input(n, seed), attention_input(n, seed + 1, "S"), padding_by_row(n.B, n.S)
+    compare_output_and_weights(mine(x, context, real, True), model(x, context, real, True))
+    compare_output_and_weights(mine(x, return_weights=True), model(x, return_weights=True), " without context and mask")
 
 
 @exercise("MultiHeadAttention", weight=2)
@@ -88,10 +88,10 @@ def test_return_weights_shows_who_listened_to_whom(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_gradients_of_multi_head_attention(learner, reference, n, seed):
     """The gradients of x, of the context, and of every weight and bias are those of the formula."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    same_gradients(gradients(mine, inputs(n, seed)), gradients(model, inputs(n, seed)))
-    x, context, mask = inputs(n, seed), inputs(n, seed + 1, "S"), some(seed, n.T, n.S)
-    same_gradients(gradients(mine, x, context, mask=mask), gradients(model, x, context, mask=mask))
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    compare_gradients(gradients(mine, attention_input(n, seed)), gradients(model, attention_input(n, seed)))
+    x, context, mask = attention_input(n, seed), attention_input(n, seed + 1, "S"), some(seed, n.T, n.S)
+    compare_gradients(gradients(mine, x, context, mask=mask), gradients(model, x, context, mask=mask))
 
 
 @exercise("MultiHeadAttention", weight=2)
@@ -99,11 +99,11 @@ def test_gradients_of_multi_head_attention(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n, seed):
     """Under a causal mask, another token at position t changes the outputs from t on, and none before."""
-    mine, _, _ = two_attentions(learner, reference, n, seed)
-    x, t = inputs(n, seed), 1 + seed % (n.T - 2)
+    mine, _, _ = attention_pair(learner, reference, n, seed)
+    x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
     changed[:, t] += 1.0
-    by = moved(mine(x, mask=causal(n.T)), mine(changed, mask=causal(n.T)), 1)
+    by = largest_changes(mine(x, mask=lower_triangle(n.T)), mine(changed, mask=lower_triangle(n.T)), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
     holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
 
@@ -114,16 +114,16 @@ def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n,
 def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
     """With a W_out that changes nothing, other rows of W_q or W_v in head h change the features of head h, and no others."""
     width, h = n.H * n.d_head, seed % n.H
-    mine, _, values = two_attentions(learner, reference, n, seed)
-    values = transparent(values, "W_out", width)
+    mine, _, values = attention_pair(learner, reference, n, seed)
+    values = with_identity_output(values, "W_out", width)
     load(mine, values)
-    x = inputs(n, seed)
+    x = attention_input(n, seed)
     before = mine(x)
     for name in ("W_q.weight", "W_v.weight"):
         other = values[name].clone()
         other[h * n.d_head : (h + 1) * n.d_head] = tensor(seed + 3, n.d_head, width)
         load(mine, values | {name: other})
-        by = moved(before, mine(x), 2)
+        by = largest_changes(before, mine(x), 2)
         own = [by[i] for i in range(width) if i // n.d_head == h]
         others = [by[i] for i in range(width) if i // n.d_head != h]
         holds(max(others) < 1e-5, f"other numbers in head {h} of {name} changed features of other heads")
@@ -135,8 +135,8 @@ def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_rows_of_a_batch_do_not_hear_each_other(learner, reference, n, seed):
     """Another token in one row of the batch changes every position of that row, and no other row."""
-    mine, _, _ = two_attentions(learner, reference, n, seed)
-    x, row = inputs(n, seed), seed % n.B
+    mine, _, _ = attention_pair(learner, reference, n, seed)
+    x, row = attention_input(n, seed), seed % n.B
     changed = x.clone()
     changed[row, 0] += 1.0
     difference = (mine(changed) - mine(x)).abs()
@@ -150,13 +150,13 @@ def test_rows_of_a_batch_do_not_hear_each_other(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
     """The parameters are W_q, W_k, W_v and W_out, of D x D, each with a bias of D or, with bias=False, without."""
-    mine, model, values = two_attentions(learner, reference, n, seed, bias=False)
-    exactly(parameters(mine), values, "the parameters with bias=False")
-    exactly(state(mine), values, "the state dict with bias=False")
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output without biases")
-    mine, model, values = two_attentions(learner, reference, n, seed)
-    exactly(parameters(mine), values, "the parameters")
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
+    mine, model, values = attention_pair(learner, reference, n, seed, bias=False)
+    compare_exactly(parameters(mine), values, "the parameters with bias=False")
+    compare_exactly(state(mine), values, "the state dict with bias=False")
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output without biases")
+    mine, model, values = attention_pair(learner, reference, n, seed)
+    compare_exactly(parameters(mine), values, "the parameters")
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
 
 @exercise("MultiHeadAttention")
@@ -164,8 +164,8 @@ def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
 @given(n=across, seed=seeds)
 def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
     """When n_heads does not divide d_model, MultiHeadAttention raises a ValueError that names both numbers."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they do divide")
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
     because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
     refuses(lambda: learner.MultiHeadAttention(wide, n.H)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
@@ -176,10 +176,10 @@ def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, s
 @given(n=across, seed=seeds)
 def test_no_dropout_in_eval_mode(learner, reference, n, seed):
     """In eval mode dropout does nothing, neither to the output nor to the weights."""
-    mine, model, _ = two_attentions(learner, reference, n, seed, dropout=0.6)
+    mine, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
     mine.eval()
     model.eval()
-    same_pair(mine(inputs(n, seed), return_weights=True), model(inputs(n, seed), return_weights=True), " in eval mode")
+    compare_output_and_weights(mine(attention_input(n, seed), return_weights=True), model(attention_input(n, seed), return_weights=True), " in eval mode")
 
 
 @exercise("MultiHeadAttention", weight=3)
@@ -187,7 +187,7 @@ def test_dropout_acts_on_the_weights(learner, reference):
     """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout; those weights mix the values and are returned."""
     n_heads, width, rate, x, context = 4, 20, 0.3, tensor(1, 3, 13, 20), tensor(2, 3, 11, 20)
     sizes(B=3, H=4, T=13, S=11, d_head=5)
-    mine, model, values = pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
+    mine, model, values = module_pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
     whole = model.eval()(x, context, return_weights=True)[1]
     result = mine(x, context, return_weights=True)
     holds(isinstance(result, tuple | list) and len(result) == 2, "with return_weights the result should be (output, weights)")
@@ -212,6 +212,6 @@ def test_dropout_acts_on_the_weights(learner, reference):
 @given(n=across, seed=seeds)
 def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
     """In double precision the output is double too."""
-    mine, model, _ = two_attentions(learner, reference, n, seed)
-    x, context, mask = inputs(n, seed).double(), inputs(n, seed + 1, "S").double(), some(seed, n.T, n.S)
+    mine, model, _ = attention_pair(learner, reference, n, seed)
+    x, context, mask = attention_input(n, seed).double(), attention_input(n, seed + 1, "S").double(), some(seed, n.T, n.S)
     close(mine.double()(x, context, mask), model.double()(x, context, mask), "the output in float64", tol=1e-5)

@@ -7,8 +7,8 @@ from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from masks import some
-from slopes import same_gradient
+from masks import random_mask
+from module_pairs import compare_gradient
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -60,7 +60,7 @@ def test_equal_values_come_back_unchanged(learner, reference, n, seed):
     """Where all keys carry the same value, every query gets just that value: a row of weights sums to 1."""
     q, k, _ = qkv(seed, n)
     v = tensor(seed, n.B, n.H, 1, n.d_v).expand(-1, -1, n.Tk, -1)
-    mask = some(seed, n.Tq, n.Tk)
+    mask = random_mask(seed, n.Tq, n.Tk)
     output, _ = both(learner.scaled_dot_product_attention(q, k, v, mask))
     close(output, v[:, :, :1].expand(-1, -1, n.Tq, -1), "the output")
 
@@ -90,7 +90,7 @@ def test_large_scores_do_not_overflow(learner, reference, n, seed):
 def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
     """Where the mask is False a key gets no weight, and the keys that are left share all of it; any mask that broadcasts will do."""
     q, k, v = qkv(seed, n)
-    mask = some(seed, *[1 if axis == "1" else getattr(n, axis) for axis in shape.split()])
+    mask = random_mask(seed, *[1 if axis == "1" else getattr(n, axis) for axis in shape.split()])
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask)
     same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask))
 
@@ -131,7 +131,7 @@ def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, seed):
 def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
     """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are left out."""
     q, k, v = qkv(seed, n, scale=1.2)
-    bias, mask = a_bias(seed, n, shape), some(seed, n.B, 1, n.Tq, n.Tk)
+    bias, mask = a_bias(seed, n, shape), random_mask(seed, n.B, 1, n.Tq, n.Tk)
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
     same_attention(got, reference.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias))
 
@@ -141,20 +141,20 @@ def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
 def test_a_query_whose_keys_are_all_masked_gets_zeros(learner, reference, n, seed):
     """A query that may attend to nothing has weights and output of zero, and the other queries are as ever."""
     q, k, v = qkv(seed, n)
-    mask = some(seed, n.B, 1, n.Tq, n.Tk)
+    mask = random_mask(seed, n.B, 1, n.Tq, n.Tk)
     mask[seed % n.B, :, seed % n.Tq] = False
     same_attention(learner.scaled_dot_product_attention(q, k, v, mask), reference.scaled_dot_product_attention(q, k, v, mask))
 
 
 def dead_rows(seed, n):
     """A mask and a bias: one query has all its keys biased to -inf, the next one all those that its mask allows."""
-    mask, bias = some(seed, n.B, 1, n.Tq, n.Tk), tensor(seed + 3, n.H, n.Tq, n.Tk)
+    mask, bias = random_mask(seed, n.B, 1, n.Tq, n.Tk), tensor(seed + 3, n.H, n.Tq, n.Tk)
     row = seed % n.Tq
     mask[:, :, row] = True
     bias[:, row] = -math.inf
     following = (row + 1) % n.Tq
-    mask[:, :, following] = some(seed, n.Tk)
-    bias[:, following] = bias[:, following].masked_fill(some(seed, n.Tk), -math.inf)
+    mask[:, :, following] = random_mask(seed, n.Tk)
+    bias[:, following] = bias[:, following].masked_fill(random_mask(seed, n.Tk), -math.inf)
     return mask, bias
 
 
@@ -184,10 +184,10 @@ def test_gradients_of_attention(learner, reference, n, seed):
     expected = gradients(reference.scaled_dot_product_attention, q, k, v, mask, bias)
     same_attention(got.output, expected.output)
     for i, name in ((0, "q"), (1, "k"), (2, "v"), (4, "bias")):
-        same_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
+        compare_gradient(got.inputs[i], expected.inputs[i], name, tol=1e-3)
     got, expected = (gradients(side.bring(the_weights), side.scaled_dot_product_attention, q, k, v, mask, bias) for side in (learner, reference))
     for i, name in ((1, "q"), (2, "k"), (5, "bias")):
-        same_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
+        compare_gradient(got.inputs[i], expected.inputs[i], f"{name} through the weights", tol=1e-3)
 
 
 @exercise("scaled_dot_product_attention", weight=1)
@@ -196,7 +196,7 @@ def test_gradients_of_attention(learner, reference, n, seed):
 def test_attention_keeps_the_dtype(learner, reference, n, seed):
     """float64 in, float64 out; bfloat16 in, bfloat16 out; with a mask too."""
     q, k, v = (x.double() for x in qkv(seed, n, scale=1.0))
-    mask = some(seed, n.Tq, n.Tk)
+    mask = random_mask(seed, n.Tq, n.Tk)
     expected = reference.scaled_dot_product_attention(q, k, v, mask)
     same_attention(learner.scaled_dot_product_attention(q, k, v, mask), expected, tol=1e-5)
     got = learner.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask)

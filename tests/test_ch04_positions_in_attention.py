@@ -3,7 +3,7 @@
 import math
 
 import torch
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, shaped, sizes
@@ -120,7 +120,7 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
     plain, short = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions.int(), n.d_head)
     close(plain, expected, "the table of angles")
     close(short, expected, "the table for positions of dtype int32")
-    follows_its_inputs(learner, expected, learner.rope_angles, positions, n.d_head)
+    check_device_of_result(learner, expected, learner.rope_angles, positions, n.d_head)
 
 
 # ---- apply_rope
@@ -269,4 +269,4 @@ def test_turning_happens_where_x_is(learner, n, seed):
     """Nothing is made on a device of its own: x and the positions may be anywhere."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
-    follows_its_inputs(learner, x, learner.apply_rope, x, positions)
+    check_device_of_result(learner, x, learner.apply_rope, x, positions)

@@ -1,16 +1,16 @@
 """Chapter 4, third part: causal self-attention, with distance entering as none, rotation or bias."""
 
-import pairs
+import module_pairs
 import torch
-from elsewhere import follows_its_inputs
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs import exactly
+from module_pairs import compare_exactly
 from strategies import distinct, seeds, tensor
-from without_gradient import MODES, called
 
 few = settings(max_examples=2)  # for laws that ask about every kind of positions in each example
 KINDS = ("none", "rope", "alibi")
@@ -39,7 +39,7 @@ even_width = distinct(B=(2, 4), H=(2, 6), pairs=(2, 4), T=(5, 9)).filter(apart).
 
 def pair(learner, reference, n, seed, positions, **options):
     """The learner's module and the reference's with the same random parameters, and those."""
-    return pairs.pair(learner, reference, "CausalSelfAttention", n.D, n.H, positions, seed=seed, **options)
+    return module_pairs.module_pair(learner, reference, "CausalSelfAttention", n.D, n.H, positions, seed=seed, **options)
 
 
 def inputs(n, seed, T=None):
@@ -185,8 +185,8 @@ def test_four_maps_and_nothing_else(learner, reference, n, seed):
     modules = [(kind, bias, *pair(learner, reference, n, seed, kind, bias=bias)) for kind in KINDS for bias in (False, True)]
     results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, _, mine, _, _ in modules]
     for (kind, bias, _, model, values), (output, held, saved) in zip(modules, results):
-        exactly(held, values, f"the parameters with {kind} and bias={bias}")
-        exactly(saved, values, f"the state dict with {kind} and bias={bias}")
+        compare_exactly(held, values, f"the parameters with {kind} and bias={bias}")
+        compare_exactly(saved, values, f"the state dict with {kind} and bias={bias}")
         close(output, model(inputs(n, seed)), f"the output with {kind} and bias={bias}")
 
 
@@ -288,7 +288,7 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
         close(mine.double()(x), model.double()(x), f"the output in float64 with {kind}", tol=2e-5)
         close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
     for mine, _ in modules:
-        follows_its_inputs(learner, x.bfloat16(), mine, x.bfloat16())
+        check_device_of_result(learner, x.bfloat16(), mine, x.bfloat16())
 
 
 @exercise("CausalSelfAttention")
@@ -298,11 +298,11 @@ def test_without_gradient_the_output_is_the_same(learner, reference, n, seed):
     """Under torch.no_grad and torch.inference_mode the output is the same with every kind of positions; afterwards the module can still be trained."""
     x = inputs(n, seed)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
-    found = [called(learner, mine, x) for mine, _ in modules]
+    found = [call_without_gradient(learner, mine, x) for mine, _ in modules]
     trained = [gradients(mine, x) for mine, _ in modules]
     for kind, outputs, after, (_, model) in zip(KINDS, found, trained, modules):
         expected = gradients(model, x)
-        for mode in MODES:
+        for mode in GRADIENT_FREE_MODES:
             close(outputs[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}")
         close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without")
         close(after.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}, after passes without gradient", tol=5e-5)

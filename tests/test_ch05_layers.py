@@ -1,14 +1,14 @@
 """Chapter 5, first part: gelu and dropout. The norms are in test_ch05_layers_norms.py, the feed-forwards in test_ch05_layers_feedforward.py."""
 
 import torch
-from elsewhere import follows_its_inputs
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
-from without_gradient import MODES, called
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
 forms = {False: "the exact form", True: "the tanh form"}
@@ -112,7 +112,7 @@ def test_gelu_of_any_shape_dtype_and_device(learner, reference, n, seed):
         for result, value in zip(got, inputs):
             close(result, reference.gelu(value, approximate=approximate), f"{form} in float64", tol=1e-7)
         holds(rough == "right", f"{form} of numbers in bfloat16 is {rough}")
-    follows_its_inputs(learner, x, learner.gelu, x)
+    check_device_of_result(learner, x, learner.gelu, x)
 
 
 # ---- dropout
@@ -261,9 +261,9 @@ def test_training_decides_and_not_gradient(learner, n, seed):
     """Under torch.no_grad and torch.inference_mode numbers are dropped in training, and only then."""
     x = clear_of_zero(seed, n)
     look = learner.bring(seen_in_training)
-    found = called(learner, look, "which share is dropped?", learner.dropout, x, 0.6)
-    quiet = called(learner, learner.dropout, x, 0.6, False)
-    for mode in MODES:
+    found = call_without_gradient(learner, look, "which share is dropped?", learner.dropout, x, 0.6)
+    quiet = call_without_gradient(learner, learner.dropout, x, 0.6, False)
+    for mode in GRADIENT_FREE_MODES:
         close(quiet[mode], x, f"the result without training under torch.{mode}")
         holds(found[mode] == 0.6, f"in training under torch.{mode} about 60% should be dropped with p = 0.6; it was {found[mode]}")
 
@@ -304,4 +304,4 @@ def test_dropout_keeps_dtype_and_device(learner, n, seed):
     got = [share(learner, x.to(dtype), 0.3) for dtype in (torch.float64, torch.bfloat16)]
     for found, dtype in zip(got, ("float64", "bfloat16")):
         holds(found == 0.3, f"in {dtype} about 30% should be dropped with p = 0.3; it was {found:.0%}")
-    follows_its_inputs(learner, x, learner.dropout, x, 0.3)
+    check_device_of_result(learner, x, learner.dropout, x, 0.3)

@@ -1,14 +1,13 @@
 """Chapter 5, third part: FeedForward and SwiGLU. The rest is in test_ch05_layers.py and test_ch05_layers_norms.py."""
 
 import torch
-from dtypes import in_this_dtype, right_in
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result, check_dtype_and_accuracy, dtype_and_accuracy
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slopes import every_parameter_learns
+from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -34,7 +33,7 @@ def same_sizes(got, expected, what):
 def same_gradients(got, expected):
     close(got.output, expected.output, "the output")
     close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
-    every_parameter_learns(got.parameters, expected.parameters, tol=5e-5)
+    compare_parameter_gradients(got.parameters, expected.parameters, tol=5e-5)
 
 
 def alone(mine, model, x, seed):
@@ -52,12 +51,12 @@ def alone(mine, model, x, seed):
 
 
 def keeps_dtype_and_device(mine, model, learner, x):
-    ask, double, half = learner.bring(in_this_dtype), x.double(), x.bfloat16()
+    ask, double, half = learner.bring(dtype_and_accuracy), x.double(), x.bfloat16()
     expected = model.double()(double), model.bfloat16()(half)
     got = ask(mine.double(), double, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2)
-    right_in(got[0], expected[0], "the output in float64")
-    right_in(got[1], expected[1], "the output in bfloat16")
-    follows_its_inputs(learner, x, mine.float(), x)  # last: what was on another device has no numbers any more
+    check_dtype_and_accuracy(got[0], expected[0], "the output in float64")
+    check_dtype_and_accuracy(got[1], expected[1], "the output in bfloat16")
+    check_device_of_result(learner, x, mine.float(), x)  # last: what was on another device has no numbers any more
 
 
 # ---- FeedForward

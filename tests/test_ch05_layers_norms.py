@@ -1,13 +1,12 @@
 """Chapter 5, second part: LayerNorm and RMSNorm. The rest is in test_ch05_layers.py and test_ch05_layers_feedforward.py."""
 
 import torch
-from dtypes import in_this_dtype, right_in
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result, check_dtype_and_accuracy, dtype_and_accuracy
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, same
 from hypothesis import given, settings
-from slopes import every_parameter_learns
+from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
 few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
@@ -38,20 +37,20 @@ def small(seed, n, scale=1e-3):
 def same_gradients(got, expected, when=""):
     close(got.output, expected.output, f"the output{when}", tol=ROUGHLY)
     close(got.inputs[0], expected.inputs[0], f"the gradient of x{when}", tol=ROUGHLY)
-    every_parameter_learns(got.parameters, expected.parameters, ROUGHLY, when)
+    compare_parameter_gradients(got.parameters, expected.parameters, ROUGHLY, when)
 
 
 def keeps_dtype_and_device(learner, reference, kind, n, seed):
     """x and parameters in float64, in bfloat16, and in float16, which knows no square of 300: the result is of that dtype, and right."""
     mine, model = pair(learner, reference, kind, n, seed)
-    ask, x = learner.bring(in_this_dtype), tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
+    ask, x = learner.bring(dtype_and_accuracy), tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
     half, large = x.bfloat16(), (300.0 * x).half()
     expected = [model.double()(x), model.bfloat16()(half), model.half()(large)]
     got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2), ask(mine.half(), large, expected[2], 2e-2)]
     words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares only float32 can hold")
     for found, right, what in zip(got, expected, words):
-        right_in(found, right, f"the result for {what}")
-    follows_its_inputs(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
+        check_dtype_and_accuracy(found, right, f"the result for {what}")
+    check_device_of_result(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
 
 
 def alone(learner, reference, kind, n, seed):

@@ -1,39 +1,39 @@
 """Chapter 6, first part: the two blocks of a decoder-only model, normalised before each part or after each sum. Encoder and decoder have files of their own."""
 
-from blocks import (
-    RATE,
-    answers,
-    drops,
-    each_part_alone,
-    each_row_normalised,
-    heads_of,
-    in_training_and_after,
-    keeps_dtypes,
-    plain,
-    same_gradients,
-    same_names,
-    silenced,
-    two,
-    width_of_its_own,
-    x_of,
-)
 from grader.execution.proxy import gradients, load
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
-from masks import moved
-from pairs import pair
+from masks import largest_changes
+from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
+from transformer_blocks import (
+    DROPOUT,
+    block_input,
+    block_pair,
+    check_rows_are_normalised,
+    compare_dropout,
+    compare_dtypes_and_devices,
+    compare_each_part_alone,
+    compare_full_dropout,
+    compare_gradients,
+    compare_names_and_shapes,
+    head_slices,
+    outputs_of_each,
+    widths_are_unique,
+    with_fresh_norm,
+    with_zero_output,
+)
 
-stream = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), T=(4, 7), d_ff=(9, 14)).filter(width_of_its_own)
+stream = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), T=(4, 7), d_ff=(9, 14)).filter(widths_are_unique)
 
 
 def hears_only_the_past(mine, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
-    x, t = x_of(n, seed), 1 + seed % (n.T - 2)
+    x, t = block_input(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
     changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
-    by = moved(mine(x), mine(changed), 1)
+    by = largest_changes(mine(x), mine(changed), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
     holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
 
@@ -46,8 +46,8 @@ def hears_only_the_past(mine, n, seed):
 @settings(max_examples=4)
 def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
     """x + attn(ln1(x)), and then the same with ffn and ln2, starting from that sum; one position alone works too."""
-    mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
-    x = x_of(n, seed)
+    mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
+    x = block_input(n, seed)
     first, whole = mine(x[:, :1]), mine(x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
@@ -58,10 +58,10 @@ def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_the_stream_runs_through_untouched(learner, reference, n, seed):
     """When attention and feed-forward answer zeros, the block gives x itself, and the gradient comes back exactly as it was sent."""
-    mine, model, values = two(learner, reference, "PreNormBlock", n, seed)
-    x, sent = x_of(n, seed), x_of(n, seed + 1)
+    mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
+    x, sent = block_input(n, seed), block_input(n, seed + 1)
     speaking = mine(x)
-    load(mine, silenced(values, "attn", "ffn"))
+    load(mine, with_zero_output(values, "attn", "ffn"))
     found = gradients(mine, x, cotangent=sent)
     close(speaking, model(x), "the output")
     close(found.output, x, "the output when attention and feed-forward answer zeros")
@@ -73,8 +73,8 @@ def test_the_stream_runs_through_untouched(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
     """Attention reads ln1 of the stream and the feed-forward ln2 of it; what each adds is added to the stream as it was."""
-    mine, model, values = two(learner, reference, "PreNormBlock", n, seed)
-    each_part_alone(mine, model, values, ("attn", "ffn"), x_of(n, seed))
+    mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
+    compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed))
 
 
 @exercise("PreNormBlock", weight=3)
@@ -82,7 +82,7 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_no_position_hears_the_future(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
-    mine, _, _ = two(learner, reference, "PreNormBlock", n, seed)
+    mine, _, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     hears_only_the_past(mine, n, seed)
 
 
@@ -91,8 +91,8 @@ def test_no_position_hears_the_future(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_gradients_of_a_pre_norm_block(learner, reference, n, seed):
     """The gradients of x and of every parameter are those of the formula."""
-    mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
-    same_gradients(gradients(mine, x_of(n, seed)), gradients(model, x_of(n, seed)), ["x"])
+    mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
+    compare_gradients(gradients(mine, block_input(n, seed)), gradients(model, block_input(n, seed)), ["x"])
 
 
 @exercise("PreNormBlock", weight=2)
@@ -101,8 +101,8 @@ def test_gradients_of_a_pre_norm_block(learner, reference, n, seed):
 def test_positions_reach_the_attention(learner, reference, n, seed):
     """positions="rope" and "alibi" act inside the attention, and "none" stays the default."""
     width, x = 2 * n.H * n.d_head, tensor(seed, n.B, n.T, 2 * n.H * n.d_head)
-    made = [pair(learner, reference, "PreNormBlock", width, n.H, seed=seed, positions=word) for word in ("none", "rope", "alibi")]
-    made.append(pair(learner, reference, "PreNormBlock", width, n.H, seed=seed))
+    made = [module_pair(learner, reference, "PreNormBlock", width, n.H, seed=seed, positions=word) for word in ("none", "rope", "alibi")]
+    made.append(module_pair(learner, reference, "PreNormBlock", width, n.H, seed=seed))
     got = [mine(x) for mine, _, _ in made]
     for word, result, (_, model, _) in zip(('positions="none"', 'positions="rope"', 'positions="alibi"', "no word about positions"), got, made):
         close(result, model(x), f"the output with {word}")
@@ -113,14 +113,14 @@ def test_positions_reach_the_attention(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_activation_and_d_ff_reach_the_feed_forward(learner, reference, n, seed):
     """`activation` bends and `d_ff` sizes the feed-forward; left out, they are gelu and 4 * d_model. Activation is the last argument."""
-    width, x = n.H * n.d_head, x_of(n, seed)
+    width, x = n.H * n.d_head, block_input(n, seed)
     words = ("gelu", "gelu_tanh", "relu")
-    made = [pair(learner, reference, "PreNormBlock", width, n.H, n.d_ff, seed=seed, activation=word) for word in words]
-    made.append(pair(learner, reference, "PreNormBlock", width, n.H, n.d_ff, "none", 0.0, "relu", seed=seed))
+    made = [module_pair(learner, reference, "PreNormBlock", width, n.H, n.d_ff, seed=seed, activation=word) for word in words]
+    made.append(module_pair(learner, reference, "PreNormBlock", width, n.H, n.d_ff, "none", 0.0, "relu", seed=seed))
     got = [mine(2 * x) for mine, _, _ in made]
     for word, result, (mine, model, values) in zip((*words, "relu"), got, made):
         close(result, model(2 * x), f'the output with d_ff={n.d_ff} and activation="{word}"')
-        same_names(mine, values)
+        compare_names_and_shapes(mine, values)
 
 
 @exercise("PreNormBlock", weight=2)
@@ -128,10 +128,10 @@ def test_activation_and_d_ff_reach_the_feed_forward(learner, reference, n, seed)
 @settings(max_examples=3)
 def test_parts_and_names_of_a_pre_norm_block(learner, reference, n, seed):
     """Its parameters are those of ln1, attn, ln2 and ffn, each its own, and the state dict holds nothing else."""
-    mine, model, values = two(learner, reference, "PreNormBlock", n, seed)
-    got = mine(x_of(n, seed))
-    same_names(mine, values)
-    close(got, model(x_of(n, seed)), "the output")
+    mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
+    got = mine(block_input(n, seed))
+    compare_names_and_shapes(mine, values)
+    close(got, model(block_input(n, seed)), "the output")
 
 
 @exercise("PreNormBlock")
@@ -139,13 +139,15 @@ def test_parts_and_names_of_a_pre_norm_block(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_what_cannot_work_is_refused(learner, reference, n, seed):
     """Heads that do not divide d_model, unknown `positions` or `activation`, and RoPE with an odd d_head are ValueErrors."""
-    mine, model, _ = two(learner, reference, "PreNormBlock", n, seed, positions="alibi", activation="relu")
-    close(mine(x_of(n, seed)), model(x_of(n, seed)), 'the output with positions="alibi"')
+    mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed, positions="alibi", activation="relu")
+    close(mine(block_input(n, seed)), model(block_input(n, seed)), 'the output with positions="alibi"')
     width = n.H * n.d_head
     x = tensor(seed, n.B, n.T, width + 1)
     refuses(lambda: learner.PreNormBlock(width + 1, n.H)(x), naming={"d_model": width + 1, "n_heads": n.H}, because="the width cannot be cut into equal heads")
-    refuses(lambda: learner.PreNormBlock(width, n.H, positions="ropes")(x_of(n, seed)), naming={"positions": "ropes"}, because="there is no such word for positions")
-    refuses(lambda: learner.PreNormBlock(width, n.H, activation="elu")(x_of(n, seed)), naming={"activation": "elu"}, because="there is no such activation")
+    refuses(
+        lambda: learner.PreNormBlock(width, n.H, positions="ropes")(block_input(n, seed)), naming={"positions": "ropes"}, because="there is no such word for positions"
+    )
+    refuses(lambda: learner.PreNormBlock(width, n.H, activation="elu")(block_input(n, seed)), naming={"activation": "elu"}, because="there is no such activation")
     refuses(lambda: learner.PreNormBlock(3 * n.H, n.H, positions="rope")(x[:, :, :1].repeat(1, 1, 3 * n.H)), because="RoPE cannot pair 3 features")
 
 
@@ -154,8 +156,8 @@ def test_what_cannot_work_is_refused(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_dropout_in_training_only(learner, reference, n, seed):
     """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
-    mine, model, _ = two(learner, reference, "PreNormBlock", n, seed, dropout=1.0)
-    in_training_and_after(mine, model, x_of(n, seed))
+    mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed, dropout=1.0)
+    compare_full_dropout(mine, model, block_input(n, seed))
 
 
 @exercise("PreNormBlock", weight=2)
@@ -163,11 +165,11 @@ def test_dropout_acts_on_weights_and_on_thoughts(learner, reference):
     """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
     sizes(B=400, T=1, H=2, d_head=2)
     x = tensor(3, 400, 1, 4)
-    mine, model, values = pair(learner, reference, "PreNormBlock", 4, 2, seed=4, dropout=RATE)
-    listening, thinking = silenced(values, "ffn"), silenced(values, "attn")
-    first, second = answers(mine, (listening, thinking), x)
-    drops(first, model, listening, "attn.W_out", heads_of(2, 2), x, where="the attention's weights")
-    drops(second, model, thinking, "ffn.down", range(4), x, where="the numbers of the feed-forward's output")
+    mine, model, values = module_pair(learner, reference, "PreNormBlock", 4, 2, seed=4, dropout=DROPOUT)
+    listening, thinking = with_zero_output(values, "ffn"), with_zero_output(values, "attn")
+    first, second = outputs_of_each(mine, (listening, thinking), x)
+    compare_dropout(first, model, listening, "attn.W_out", head_slices(2, 2), x, where="the attention's weights")
+    compare_dropout(second, model, thinking, "ffn.down", range(4), x, where="the numbers of the feed-forward's output")
 
 
 @exercise("PreNormBlock")
@@ -175,7 +177,7 @@ def test_dropout_acts_on_weights_and_on_thoughts(learner, reference):
 @settings(max_examples=2)
 def test_dtype_and_device_of_a_pre_norm_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
-    keeps_dtypes(learner, *two(learner, reference, "PreNormBlock", n, seed), x_of(n, seed))
+    compare_dtypes_and_devices(learner, *block_pair(learner, reference, "PreNormBlock", n, seed), block_input(n, seed))
 
 
 @exercise("PreNormBlock")
@@ -183,8 +185,8 @@ def test_dtype_and_device_of_a_pre_norm_block(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_rows_of_a_batch_do_not_meet(learner, reference, n, seed):
     """Every sequence of a batch gets the output that it gets by itself, in train mode as in eval mode."""
-    mine, model, _ = two(learner, reference, "PreNormBlock", n, seed)
-    x, row = x_of(n, seed), seed % n.B
+    mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
+    x, row = block_input(n, seed), seed % n.B
     together, alone = mine(x), mine.eval()(x[row : row + 1])
     close(together[row : row + 1], model(x[row : row + 1]), f"row {row} of the output")
     close(alone, model(x[row : row + 1]), f"the output of row {row} alone, in eval mode")
@@ -198,8 +200,8 @@ def test_rows_of_a_batch_do_not_meet(learner, reference, n, seed):
 @settings(max_examples=4)
 def test_add_then_normalise_twice(learner, reference, n, seed):
     """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; one position alone works too."""
-    mine, model, _ = two(learner, reference, "PostNormBlock", n, seed)
-    x = x_of(n, seed)
+    mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
+    x = block_input(n, seed)
     first, whole = mine(x[:, :1]), mine(x)
     close(whole, model(x), "the output")
     close(first, model(x[:, :1]), "the output for one position")
@@ -210,14 +212,14 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_every_vector_leaves_normalised(learner, reference, n, seed):
     """While ln2 stretches and shifts nothing, every vector that leaves the block has mean 0 and variance 1, also when both parts answer zeros."""
-    mine, model, values = two(learner, reference, "PostNormBlock", n, seed)
-    loads = [values, plain(values, "ln2"), silenced(plain(values, "ln2"), "attn", "ffn")]
-    full, usual, silent = answers(mine, loads, 5 * x_of(n, seed))
+    mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed)
+    loads = [values, with_fresh_norm(values, "ln2"), with_zero_output(with_fresh_norm(values, "ln2"), "attn", "ffn")]
+    full, usual, silent = outputs_of_each(mine, loads, 5 * block_input(n, seed))
     load(model, values)
-    close(full, model(5 * x_of(n, seed)), "the output")
-    each_row_normalised(usual, "the output")
+    close(full, model(5 * block_input(n, seed)), "the output")
+    check_rows_are_normalised(usual, "the output")
     load(model, loads[2])
-    close(silent, model(5 * x_of(n, seed)), "the output when attention and feed-forward answer zeros")
+    close(silent, model(5 * block_input(n, seed)), "the output when attention and feed-forward answer zeros")
 
 
 @exercise("PostNormBlock", weight=2)
@@ -225,8 +227,8 @@ def test_every_vector_leaves_normalised(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_each_sum_has_its_own_norm(learner, reference, n, seed):
     """Attention reads the stream as it is, and ln1 normalises the sum; the feed-forward reads that, and ln2 normalises the second sum."""
-    mine, model, values = two(learner, reference, "PostNormBlock", n, seed)
-    each_part_alone(mine, model, values, ("attn", "ffn"), x_of(n, seed))
+    mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed)
+    compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed))
 
 
 @exercise("PostNormBlock", weight=2)
@@ -234,7 +236,7 @@ def test_each_sum_has_its_own_norm(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_no_position_of_a_post_norm_block_hears_the_future(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
-    mine, _, _ = two(learner, reference, "PostNormBlock", n, seed)
+    mine, _, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
     hears_only_the_past(mine, n, seed)
 
 
@@ -243,8 +245,8 @@ def test_no_position_of_a_post_norm_block_hears_the_future(learner, reference, n
 @settings(max_examples=3)
 def test_gradients_of_a_post_norm_block(learner, reference, n, seed):
     """The gradients of x and of every parameter are those of the formula."""
-    mine, model, _ = two(learner, reference, "PostNormBlock", n, seed)
-    same_gradients(gradients(mine, x_of(n, seed)), gradients(model, x_of(n, seed)), ["x"])
+    mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
+    compare_gradients(gradients(mine, block_input(n, seed)), gradients(model, block_input(n, seed)), ["x"])
 
 
 @exercise("PostNormBlock")
@@ -253,7 +255,7 @@ def test_gradients_of_a_post_norm_block(learner, reference, n, seed):
 def test_positions_reach_the_attention_of_a_post_norm_block(learner, reference, n, seed):
     """positions="rope" and "alibi" act inside the attention, and "none" stays the default."""
     width, x = 2 * n.H * n.d_head, tensor(seed, n.B, n.T, 2 * n.H * n.d_head)
-    made = [pair(learner, reference, "PostNormBlock", width, n.H, seed=seed, positions=word) for word in ("none", "rope", "alibi")]
+    made = [module_pair(learner, reference, "PostNormBlock", width, n.H, seed=seed, positions=word) for word in ("none", "rope", "alibi")]
     got = [mine(x) for mine, _, _ in made]
     for word, result, (_, model, _) in zip(("none", "rope", "alibi"), got, made):
         close(result, model(x), f'the output with positions="{word}"')
@@ -264,12 +266,12 @@ def test_positions_reach_the_attention_of_a_post_norm_block(learner, reference, 
 @settings(max_examples=3)
 def test_sizes_and_names_of_a_post_norm_block(learner, reference, n, seed):
     """`activation` and `d_ff` reach the feed-forward, and the parameters have the names and shapes of a PreNormBlock's."""
-    x, words = x_of(n, seed), ("gelu_tanh", "relu")
-    made = [pair(learner, reference, "PostNormBlock", n.H * n.d_head, n.H, n.d_ff, "alibi", 0.0, word, seed=seed) for word in words]
+    x, words = block_input(n, seed), ("gelu_tanh", "relu")
+    made = [module_pair(learner, reference, "PostNormBlock", n.H * n.d_head, n.H, n.d_ff, "alibi", 0.0, word, seed=seed) for word in words]
     got = [mine(2 * x) for mine, _, _ in made]
     for word, result, (mine, model, values) in zip(words, got, made):
         close(result, model(2 * x), f'the output with d_ff={n.d_ff} and activation="{word}"')
-        same_names(mine, values)
+        compare_names_and_shapes(mine, values)
 
 
 @exercise("PostNormBlock")
@@ -277,8 +279,8 @@ def test_sizes_and_names_of_a_post_norm_block(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_dropout_of_a_post_norm_block_in_training_only(learner, reference, n, seed):
     """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
-    mine, model, _ = two(learner, reference, "PostNormBlock", n, seed, dropout=1.0)
-    in_training_and_after(mine, model, x_of(n, seed))
+    mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed, dropout=1.0)
+    compare_full_dropout(mine, model, block_input(n, seed))
 
 
 @exercise("PostNormBlock")
@@ -286,11 +288,11 @@ def test_dropout_of_a_post_norm_block_on_weights_and_thoughts(learner, reference
     """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
     sizes(B=400, T=1, H=2, d_head=2)
     x = tensor(5, 400, 1, 4)
-    mine, model, values = pair(learner, reference, "PostNormBlock", 4, 2, seed=6, dropout=RATE)
-    listening, thinking = silenced(values, "ffn"), silenced(values, "attn")
-    first, second = answers(mine, (listening, thinking), x)
-    drops(first, model, listening, "attn.W_out", heads_of(2, 2), x, where="the attention's weights")
-    drops(second, model, thinking, "ffn.down", range(4), x, where="the numbers of the feed-forward's output")
+    mine, model, values = module_pair(learner, reference, "PostNormBlock", 4, 2, seed=6, dropout=DROPOUT)
+    listening, thinking = with_zero_output(values, "ffn"), with_zero_output(values, "attn")
+    first, second = outputs_of_each(mine, (listening, thinking), x)
+    compare_dropout(first, model, listening, "attn.W_out", head_slices(2, 2), x, where="the attention's weights")
+    compare_dropout(second, model, thinking, "ffn.down", range(4), x, where="the numbers of the feed-forward's output")
 
 
 @exercise("PostNormBlock")
@@ -298,4 +300,4 @@ def test_dropout_of_a_post_norm_block_on_weights_and_thoughts(learner, reference
 @settings(max_examples=2)
 def test_dtype_and_device_of_a_post_norm_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
-    keeps_dtypes(learner, *two(learner, reference, "PostNormBlock", n, seed), x_of(n, seed))
+    compare_dtypes_and_devices(learner, *block_pair(learner, reference, "PostNormBlock", n, seed), block_input(n, seed))

@@ -1,34 +1,34 @@
 """Chapter 6, third part: the block of a decoder that listens to a memory too, with a mask for each attention."""
 
 import torch
-from blocks import (
-    RATE,
-    answers,
-    drops,
-    each_part_alone,
-    each_row_normalised,
-    heads_of,
-    in_training_and_after,
-    keeps_dtypes,
-    of_every_shape,
-    padding,
-    plain,
-    same_gradients,
-    same_names,
-    silenced,
-    two,
-    width_of_its_own,
-    x_of,
-)
 from grader.execution.proxy import gradients, load
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
-from masks import causal, moved, some
-from pairs import pair
+from masks import largest_changes, lower_triangle, random_mask
+from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
+from transformer_blocks import (
+    DROPOUT,
+    block_input,
+    block_pair,
+    check_rows_are_normalised,
+    compare_dropout,
+    compare_dtypes_and_devices,
+    compare_each_part_alone,
+    compare_full_dropout,
+    compare_gradients,
+    compare_names_and_shapes,
+    head_slices,
+    masks_of_every_shape,
+    outputs_of_each,
+    padding_by_row,
+    widths_are_unique,
+    with_fresh_norm,
+    with_zero_output,
+)
 
-both = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), T=(4, 7), S=(4, 8), d_ff=(9, 14)).filter(width_of_its_own)
+both = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), T=(4, 7), S=(4, 8), d_ff=(9, 14)).filter(widths_are_unique)
 PARTS = ("self_attn", "cross_attn", "ffn")
 
 
@@ -37,8 +37,8 @@ PARTS = ("self_attn", "cross_attn", "ffn")
 
 def decoders(learner, reference, n, seed, **options):
     """Both blocks, what is written so far (B, T, D), the memory (B, S, D), and a mask for each, different in every row of the batch."""
-    mine, model, values = two(learner, reference, "DecoderBlock", n, seed, **options)
-    return mine, model, values, x_of(n, seed), x_of(n, seed + 1, "S"), causal(n.T) & padding(n.B, n.T).flip(0), padding(n.B, n.S)
+    mine, model, values = block_pair(learner, reference, "DecoderBlock", n, seed, **options)
+    return mine, model, values, block_input(n, seed), block_input(n, seed + 1, "S"), lower_triangle(n.T) & padding_by_row(n.B, n.T).flip(0), padding_by_row(n.B, n.S)
 
 
 @exercise("DecoderBlock", weight=3)
@@ -56,7 +56,7 @@ def test_listen_to_oneself_then_to_the_memory_then_think(learner, reference, n, 
 def test_each_mask_belongs_to_one_attention(learner, reference, n, seed):
     """self_mask, whatever broadcasts to (B, H, T, T), acts on self-attention alone; memory_mask, (B, H, T, S), on cross-attention alone."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed)
-    selves, memories = of_every_shape(n, seed, n.T, n.T), of_every_shape(n, seed + 1, n.T, n.S)
+    selves, memories = masks_of_every_shape(n, seed, n.T, n.T), masks_of_every_shape(n, seed + 1, n.T, n.S)
     cases = [{"self_mask": selves[0]}, {"memory_mask": memories[0]}, {"self_mask": selves[1]}, {"memory_mask": memories[1]}]
     cases += [{"self_mask": a, "memory_mask": b} for a, b in zip(selves[2:], memories[2:])]
     got = [mine(x, memory, **case) for case in cases]
@@ -70,7 +70,7 @@ def test_each_mask_belongs_to_one_attention(learner, reference, n, seed):
 def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
     """Where what is written is as long as the source, each mask still acts on its own attention, and None on none."""
     mine, model, _, x, _, self_mask, _ = decoders(learner, reference, n, seed)
-    memory, memory_mask = x_of(n, seed + 2), some(seed, n.B, 1, n.T, n.T)
+    memory, memory_mask = block_input(n, seed + 2), random_mask(seed, n.B, 1, n.T, n.T)
     cases = [(self_mask, memory_mask), (self_mask, None), (None, memory_mask), (None, None)]
     got = [mine(x, memory, *case) for case in cases]
     for result, case in zip(got, cases):
@@ -84,7 +84,7 @@ def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
 def test_every_memory_that_is_not_masked_is_heard(learner, reference, n, seed):
     """Another vector at one position of the memory changes the whole output where the mask shows that position, and nothing where it hides it."""
     mine, model, _, x, memory, self_mask, mask = decoders(learner, reference, n, seed)
-    other = 3 * x_of(n, seed + 3, "S")
+    other = 3 * block_input(n, seed + 3, "S")
     memories = [torch.where((torch.arange(n.S) == s)[:, None], other, memory) for s in range(n.S)]
     before, expected = mine(x, memory, self_mask, mask), model(x, memory, self_mask, mask)
     after = [mine(x, changed, self_mask, mask) for changed in memories]
@@ -105,8 +105,8 @@ def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
     t = 1 + seed % (n.T - 2)
     changed = x.clone()
     changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
-    by = moved(mine(x, memory, causal(n.T), mask), mine(changed, memory, causal(n.T), mask), 1)
-    bare = moved(mine(x, memory), mine(changed, memory), 1)
+    by = largest_changes(mine(x, memory, lower_triangle(n.T), mask), mine(changed, memory, lower_triangle(n.T), mask), 1)
+    bare = largest_changes(mine(x, memory), mine(changed, memory), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
     holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
     holds(min(bare) > 1e-5, f"with no mask given, a change at position {t} should be heard at every position, the first one too")
@@ -118,9 +118,9 @@ def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
 def test_each_part_of_a_decoder_alone(learner, reference, n, seed):
     """Each part reads the stream as it is, the memory comes in as it is, and each sum has its own norm."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
-    each_part_alone(mine, model, values, PARTS, x, memory, self_mask=self_mask, memory_mask=memory_mask)
-    load(mine, plain(values, "ln3"))
-    each_row_normalised(mine(x, memory), "the output while ln3 stretches and shifts nothing")
+    compare_each_part_alone(mine, model, values, PARTS, x, memory, self_mask=self_mask, memory_mask=memory_mask)
+    load(mine, with_fresh_norm(values, "ln3"))
+    check_rows_are_normalised(mine(x, memory), "the output while ln3 stretches and shifts nothing")
 
 
 @exercise("DecoderBlock")
@@ -134,7 +134,7 @@ def test_a_decoder_position_that_may_attend_to_nothing(learner, reference, n, se
     got = gradients(mine, x, memory, self_mask=self_mask, memory_mask=memory_mask)
     expected = gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask)
     close(got.output, expected.output, "the output where some positions may attend to nothing")
-    same_gradients(got, expected, ["x", "the memory"])
+    compare_gradients(got, expected, ["x", "the memory"])
 
 
 @exercise("DecoderBlock", weight=2)
@@ -144,7 +144,7 @@ def test_gradients_of_a_decoder_block(learner, reference, n, seed):
     """The gradients of x, of the memory and of every parameter are those of the formula: the encoder learns through the decoder."""
     mine, model, _, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     got = gradients(mine, x, memory, self_mask=self_mask, memory_mask=memory_mask)
-    same_gradients(got, gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask), ["x", "the memory"])
+    compare_gradients(got, gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask), ["x", "the memory"])
 
 
 @exercise("DecoderBlock")
@@ -152,12 +152,12 @@ def test_gradients_of_a_decoder_block(learner, reference, n, seed):
 @settings(max_examples=3)
 def test_sizes_and_names_of_a_decoder_block(learner, reference, n, seed):
     """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, each its own; d_ff is 4 * d_model unless given."""
-    x, memory, width = x_of(n, seed), x_of(n, seed + 1, "S"), n.H * n.d_head
-    made = [pair(learner, reference, "DecoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), pair(learner, reference, "DecoderBlock", width, n.H, seed=seed)]
+    x, memory, width = block_input(n, seed), block_input(n, seed + 1, "S"), n.H * n.d_head
+    made = [module_pair(learner, reference, "DecoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), module_pair(learner, reference, "DecoderBlock", width, n.H, seed=seed)]
     got = [mine(x, memory) for mine, _, _ in made]
     for word, result, (mine, model, values) in zip((f"d_ff={n.d_ff}", "no d_ff given"), got, made):
         close(result, model(x, memory), f"the output with {word}")
-        same_names(mine, values)
+        compare_names_and_shapes(mine, values)
 
 
 @exercise("DecoderBlock")
@@ -178,7 +178,7 @@ def test_a_decoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, 
 def test_dropout_of_a_decoder_in_training_only(learner, reference, n, seed):
     """With dropout=1.0 training hears W_out's bias of both attentions and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed, dropout=1.0)
-    in_training_and_after(mine, model, x, memory)
+    compare_full_dropout(mine, model, x, memory)
 
 
 @exercise("DecoderBlock")
@@ -186,12 +186,12 @@ def test_dropout_of_a_decoder_on_weights_and_thoughts(learner, reference):
     """Each weight of either attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
     sizes(B=400, T=1, S=1, H=2, d_head=2)
     x, memory = tensor(5, 400, 1, 4), tensor(7, 400, 1, 4)
-    mine, model, values = pair(learner, reference, "DecoderBlock", 4, 2, seed=6, dropout=RATE)
-    loads = [silenced(values, *(other for other in PARTS if other != part)) for part in PARTS]
-    found = answers(mine, loads, x, memory)
-    drops(found[0], model, loads[0], "self_attn.W_out", heads_of(2, 2), x, memory, where="self-attention's weights")
-    drops(found[1], model, loads[1], "cross_attn.W_out", heads_of(2, 2), x, memory, where="cross-attention's weights")
-    drops(found[2], model, loads[2], "ffn.down", range(4), x, memory, where="the numbers of the feed-forward's output")
+    mine, model, values = module_pair(learner, reference, "DecoderBlock", 4, 2, seed=6, dropout=DROPOUT)
+    loads = [with_zero_output(values, *(other for other in PARTS if other != part)) for part in PARTS]
+    found = outputs_of_each(mine, loads, x, memory)
+    compare_dropout(found[0], model, loads[0], "self_attn.W_out", head_slices(2, 2), x, memory, where="self-attention's weights")
+    compare_dropout(found[1], model, loads[1], "cross_attn.W_out", head_slices(2, 2), x, memory, where="cross-attention's weights")
+    compare_dropout(found[2], model, loads[2], "ffn.down", range(4), x, memory, where="the numbers of the feed-forward's output")
 
 
 @exercise("DecoderBlock")
@@ -200,4 +200,4 @@ def test_dropout_of_a_decoder_on_weights_and_thoughts(learner, reference):
 def test_dtype_and_device_of_a_decoder_block(learner, reference, n, seed):
     """In float64 and bfloat16 the output has the dtype of x, and the block works on any device."""
     mine, model, values, x, memory, _, _ = decoders(learner, reference, n, seed)
-    keeps_dtypes(learner, mine, model, values, x, memory)
+    compare_dtypes_and_devices(learner, mine, model, values, x, memory)

@@ -1,12 +1,12 @@
 """Chapter 7, first part: a GPT from ids to logits, and its configuration. Its loss is in test_ch07_models_loss.py, the other models in files beside it."""
 
 import torch
-from elsewhere import makes_nothing_beside_its_blocks, meta_is_ready, on_meta
-from gpts import INSIDE, TABLES, drawn, ids_of, logits_of, loss_of, made, pair, targets_of, two
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import load_meta_device, on_meta, stays_on_input_device_without_blocks
 from grader.execution.proxy import state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped
-from without_gradient import MODES, called
+from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, draw_gpt_sizes, gpt_ids, gpt_pair, gpt_targets, logits_and_loss, logits_of, loss_of, make_gpt
 
 
 def moved(before, after):
@@ -20,54 +20,54 @@ def moved(before, after):
 @exercise("GPT", weight=3)
 def test_ids_become_logits(learner, reference):
     """Token vectors plus positions go through every block in turn, then the last norm, then the head: (B, T) becomes (B, T, V)."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits")
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed)
+    close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], "the logits")
 
 
 @exercise("GPT", weight=2)
 def test_positions_may_be_waves(learner, reference):
     """With positions="sinusoidal" the fixed table of waves is added, and is no parameter."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, positions="sinusoidal")
-    close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], 'the logits with positions="sinusoidal"')
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed, positions="sinusoidal")
+    close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], 'the logits with positions="sinusoidal"')
 
 
 @exercise("GPT", weight=3)
 def test_rope_and_alibi_live_inside_attention(learner, reference):
     """With positions="rope" or "alibi" the blocks' attention tells the order, nothing is added to the tokens, and pos_emb is None."""
-    n, seed = drawn()
-    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in INSIDE}
-    got = {positions: mine(ids_of(n, seed)) for positions, (mine, _) in models.items()}
+    n, seed = draw_gpt_sizes()
+    models = {positions: gpt_pair(learner, reference, n, seed, positions=positions) for positions in ATTENTION_POSITIONS}
+    got = {positions: mine(gpt_ids(n, seed)) for positions, (mine, _) in models.items()}
     tables = {positions: mine.pos_emb for positions, (mine, _) in models.items()}
     for positions, (_, model) in models.items():
-        close(two(got[positions])[0], model(ids_of(n, seed))[0], f'the logits with positions="{positions}"')
+        close(logits_and_loss(got[positions])[0], model(gpt_ids(n, seed))[0], f'the logits with positions="{positions}"')
         holds(tables[positions] is None, f'with positions="{positions}" pos_emb should be None')
 
 
 @exercise("GPT", weight=2)
 def test_without_targets_there_is_no_loss(learner, reference):
     """model(ids) returns (logits, None), with logits for every position; with targets the logits are the same."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed)
+    ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
     without, beside = mine(ids), mine(ids, targets)
-    logits, loss = two(without)
+    logits, loss = logits_and_loss(without)
     close(logits, model(ids)[0], "the logits without targets")
     holds(loss is None, "without targets the loss should be None")
-    close(two(beside)[0], logits, "the logits beside a loss")
+    close(logits_and_loss(beside)[0], logits, "the logits beside a loss")
 
 
 @exercise("GPT", weight=2)
 def test_the_future_changes_nothing(learner, reference):
     """Another token at position t changes the logits there and later, and none before, whatever the positions are made of."""
-    n, seed = drawn()
+    n, seed = draw_gpt_sizes()
     t = 2 + seed % (n.T - 3)
-    ids = ids_of(n, seed)
+    ids = gpt_ids(n, seed)
     changed = ids.clone()
     changed[:, t] = (ids[:, t] + 1) % n.V
-    for positions in TABLES + INSIDE:
-        mine, model = pair(learner, reference, n, seed, positions=positions)
+    for positions in TABLE_POSITIONS + ATTENTION_POSITIONS:
+        mine, model = gpt_pair(learner, reference, n, seed, positions=positions)
         before, after = logits_of(mine, ids), logits_of(mine, changed)
         shaped(before, (n.B, n.T, n.V), "the tensor of logits")
         by = moved(before, shaped(after, (n.B, n.T, n.V), "the tensor of logits"))
@@ -78,12 +78,12 @@ def test_the_future_changes_nothing(learner, reference):
 @exercise("GPT")
 def test_rows_of_a_batch_are_handled_alone(learner, reference):
     """Permuting the rows of a batch permutes the logits, and a row alone gives what it gives among others."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    ids = ids_of(n, seed)
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed)
+    ids = gpt_ids(n, seed)
     permuted, alone, expected = mine(ids.flip(0)), mine(ids[:1].clone()), model(ids)[0]
-    close(two(permuted)[0], expected.flip(0), "the logits of the permuted rows")
-    close(two(alone)[0], expected[:1], "the logits of one row alone")
+    close(logits_and_loss(permuted)[0], expected.flip(0), "the logits of the permuted rows")
+    close(logits_and_loss(alone)[0], expected[:1], "the logits of one row alone")
 
 
 # ---- GPT: its configuration
@@ -94,11 +94,11 @@ TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
 @exercise("GPT", weight=2)
 def test_the_parts_have_their_names(learner, reference):
     """The state dict holds exactly the names of the parts, and no table or mask; it loads into any other implementation."""
-    n, seed = drawn()
+    n, seed = draw_gpt_sizes()
     for options in ({}, {"positions": "sinusoidal", "tie_weights": False}, {"positions": "rope"}):
-        mine, model = pair(learner, reference, n, seed, **options)
-        names, got = learner.bring(saved_names)(mine), mine(ids_of(n, seed))
-        close(two(got)[0], model(ids_of(n, seed))[0], "the logits")
+        mine, model = gpt_pair(learner, reference, n, seed, **options)
+        names, got = learner.bring(saved_names)(mine), mine(gpt_ids(n, seed))
+        close(logits_and_loss(got)[0], model(gpt_ids(n, seed))[0], "the logits")
         same(names, sorted(state(model)), "the list of names in the state dict")
 
 
@@ -109,10 +109,10 @@ def saved_names(model):
 @exercise("GPT", weight=2)
 def test_the_blocks_are_made_as_configured(learner, reference):
     """d_ff and activation reach every block, and d_ff is 4 * d_model where it is None."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
+    n, seed = draw_gpt_sizes()
+    ids = gpt_ids(n, seed)
     for options in ({"d_ff": 2 * n.V}, {"activation": "relu"}, {"activation": "gelu_tanh"}):
-        mine, model = pair(learner, reference, n, seed, **options)
+        mine, model = gpt_pair(learner, reference, n, seed, **options)
         close(logits_of(mine, ids), model(ids)[0], "the logits with " + ", ".join(f"{k}={v!r}" for k, v in options.items()), tol=5e-6)
 
 
@@ -125,31 +125,31 @@ def keeps(model):
 @exercise("GPT")
 def test_the_config_is_kept(learner, reference):
     """The attribute `config` says later how the model was made."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, positions="alibi", dropout=0.25)
-    logits = mine.eval()(ids_of(n, seed))
-    close(two(logits)[0], model.eval()(ids_of(n, seed))[0], "the logits")
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed, positions="alibi", dropout=0.25)
+    logits = mine.eval()(gpt_ids(n, seed))
+    close(logits_and_loss(logits)[0], model.eval()(gpt_ids(n, seed))[0], "the logits")
     same(learner.bring(keeps)(mine), reference.bring(keeps)(model), "what `config` holds")
 
 
 @exercise("GPT")
 def test_unknown_positions_are_refused(learner, reference):
     """Any other value of `positions` is a ValueError that names it, at the latest when the model is first called."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with learned positions")
+    n, seed = draw_gpt_sizes()
+    mine, model = gpt_pair(learner, reference, n, seed)
+    close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], "the logits with learned positions")
     for unknown in ("none", "rotary"):
         because = f"positions={unknown!r} is none of the four"
-        refuses(lambda unknown=unknown: made(learner, n, positions=unknown)(ids_of(n, seed)), naming={"positions": unknown}, because=because)
+        refuses(lambda unknown=unknown: make_gpt(learner, n, positions=unknown)(gpt_ids(n, seed)), naming={"positions": unknown}, because=because)
 
 
 @exercise("GPT", weight=2)
 def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     """With learned and sinusoidal positions max_len tokens fit, and one more is a ValueError that names max_len."""
-    n, seed = drawn()
-    ids = ids_of(n, seed, n.max_len + 1)
-    for positions in TABLES:
-        mine, model = pair(learner, reference, n, seed, positions=positions)
+    n, seed = draw_gpt_sizes()
+    ids = gpt_ids(n, seed, n.max_len + 1)
+    for positions in TABLE_POSITIONS:
+        mine, model = gpt_pair(learner, reference, n, seed, positions=positions)
         close(logits_of(mine, ids[:, 1:].clone()), model(ids[:, 1:].clone())[0], f"the logits of max_len tokens with positions={positions!r}")
         refuses(lambda mine=mine: mine(ids), naming={"max_len": n.max_len}, because="the table has no row for the last position", example=TOO_LONG)
 
@@ -157,10 +157,10 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
 @exercise("GPT", weight=2)
 def test_rope_and_alibi_go_on_past_max_len(learner, reference):
     """RoPE and ALiBi have no table that could end: longer input is read like any other."""
-    n, seed = drawn()
-    ids = ids_of(n, seed, n.max_len + 2)
-    for positions in INSIDE:
-        mine, model = pair(learner, reference, n, seed, positions=positions)
+    n, seed = draw_gpt_sizes()
+    ids = gpt_ids(n, seed, n.max_len + 2)
+    for positions in ATTENTION_POSITIONS:
+        mine, model = gpt_pair(learner, reference, n, seed, positions=positions)
         close(logits_of(mine, ids), model(ids)[0], f"the logits of max_len + 2 tokens with positions={positions!r}")
 
 
@@ -172,22 +172,22 @@ def is_random(model, ids):
 @exercise("GPT", weight=2)
 def test_dropout_acts_inside_the_blocks_only(learner, reference):
     """Dropout goes to the blocks, and only there: at dropout=1 in training the embeddings still arrive, and in eval mode nothing is dropped."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
-    mine, model = pair(learner, reference, n, seed, dropout=1.0)
+    n, seed = draw_gpt_sizes()
+    ids = gpt_ids(n, seed)
+    mine, model = gpt_pair(learner, reference, n, seed, dropout=1.0)
     all_dropped, expected = mine(ids), model(ids)[0]
-    quiet, random = mine.eval()(ids), learner.bring(is_random)(made(learner, n, dropout=0.5), ids)
-    close(two(all_dropped)[0], expected, "the logits in training at dropout=1, where the blocks add no more than a bias")
-    close(two(quiet)[0], model.eval()(ids)[0], "the logits in eval mode")
+    quiet, random = mine.eval()(ids), learner.bring(is_random)(make_gpt(learner, n, dropout=0.5), ids)
+    close(logits_and_loss(all_dropped)[0], expected, "the logits in training at dropout=1, where the blocks add no more than a bias")
+    close(logits_and_loss(quiet)[0], model.eval()(ids)[0], "the logits in eval mode")
     holds(random, "with dropout=0.5 two calls in training should differ")
 
 
 def follows_its_input(learner, model, ids):
     """The model works on another device. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
-    if not learner.bring(makes_nothing_beside_its_blocks)(model, ids, ids):
-        meta_is_ready()
+    if not learner.bring(stays_on_input_device_without_blocks)(model, ids, ids):
+        load_meta_device()
         got = learner.bring(on_meta)(model, ids, ids)
-        holds(got is None or all(answer.device.type == "meta" for answer in two(got)), "logits and loss should be on the device of the ids")
+        holds(got is None or all(answer.device.type == "meta" for answer in logits_and_loss(got)), "logits and loss should be on the device of the ids")
 
 
 def logits_and_exact_loss(model, ids, targets):
@@ -209,13 +209,13 @@ TO_OTHER_DTYPES = (
 @exercise("GPT", weight=2)
 def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
     """After .double() or .bfloat16() the logits are of that dtype, the loss is right there too, and the model works on any device."""
-    n, seed = drawn()
-    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    n, seed = draw_gpt_sizes()
+    ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
     for positions, dtype, tol in TO_OTHER_DTYPES:
-        mine, model = pair(learner, reference, n, seed, positions=positions)
+        mine, model = gpt_pair(learner, reference, n, seed, positions=positions)
         got = learner.bring(logits_and_exact_loss)(mine.to(dtype), ids, targets)
         expected = model.to(dtype)(ids, targets)
-        close(two(got)[0], expected[0], f"the logits in {str(dtype).removeprefix('torch.')} with positions={positions!r}", tol)
+        close(logits_and_loss(got)[0], expected[0], f"the logits in {str(dtype).removeprefix('torch.')} with positions={positions!r}", tol)
         close(shaped(loss_of(got), (), "the loss").double(), expected[1].double(), f"the loss in {str(dtype).removeprefix('torch.')}", max(tol, 1e-6))
     follows_its_input(learner, mine, ids)
 
@@ -223,17 +223,17 @@ def test_the_model_moves_to_other_dtypes_and_devices(learner, reference):
 @exercise("GPT")
 def test_without_gradient_logits_and_loss_are_the_same(learner, reference):
     """Under torch.no_grad and torch.inference_mode the logits of every position and the loss are those with gradient."""
-    n, seed = drawn()
-    ids, targets = ids_of(n, seed), targets_of(n, seed)
-    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in (TABLES[seed % 2], INSIDE[seed % 2])}
-    found = {positions: (called(learner, mine, ids), called(learner, mine, ids, targets)) for positions, (mine, _) in models.items()}
+    n, seed = draw_gpt_sizes()
+    ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
+    models = {positions: gpt_pair(learner, reference, n, seed, positions=positions) for positions in (TABLE_POSITIONS[seed % 2], ATTENTION_POSITIONS[seed % 2])}
+    found = {positions: (call_without_gradient(learner, mine, ids), call_without_gradient(learner, mine, ids, targets)) for positions, (mine, _) in models.items()}
     after = {positions: mine(ids) for positions, (mine, _) in models.items()}
     for positions, (_, model) in models.items():
         logits, loss = model(ids, targets)
-        for mode in MODES:
+        for mode in GRADIENT_FREE_MODES:
             how = f" with {positions} positions under torch.{mode}"
             without, beside = (result[mode] for result in found[positions])
-            close(two(without)[0], logits, f"the logits{how}")
-            close(two(beside)[0], logits, f"the logits beside a loss{how}")
-            close(two(beside)[1], loss, f"the loss{how}")
-        close(two(after[positions])[0], logits, f"the logits with {positions} positions, with gradient after passes without")
+            close(logits_and_loss(without)[0], logits, f"the logits{how}")
+            close(logits_and_loss(beside)[0], logits, f"the logits beside a loss{how}")
+            close(logits_and_loss(beside)[1], loss, f"the loss{how}")
+        close(logits_and_loss(after[positions])[0], logits, f"the logits with {positions} positions, with gradient after passes without")

@@ -3,88 +3,88 @@
 import random
 
 import torch
+from gpt2_weights import compare_parameters, expected_parameters, gpt2_sizes, is_embedding_or_norm, loaded_parameters, make_gpt2, published_weights, with_prefix
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import given, settings
-from published import easy, holds_them, loaded, make, prefixed, published, some, wanted
 from strategies import seeds, tensor, token_ids
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
 def hard(name):
-    return not easy(name)
+    return not is_embedding_or_norm(name)
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_embeddings_and_norms_go_in_as_they_are(learner, n, seed):
     """wte, wpe, ln_1, ln_2 and ln_f find their places, in the very model that was given."""
-    theirs, model = published(n, seed), make(learner, n, seed)
+    theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
     before = parameters(model)
-    got = loaded(learner, model, theirs)
+    got = loaded_parameters(learner, model, theirs)
     changed = any(not torch.equal(got[0].get(name, value), value) for name, value in before.items())
     holds(changed, "the model is what it was: load_gpt2 should change the model that it is given")
-    holds_them(*got, wanted(theirs), "after loading")
+    compare_parameters(*got, expected_parameters(theirs), "after loading")
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_linear_maps_are_turned(learner, n, seed):
     """attn.c_proj, mlp.c_fc and mlp.c_proj are stored as (in, out), and nn.Linear keeps (out, in); biases go in as they are."""
-    theirs = published(n, seed)
-    got = loaded(learner, make(learner, n, seed), theirs)
-    holds_them(*got, wanted(theirs), "after loading", lambda name: hard(name) and not any(which in name for which in ("W_q", "W_k", "W_v")))
+    theirs = published_weights(n, seed)
+    got = loaded_parameters(learner, make_gpt2(learner, n, seed), theirs)
+    compare_parameters(*got, expected_parameters(theirs), "after loading", lambda name: hard(name) and not any(which in name for which in ("W_q", "W_k", "W_v")))
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_c_attn_is_cut_in_three(learner, n, seed):
     """The columns of c_attn.weight are those of the queries, then the keys, then the values, and so is its bias: W_q, W_k and W_v, turned."""
-    theirs = published(n, seed)
-    got = loaded(learner, make(learner, n, seed), theirs)
-    holds_them(*got, wanted(theirs), "after loading", lambda name: any(which in name for which in ("W_q", "W_k", "W_v")))
+    theirs = published_weights(n, seed)
+    got = loaded_parameters(learner, make_gpt2(learner, n, seed), theirs)
+    compare_parameters(*got, expected_parameters(theirs), "after loading", lambda name: any(which in name for which in ("W_q", "W_k", "W_v")))
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_names_may_begin_with_transformer(learner, n, seed):
     """`transformer.h.0.ln_1.weight` is `h.0.ln_1.weight`; lm_head.weight has no prefix in either case."""
-    theirs = published(n, seed, head=True)
-    got = [loaded(learner, make(learner, n, seed, tie_weights=False), names) for names in (prefixed(theirs), theirs)]
-    holds_them(*got[0], wanted(theirs, tied=False), "after loading names with the prefix")
-    holds_them(*got[1], wanted(theirs, tied=False), "after loading names without the prefix")
+    theirs = published_weights(n, seed, head=True)
+    got = [loaded_parameters(learner, make_gpt2(learner, n, seed, tie_weights=False), names) for names in (with_prefix(theirs), theirs)]
+    compare_parameters(*got[0], expected_parameters(theirs, tied=False), "after loading names with the prefix")
+    compare_parameters(*got[1], expected_parameters(theirs, tied=False), "after loading names without the prefix")
     for name, value in got[1][0].items():
         close(got[0][0].get(name), value, f"{name}, loaded with the prefix and not without it,", tol=0.0)
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_an_untied_model_takes_lm_head_or_else_wte(learner, n, seed):
     """A model with a head of its own takes lm_head.weight; where the state dict has none, wte."""
-    without, given_one = published(n, seed), published(n, seed, head=True)
-    got = [loaded(learner, make(learner, n, seed, tie_weights=False), theirs) for theirs in (without, given_one)]
-    holds_them(*got[0], wanted(without, tied=False), "of an untied model, loaded without lm_head.weight")
-    holds_them(*got[1], wanted(given_one, tied=False), "of an untied model, loaded with lm_head.weight")
+    without, given_one = published_weights(n, seed), published_weights(n, seed, head=True)
+    got = [loaded_parameters(learner, make_gpt2(learner, n, seed, tie_weights=False), theirs) for theirs in (without, given_one)]
+    compare_parameters(*got[0], expected_parameters(without, tied=False), "of an untied model, loaded without lm_head.weight")
+    compare_parameters(*got[1], expected_parameters(given_one, tied=False), "of an untied model, loaded with lm_head.weight")
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
     """A tied model takes wte for both of its uses, also when the state dict has another lm_head.weight, and its two names stay one tensor."""
-    theirs, model = published(n, seed, head=True), make(learner, n, seed)
-    got, saved = loaded(learner, model, theirs), state(model)
+    theirs, model = published_weights(n, seed, head=True), make_gpt2(learner, n, seed)
+    got, saved = loaded_parameters(learner, model, theirs), state(model)
     load(model, {"token_emb.weight": theirs["lm_head.weight"]})
     later = state(model)
     holds(not torch.equal(got[0]["token_emb.weight"], theirs["lm_head.weight"]), "the tied matrix holds lm_head.weight now; a tied model should hold wte")
-    holds_them(*got, wanted(theirs), "of a tied model")
+    compare_parameters(*got, expected_parameters(theirs), "of a tied model")
     for name in ("token_emb.weight", "lm_head.weight"):
         close(saved.get(name), theirs["wte.weight"], f"in the state dict of a tied model, {name}", tol=0.0)
         close(later.get(name), theirs["lm_head.weight"], f"{name}, after the tied matrix was given other numbers,", tol=0.0)
@@ -92,19 +92,19 @@ def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_other_names_are_ignored(learner, n, seed):
     """Masks such as h.0.attn.bias and h.0.attn.masked_bias, and names never heard of, change nothing, and neither does the order of the names."""
-    theirs = published(n, seed)
+    theirs = published_weights(n, seed)
     more = {f"h.{i}.attn.bias": torch.ones(1, 1, n.L, n.L, dtype=torch.bool).tril() for i in range(n.N)}
     more |= {f"h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(n.N)}
     more |= {"score.weight": tensor(seed, 2, n.H * n.d_head)}
     mixed = list((theirs | more).items())
     random.Random(seed).shuffle(mixed)
-    models = [make(learner, n, seed) for _ in range(3)]
-    plain, *got = [loaded(learner, model, names) for model, names in zip(models, (theirs, dict(mixed), prefixed(dict(mixed))))]
+    models = [make_gpt2(learner, n, seed) for _ in range(3)]
+    plain, *got = [loaded_parameters(learner, model, names) for model, names in zip(models, (theirs, dict(mixed), with_prefix(dict(mixed))))]
     for now, what in zip(got, ("with more names in it", "with more names in it, all with the prefix")):
-        holds_them(*now, wanted(theirs), f"after loading a state dict {what}")
+        compare_parameters(*now, expected_parameters(theirs), f"after loading a state dict {what}")
         for name, value in plain[0].items():
             close(now[0].get(name), value, f"{name}, loaded from a state dict {what} and not without,", tol=0.0)
 
@@ -119,43 +119,43 @@ def load_and_overwrite(load_gpt2, model, theirs):
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_the_numbers_are_copies(learner, n, seed):
     """What is done to the state dict afterwards does not reach the model, and wte in two places of an untied model is two matrices."""
-    theirs, model, untied = published(n, seed), make(learner, n, seed), make(learner, n, seed, tie_weights=False)
+    theirs, model, untied = published_weights(n, seed), make_gpt2(learner, n, seed), make_gpt2(learner, n, seed, tie_weights=False)
     names = list(parameters(model))
     learner.bring(load_and_overwrite)(learner.load_gpt2, model, theirs)
-    got, (before, untied_names) = parameters(model), loaded(learner, untied, theirs)
+    got, (before, untied_names) = parameters(model), loaded_parameters(learner, untied, theirs)
     load(untied, {"lm_head.weight": 2 * theirs["wte.weight"]})
     after = parameters(untied)
-    holds_them(got, names, wanted(theirs), "after the tensors of the state dict were changed")
-    holds_them(before, untied_names, wanted(theirs, tied=False), "of an untied model")
+    compare_parameters(got, names, expected_parameters(theirs), "after the tensors of the state dict were changed")
+    compare_parameters(before, untied_names, expected_parameters(theirs, tied=False), "of an untied model")
     close(after["token_emb.weight"], theirs["wte.weight"], "token_emb.weight, after lm_head.weight was given other numbers,", tol=0.0)
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_the_model_keeps_its_dtype_when_loaded(learner, n, seed):
     """A model in float32 or float64 stays that, whatever the dtype of the state dict."""
-    theirs = published(n, seed)
+    theirs = published_weights(n, seed)
     for dtype, other in ((torch.float64, torch.float32), (torch.float32, torch.bfloat16)):
         stored = {name: value.to(other) for name, value in theirs.items()}
-        model = make(learner, n, seed)
-        got = loaded(learner, model.double() if dtype is torch.float64 else model, stored)
-        expected = {name: value.to(dtype) for name, value in wanted(stored).items()}
-        holds_them(*got, expected, f"of a {str(dtype)[6:]} model after loading {str(other)[6:]} tensors")
+        model = make_gpt2(learner, n, seed)
+        got = loaded_parameters(learner, model.double() if dtype is torch.float64 else model, stored)
+        expected = {name: value.to(dtype) for name, value in expected_parameters(stored).items()}
+        compare_parameters(*got, expected, f"of a {str(dtype)[6:]} model after loading {str(other)[6:]} tensors")
         same([got[0][name].dtype for name in expected], [dtype] * len(expected), f"the dtypes of a {str(dtype)[6:]} model after loading {str(other)[6:]} tensors")
 
 
 @exercise("load_gpt2")
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_the_loaded_model_speaks_and_can_go_on_learning(learner, reference, n, seed):
     """The loaded model computes what GPT-2 computes, and every parameter still gets gradient."""
-    theirs, mine, model = published(n, seed), make(learner, n, seed), make(reference, n, seed)
+    theirs, mine, model = published_weights(n, seed), make_gpt2(learner, n, seed), make_gpt2(reference, n, seed)
     theirs = {name: value / 2 if value.dim() > 1 else value for name, value in theirs.items()}
-    load(model, wanted(theirs))
+    load(model, expected_parameters(theirs))
     learner.load_gpt2(mine, theirs)
     ids, cotangent = token_ids(seed, 2, n.L, vocab=n.V), tensor(seed, 2, n.L, n.V)
     got, expected = gradients(mine, ids, cotangent=cotangent), gradients(model, ids, cotangent=cotangent)

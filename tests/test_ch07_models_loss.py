@@ -4,10 +4,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from gpts import drawn, ids_of, logits_of, loss_of, made, pair, targets_of, two
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds
+from small_models import draw_gpt_sizes, gpt_ids, gpt_pair, gpt_targets, logits_and_loss, logits_of, loss_of, make_gpt
 from strategies import tensor, token_ids
 from torch import nn
 
@@ -37,11 +37,11 @@ def loss_gradients(side, model, ids, targets):
 @exercise("GPT", weight=3)
 def test_the_loss_is_the_mean_over_the_targets(learner, reference):
     """The loss is the mean of -log p(target) over all targets that are not -100, be it one; targets are shifted already."""
-    n, seed = drawn()
-    ids, targets, every = ids_of(n, seed), targets_of(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
+    n, seed = draw_gpt_sizes()
+    ids, targets, every = gpt_ids(n, seed), gpt_targets(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
     single = torch.full_like(every, -100)
     single[1, 1] = every[1, 1]
-    mine, model = pair(learner, reference, n, seed)
+    mine, model = gpt_pair(learner, reference, n, seed)
     some, whole, one, logits = mine(ids, targets), mine(ids, every), mine(ids, single), model(ids)[0]
     close(loss_of(whole), F.cross_entropy(logits.flatten(0, 1), every.flatten()), "the loss where every target counts")
     close(loss_of(some), F.cross_entropy(logits.flatten(0, 1), targets.flatten()), "the loss where some targets are -100")
@@ -51,9 +51,9 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference):
 @exercise("GPT")
 def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
     """When every target is -100 the loss is 0, and so is its gradient: never NaN."""
-    n, seed = drawn()
-    ids, targets = ids_of(n, seed), targets_of(n, seed)
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_gpt_sizes()
+    ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
+    mine, model = gpt_pair(learner, reference, n, seed)
     ignored = torch.full_like(targets, -100)
     some, none = mine(ids, targets), mine(ids, ignored)
     slopes = loss_gradients(learner, mine, ids, ignored)
@@ -66,10 +66,10 @@ def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
 @exercise("GPT", weight=3)
 def test_every_parameter_learns_from_the_loss(learner, reference):
     """The loss sends the right gradient to every parameter; a tied matrix gets the sum of what it did as embedding and as head."""
-    n, seed = drawn()
-    ids, targets = ids_of(n, seed), targets_of(n, seed)
+    n, seed = draw_gpt_sizes()
+    ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
     for tied in (True, False):
-        mine, model = (side.double() for side in pair(learner, reference, n, seed, tie_weights=tied))  # in float32 rounding hides small gradients
+        mine, model = (side.double() for side in gpt_pair(learner, reference, n, seed, tie_weights=tied))  # in float32 rounding hides small gradients
         got, expected = loss_gradients(learner, mine, ids, targets), loss_gradients(reference, model, ids, targets)
         for name, slope in expected.items():
             if not name.endswith("W_k.bias"):  # softmax ignores it, so its gradient is rounding and nothing else
@@ -88,16 +88,16 @@ def how_tied(model):
 @exercise("GPT", weight=3)
 def test_a_tied_matrix_is_one_tensor(learner, reference):
     """With tie_weights the head's weight is the embedding's very parameter: when made, after loading, and after .double()."""
-    n, seed = drawn()
-    mine = made(learner, n)
+    n, seed = draw_gpt_sizes()
+    mine = make_gpt(learner, n)
     new = learner.bring(how_tied)(mine)
-    mine, model = pair(learner, reference, n, seed)
+    mine, model = gpt_pair(learner, reference, n, seed)
     loaded = learner.bring(how_tied)(mine)
     table = {"token_emb.weight": tensor(seed, n.V, 4 * n.H)}
     learner.bring(fill_one)(mine, table)
     reference.bring(fill_one)(model, table)
-    got, moved_on = mine(ids_of(n, seed)), learner.bring(how_tied)(mine.double())
-    close(two(got)[0], model(ids_of(n, seed))[0], "the logits after other numbers were put into token_emb.weight alone")
+    got, moved_on = mine(gpt_ids(n, seed)), learner.bring(how_tied)(mine.double())
+    close(logits_and_loss(got)[0], model(gpt_ids(n, seed))[0], "the logits after other numbers were put into token_emb.weight alone")
     for when, (one, _, equal) in (("when it is made", new), ("after loading", loaded), ("after .double()", moved_on)):
         holds(equal, f"{when}, a tied model's lm_head.weight and token_emb.weight hold different numbers")
         holds(one, f"{when}, a tied model's lm_head.weight and token_emb.weight are two parameters: equal at most until the first step of training")
@@ -112,10 +112,10 @@ def fill_one(model, values):
 @exercise("GPT", weight=2)
 def test_an_untied_model_has_two_matrices(learner, reference):
     """With tie_weights=False embedding and head are two parameters with numbers of their own."""
-    n, seed = drawn()
-    new = learner.bring(how_tied)(made(learner, n, tie_weights=False))
-    mine, model = pair(learner, reference, n, seed, tie_weights=False)
-    close(logits_of(mine, ids_of(n, seed)), model(ids_of(n, seed))[0], "the logits with tie_weights=False")
+    n, seed = draw_gpt_sizes()
+    new = learner.bring(how_tied)(make_gpt(learner, n, tie_weights=False))
+    mine, model = gpt_pair(learner, reference, n, seed, tie_weights=False)
+    close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], "the logits with tie_weights=False")
     holds(not any(new), "with tie_weights=False token_emb.weight and lm_head.weight should be two, with different numbers")
 
 

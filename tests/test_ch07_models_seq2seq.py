@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import torch
-from elsewhere import meta_is_ready, on_meta
+from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import gradients, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import example, given, settings
-from seq2seqs import agree, alive, both, on_the_right, pair, small, some, words
+from small_models import check_logits_differ, compare_logits, ids_without_padding, padded_right, seq2seq_pair, seq2seq_sizes, smallest_sizes, source_and_target
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
@@ -22,76 +22,76 @@ TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
 
 @exercise("Seq2Seq", weight=3)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_a_translator_scores_the_next_token(learner, reference, n, seed):
     """The logits are those of the formula: scaled embeddings, positions, encoder blocks, decoder blocks, head."""
-    mine, model, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    agree(mine(src, tgt), model(src, tgt), "the tensor of logits")
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
+    compare_logits(mine(src, tgt), model(src, tgt), "the tensor of logits")
 
 
 @exercise("Seq2Seq", weight=2)
 @few
-@example(n=small, seed=1)  # two encoder blocks
-@given(n=some, seed=seeds)
+@example(n=smallest_sizes, seed=1)  # two encoder blocks
+@given(n=seq2seq_sizes, seed=seeds)
 def test_encode_gives_the_memory(learner, reference, n, seed):
     """encode(src) is what the last encoder block gives, (B, S, D): embeddings times sqrt(D), plus positions, through all blocks, and no further norm."""
-    mine, model, _ = pair(learner, reference, n, seed)
-    src, _ = both(n, seed)
-    padded, real = on_the_right(src, seed)
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed)
+    src, _ = source_and_target(n, seed)
+    padded, real = padded_right(src, seed)
     got = mine.encode(src), mine.encode(padded)
-    agree(got[0], model.encode(src), "the memory")
-    agree(got[1], model.encode(padded), "the memory of a padded source", real)
+    compare_logits(got[0], model.encode(src), "the memory")
+    compare_logits(got[1], model.encode(padded), "the memory of a padded source", real)
 
 
 @exercise("Seq2Seq", weight=2)
 @few
-@example(n=small, seed=0)  # two decoder blocks
-@given(n=some, seed=seeds)
+@example(n=smallest_sizes, seed=0)  # two decoder blocks
+@given(n=seq2seq_sizes, seed=seeds)
 def test_decode_reads_the_memory_it_is_given(learner, reference, n, seed):
     """decode(tgt, memory, src) attends to that memory, whatever it is; src only says where its padding is."""
-    mine, model, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    padded, real = on_the_right(tgt, seed)
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
+    padded, real = padded_right(tgt, seed)
     memory = tensor(seed, n.B, n.S, n.H * n.d_head)
     got = mine.decode(tgt, memory, src), mine.decode(padded, memory, src)
-    agree(got[0], model.decode(tgt, memory, src), "the logits beside a memory of random numbers")
-    agree(got[1], model.decode(padded, memory, src), "the logits of a padded target beside a memory of random numbers", real)
+    compare_logits(got[0], model.decode(tgt, memory, src), "the logits beside a memory of random numbers")
+    compare_logits(got[1], model.decode(padded, memory, src), "the logits of a padded target beside a memory of random numbers", real)
 
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_forward_is_encode_then_decode(learner, reference, n, seed):
     """model(src, tgt) is decode(tgt, encode(src), src)."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    (src, _), (tgt, real) = on_the_right(both(n, seed)[0], seed), on_the_right(both(n, seed)[1], seed + 1)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    (src, _), (tgt, real) = padded_right(source_and_target(n, seed)[0], seed), padded_right(source_and_target(n, seed)[1], seed + 1)
     whole, steps = mine(src, tgt), mine.decode(tgt, mine.encode(src), src)
-    alive(steps, n.B, n.T, n.W)
-    agree(whole, steps, "the tensor of logits that model(src, tgt) gives", real)
+    check_logits_differ(steps, n.B, n.T, n.W)
+    compare_logits(whole, steps, "the tensor of logits that model(src, tgt) gives", real)
 
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_sources_and_targets_of_any_length(learner, reference, n, seed):
     """A source of max_len, or a target of max_len, or one of a single token: all of them work."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    long, short = words(seed, n.B, n.L, n.V), words(seed + 1, n.B, 1, n.W)
-    other_way = words(seed, n.B, 1, n.V), words(seed + 1, n.B, n.L, n.W)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    long, short = ids_without_padding(seed, n.B, n.L, n.V), ids_without_padding(seed + 1, n.B, 1, n.W)
+    other_way = ids_without_padding(seed, n.B, 1, n.V), ids_without_padding(seed + 1, n.B, n.L, n.W)
     got = mine(long, short), mine(*other_way)
-    alive(got[0], n.B, 1, n.W)
-    alive(got[1], n.B, n.L, n.W)
+    check_logits_differ(got[0], n.B, 1, n.W)
+    check_logits_differ(got[1], n.B, n.L, n.W)
 
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_gradients_of_the_translator(learner, reference, n, seed):
     """Every parameter of encoder, decoder, embeddings and head gets the gradient that the formula gives it."""
-    mine, model, _ = pair(learner, reference, n, seed)
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed)
     mine, model = mine.double(), model.double()  # in float32 the rounding of many layers is as large as the smallest gradients
-    (src, _), (tgt, real) = on_the_right(both(n, seed)[0], seed), on_the_right(both(n, seed)[1], seed + 1)
+    (src, _), (tgt, real) = padded_right(source_and_target(n, seed)[0], seed), padded_right(source_and_target(n, seed)[1], seed + 1)
     cotangent = tensor(seed, n.B, n.T, n.W).double() * real[..., None]
     got, expected = gradients(mine, src, tgt, cotangent=cotangent), gradients(model, src, tgt, cotangent=cotangent)
     for name, gradient in expected.parameters.items():
@@ -105,17 +105,17 @@ def test_gradients_of_the_translator(learner, reference, n, seed):
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_dropout_reaches_the_blocks_and_nothing_else(learner, reference, n, seed):
     """In training every block drops with chance config.dropout, and the embeddings stay whole; in eval mode nothing is dropped."""
-    mine, model, _ = pair(learner, reference, n, seed, dropout=1.0)  # with chance 1 there is no chance in it
-    src, tgt = both(n, seed)
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed, dropout=1.0)  # with chance 1 there is no chance in it
+    src, tgt = source_and_target(n, seed)
     everything_dropped, memory = mine(src, tgt), mine.encode(src)
     mine.eval()
     quiet = mine(src, tgt)
-    agree(memory, model.encode(src), "the memory in training with dropout=1.0")
-    agree(everything_dropped, model(src, tgt), "the logits in training with dropout=1.0")
-    agree(quiet, model.eval()(src, tgt), "the logits in eval mode")
+    compare_logits(memory, model.encode(src), "the memory in training with dropout=1.0")
+    compare_logits(everything_dropped, model(src, tgt), "the logits in training with dropout=1.0")
+    compare_logits(quiet, model.eval()(src, tgt), "the logits in eval mode")
 
 
 def kept_max_len(model):
@@ -124,14 +124,14 @@ def kept_max_len(model):
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_the_names_of_the_parts(learner, reference, n, seed):
     """The parameters and the state dict have the names of the parts; positions are no parameter and are not saved; config is kept."""
     for blocks in ((2, 1), (1, 3)):
-        mine, _, values = pair(learner, reference, n, seed, n_encoder_blocks=blocks[0], n_decoder_blocks=blocks[1])
-        src, tgt = both(n, seed)
+        mine, _, values = seq2seq_pair(learner, reference, n, seed, n_encoder_blocks=blocks[0], n_decoder_blocks=blocks[1])
+        src, tgt = source_and_target(n, seed)
         got, names, saved = mine(src, tgt), sorted(parameters(mine)), sorted(state(mine))
-        alive(got, n.B, n.T, n.W)
+        check_logits_differ(got, n.B, n.T, n.W)
         same(names, sorted(values), "the list of parameters")
         same(saved, sorted(values), "the list of names in the state dict")
         same([len(mine.encoder_blocks), len(mine.decoder_blocks), learner.bring(kept_max_len)(mine)], [*blocks, n.L], "the numbers of blocks, and config.max_len")
@@ -139,43 +139,43 @@ def test_the_names_of_the_parts(learner, reference, n, seed):
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_a_sentence_longer_than_max_len_is_refused(learner, reference, n, seed):
     """A source or a target with more than max_len tokens raises a ValueError that names max_len."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    alive(mine(src, tgt), n.B, n.T, n.W)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
+    check_logits_differ(mine(src, tgt), n.B, n.T, n.W)
     because = f"{n.L + 1} tokens do not fit into max_len = {n.L}"
-    refuses(lambda: mine(words(seed, n.B, n.L + 1, n.V), tgt), naming={"max_len": n.L}, because=f"as a source, {because}", example=TOO_LONG)
-    refuses(lambda: mine(src, words(seed, n.B, n.L + 1, n.W)), naming={"max_len": n.L}, because=f"as a target, {because}", example=TOO_LONG)
+    refuses(lambda: mine(ids_without_padding(seed, n.B, n.L + 1, n.V), tgt), naming={"max_len": n.L}, because=f"as a source, {because}", example=TOO_LONG)
+    refuses(lambda: mine(src, ids_without_padding(seed, n.B, n.L + 1, n.W)), naming={"max_len": n.L}, because=f"as a target, {because}", example=TOO_LONG)
 
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_the_model_keeps_its_dtype(learner, reference, n, seed):
     """In float64 the memory and the logits are float64, in bfloat16 they are bfloat16."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    (src, _), (tgt, real) = on_the_right(both(n, seed)[0], seed), on_the_right(both(n, seed)[1], seed + 1)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    (src, _), (tgt, real) = padded_right(source_and_target(n, seed)[0], seed), padded_right(source_and_target(n, seed)[1], seed + 1)
     single = mine(src, tgt)
     mine.double()
     memory, double = mine.encode(src), mine(src, tgt)
     half = mine.bfloat16()(src, tgt)
-    alive(single, n.B, n.T, n.W)
+    check_logits_differ(single, n.B, n.T, n.W)
     shaped(memory, (n.B, n.S, n.H * n.d_head), "the memory in float64", dtype=torch.float64)
-    agree(double, single.double(), "the tensor of logits in float64", real)
-    agree(half, single.bfloat16(), "the tensor of logits in bfloat16", real, tol=0.3)
+    compare_logits(double, single.double(), "the tensor of logits in float64", real)
+    compare_logits(half, single.bfloat16(), "the tensor of logits in bfloat16", real, tol=0.3)
 
 
 @exercise("Seq2Seq")
 def test_the_masks_follow_the_model_to_another_device(learner, reference):
     """On another device than the CPU the masks are made, or brought, where the ids are."""
-    meta_is_ready()
+    load_meta_device()
     n = SimpleNamespace(B=2, S=5, T=4, H=3, d_head=2, F=7, V=11, W=9, L=8)
     sizes(**vars(n))
-    mine, _, _ = pair(learner, reference, n, 1)
-    src, tgt = both(n, 1)
-    alive(mine(src, tgt), n.B, n.T, n.W)
+    mine, _, _ = seq2seq_pair(learner, reference, n, 1)
+    src, tgt = source_and_target(n, 1)
+    check_logits_differ(mine(src, tgt), n.B, n.T, n.W)
     logits = learner.bring(on_meta)(mine, src, tgt)
     if logits is not None:
         close(logits, torch.empty(n.B, n.T, n.W, device="meta"), "the tensor of logits on the device `meta`")

@@ -1,11 +1,11 @@
 """Chapter 8, last part: what two curves of losses say, and the loop around it all. Validation is in test_ch08_training_validation.py."""
 
 import torch
-from batches import UNEQUAL, batches_of, language
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import TOKEN_COUNTS, language_sizes, uneven_batches
 from strategies import seeds, tensor
 from torch import nn
 
@@ -126,7 +126,7 @@ def trained(fit, weight, epochs_of, epochs, validated=True, as_tuple=False):
 
 def epochs_of(seed, n):
     """Three epochs, each with batches of its own, of unequal numbers of tokens, and not always as many."""
-    return [batches_of(seed + 50 * i, n, counts) for i, counts in enumerate((UNEQUAL, ((3, 3), (2, 1)), ((1, 1), (2, 3), (3, 2))))]
+    return [uneven_batches(seed + 50 * i, n, counts) for i, counts in enumerate((TOKEN_COUNTS, ((3, 3), (2, 1)), ((1, 1), (2, 3), (3, 2))))]
 
 
 def both_fits(learner, reference, n, seed, **options):
@@ -150,7 +150,7 @@ def the_same(got, expected, name, tol=None):
 
 
 @exercise("fit", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_one_update_a_batch(learner, reference, n, seed):
     """Every batch of every epoch is one update, in the order in which they come: the weights end where those steps lead."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
@@ -159,18 +159,18 @@ def test_one_update_a_batch(learner, reference, n, seed):
 
 
 @exercise("fit", weight=3)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
     """`train_loss` is the epoch's mean over kept targets, be it one, of the losses as they were met while training; padding does not count."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
-    weight, single = tensor(seed, n.V, n.V, scale=2.0), [batches_of(seed, n, ((1, 1),))]
+    weight, single = tensor(seed, n.V, n.V, scale=2.0), [uneven_batches(seed, n, ((1, 1),))]
     one, alone = (side.bring(trained)(side.fit, weight, single, 1, validated=False) for side in (learner, reference))
     the_same(got, expected, "train_loss")
     close(values(one, "train_loss")[0], values(alone, "train_loss")[0], "train_loss of an epoch with a single target")
 
 
 @exercise("fit")
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_a_record_for_each_epoch(learner, reference, n, seed):
     """There is one record an epoch, numbered from 1; without `validate` it has no val_loss."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
@@ -180,7 +180,7 @@ def test_a_record_for_each_epoch(learner, reference, n, seed):
 
 
 @exercise("fit", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_validation_ends_each_epoch(learner, reference, n, seed):
     """validate(model) is called once at the end of every epoch, after its last update, and what it gives is the val_loss."""
     got, expected = both_fits(learner, reference, n, seed)
@@ -189,7 +189,7 @@ def test_validation_ends_each_epoch(learner, reference, n, seed):
 
 
 @exercise("fit", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_batches_are_asked_for_anew_each_epoch(learner, reference, n, seed):
     """make_batches() is called once an epoch, and may give other batches each time."""
     got, expected = both_fits(learner, reference, n, seed, as_tuple=True)
@@ -198,7 +198,7 @@ def test_batches_are_asked_for_anew_each_epoch(learner, reference, n, seed):
 
 
 @exercise("fit")
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_after_validation_training_goes_on_in_train_mode(learner, reference, n, seed):
     """Also when validate leaves the model in eval mode, the next epoch trains in train mode: dropout is on again."""
     got, expected = both_fits(learner, reference, n, seed)

@@ -1,10 +1,10 @@
 """Chapter 8, fifth part: which texts are kept for validation, and how surprised a model is by them."""
 
 import torch
-from batches import UNEQUAL, batches_of, language
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
+from small_models import TOKEN_COUNTS, language_sizes, uneven_batches
 from strategies import seeds, tensor
 from torch import nn
 from torch.nn import functional as F
@@ -162,18 +162,18 @@ def both(learner, reference, weight, batches, **options):
 
 
 @exercise("perplexity", weight=3)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_every_token_counts_the_same(learner, reference, n, seed):
     """Perplexity is e to the mean surprise over all kept targets of all batches, however unequally the batches are filled."""
-    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL))
+    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
 
 
 @exercise("perplexity")
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
     """A model with equal logits has a perplexity of V, the size of its vocabulary; one that is sure and right has 1."""
-    batches = batches_of(seed, n, UNEQUAL)
+    batches = uneven_batches(seed, n, TOKEN_COUNTS)
     knows_nothing = learner.bring(surprised)(learner.perplexity, torch.zeros(n.V, n.V), batches)
     sure = learner.bring(surprised)(learner.perplexity, 50 * torch.eye(n.V), [(inputs, inputs) for inputs, _ in batches])
     close(knows_nothing["perplexity"], float(n.V), "the perplexity of equal logits")
@@ -181,10 +181,10 @@ def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
 
 
 @exercise("perplexity", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_how_it_is_cut_into_batches_does_not_matter(learner, reference, n, seed):
     """The same rows in one batch or in several, from a list or from a generator, with a batch of padding among them, give one number."""
-    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     width = batches[-1][0].size(1)
     rows = [[F.pad(part, (0, width - part.size(1)), value=-100 * which) for which, part in enumerate(batch)] for batch in batches]
     whole = [tuple(torch.cat(parts) for parts in zip(*rows))]
@@ -197,19 +197,19 @@ def test_how_it_is_cut_into_batches_does_not_matter(learner, reference, n, seed)
 
 
 @exercise("perplexity")
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_the_model_may_give_a_tuple(learner, reference, n, seed):
     """A model that gives (logits, more) is measured by its logits."""
-    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL), as_tuple=True)
+    got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS), as_tuple=True)
     close(got["perplexity"], expected, "the perplexity of a model that gives a tuple")
 
 
 @exercise("perplexity", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_it_only_looks(learner, reference, n, seed):
     """The model is asked in eval mode and without gradient, and its weights stay as they are."""
     weight = tensor(seed, n.V, n.V, scale=2.0)
-    got, expected = both(learner, reference, weight, batches_of(seed, n, UNEQUAL))
+    got, expected = both(learner, reference, weight, uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
     holds(got["eval mode"], "the model was asked in train mode: with dropout the number is another one each time")
     holds(not got["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
@@ -218,10 +218,10 @@ def test_it_only_looks(learner, reference, n, seed):
 
 
 @exercise("perplexity", weight=2)
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_every_module_gets_its_mode_back(learner, reference, n, seed):
     """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
-    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     cases = [{"training": True}, {"training": False}, {"training": True, "frozen": True}]
     found = [both(learner, reference, weight, batches, **case) for case in cases]
     for got, expected in found:
@@ -232,10 +232,10 @@ def test_every_module_gets_its_mode_back(learner, reference, n, seed):
 
 
 @exercise("perplexity")
-@given(n=language, seed=seeds)
+@given(n=language_sizes, seed=seeds)
 def test_no_token_is_refused(learner, reference, n, seed):
     """Without any batch, or with none that has a target, there is nothing to measure: a ValueError."""
-    weight, batches = tensor(seed, n.V, n.V, scale=2.0), batches_of(seed, n, UNEQUAL)
+    weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     empty = [(inputs, torch.full_like(targets, -100)) for inputs, targets in batches]
     got, expected = both(learner, reference, weight, batches)
     close(got["perplexity"], expected, "the perplexity where there are targets")

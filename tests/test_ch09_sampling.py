@@ -3,7 +3,7 @@
 import math
 
 import torch
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
@@ -82,7 +82,7 @@ def test_cooler_logits_keep_their_dtype_and_device(learner, n, seed):
     got = [learner.apply_temperature(double.to(kind), 0.7) for kind in (torch.float64, torch.bfloat16)]
     close(got[0], double / 0.7, "the logits in float64")
     close(got[1], double.bfloat16() / 0.7, "the logits in bfloat16")
-    follows_its_inputs(learner, double, learner.apply_temperature, double, 0.7)
+    check_device_of_result(learner, double, learner.apply_temperature, double, 0.7)
 
 
 # ---- top_k_filter
@@ -170,7 +170,7 @@ def test_filtered_by_k_in_the_same_dtype_and_place(learner, reference, n, seed):
     close(double, reference.top_k_filter(logits, 3), "the logits in float64")
     close(half, reference.top_k_filter(logits.bfloat16(), 3), "the logits in bfloat16")
     close(fine, torch.tensor([-INF, 1.0, 1.0, -INF], dtype=torch.float64), "logits that differ by 1e-12")
-    follows_its_inputs(learner, logits, learner.top_k_filter, logits, 3)
+    check_device_of_result(learner, logits, learner.top_k_filter, logits, 3)
 
 
 # ---- top_p_filter
@@ -297,4 +297,4 @@ def test_filtered_by_p_in_the_same_dtype_and_place(learner, reference, n, seed):
     double, half = learner.top_p_filter(logits, q), learner.top_p_filter(plain.bfloat16(), 0.75)
     close(double, reference.top_p_filter(logits, q), "the logits in float64")
     close(half, plain.bfloat16().masked_fill(torch.tensor([True, False, False]), -INF), "the logits in bfloat16")
-    follows_its_inputs(learner, logits, learner.top_p_filter, logits, q)
+    check_device_of_result(learner, logits, learner.top_p_filter, logits, q)

@@ -8,7 +8,7 @@ implementation, however it draws, fails by bad luck in less than 100 * 2 exp(-20
 import math
 
 import torch
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, same, shaped
 from hypothesis import given, settings
@@ -186,4 +186,4 @@ def test_logits_of_any_dtype_give_ids_where_they_are(learner, seed):
         got = learner.sample_next_token(logits.to(kind), 0.1), learner.sample_next_token(logits.to(kind), 1.0, 1, 0.5)
         for ids in got:
             same(ids, logits.argmax(-1), f"the tensor of ids for logits in {str(kind).removeprefix('torch.')}")
-    follows_its_inputs(learner, logits.argmax(-1), learner.sample_next_token, logits.float())
+    check_device_of_result(learner, logits.argmax(-1), learner.sample_next_token, logits.float())

@@ -5,10 +5,10 @@ from grader.execution.proxy import load
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
+from small_models import compare_text, randomise_for_text
 from strategies import distinct, seeds, token_ids
 from torch import nn
 from torch.nn import functional as F
-from writing import fluent, right
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
@@ -81,7 +81,7 @@ def texts(learner, reference, ids, new, options=GREEDY, **others):
 def test_each_token_follows_from_all_before_it(learner, reference, n, seed):
     """With temperature 0 each new token is the one the model finds likeliest after the whole text so far, row by row; the prompt stays in front."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
-    right(texts(learner, reference, ids, 6, vocab=n.V, max_len=30), "the text")
+    compare_text(texts(learner, reference, ids, 6, vocab=n.V, max_len=30), "the text")
 
 
 @exercise("generate", weight=3)
@@ -91,7 +91,7 @@ def test_a_gpt_writes(learner, reference):
     ids = token_ids(seed, 3, 4, vocab=13)
     for positions in TABLES + NO_TABLES:
         mine, model = (who.GPT(who.GPTConfig(13, 7, 8, 2, 1, 5, positions, False)) for who in (learner, reference))
-        load(mine, fluent(model, seed))
+        load(mine, randomise_for_text(model, seed))
         found.append((positions, learner.generate(mine, ids, 6, temperature=0.0), reference.generate(model, ids, 6, temperature=0.0)))
     for positions, got, expected in found:
         same(got, expected, f"the text of a GPT with positions={positions!r} and max_len=7")
@@ -105,7 +105,7 @@ def test_a_table_of_positions_sees_the_last_max_len_tokens(learner, reference, n
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in TABLES for each in (ids, longer)]
     for each, answer in found:
-        right(answer, f"the text after a prompt of {each.size(1)}, with max_len = 6,")
+        compare_text(answer, f"the text after a prompt of {each.size(1)}, with max_len = 6,")
 
 
 @exercise("generate", weight=2)
@@ -116,7 +116,7 @@ def test_rope_and_alibi_see_the_whole_text(learner, reference, n, seed):
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in NO_TABLES for each in (ids, longer)]
     for each, answer in found:
-        right(answer, f"the text after a prompt of {each.size(1)}, with max_len = 6 and no table,")
+        compare_text(answer, f"the text after a prompt of {each.size(1)}, with max_len = 6 and no table,")
 
 
 @exercise("generate")
@@ -126,8 +126,8 @@ def test_logits_or_a_tuple_with_them(learner, reference, n, seed):
     """The model may give its logits alone, or a tuple that begins with them."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     found = [texts(learner, reference, ids, 4, vocab=n.V, kind=kind) for kind in ("logits", "tuple")]
-    right(found[0], "the text of a model that gives logits")
-    right(found[1], "the text of a model that gives a tuple")
+    compare_text(found[0], "the text of a model that gives logits")
+    compare_text(found[1], "the text of a model that gives a tuple")
 
 
 @exercise("generate")
@@ -136,7 +136,7 @@ def test_logits_or_a_tuple_with_them(learner, reference, n, seed):
 def test_a_model_needs_no_config(learner, reference, n, seed):
     """A model without a config is given the whole text."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
-    right(texts(learner, reference, ids, 6, vocab=n.V, kind="bare"), "the text of a model without a config")
+    compare_text(texts(learner, reference, ids, 6, vocab=n.V, kind="bare"), "the text of a model without a config")
 
 
 @exercise("generate")
@@ -148,7 +148,7 @@ def test_as_many_tokens_as_asked_for(learner, reference, n, seed):
     cases = [(ids, 1), (ids, 7), (ids, 0), (ids[:, :1], 5), (ids[:1], 5)]
     found = [texts(learner, reference, prompt, new, vocab=n.V) for prompt, new in cases]
     for (prompt, new), answer in zip(cases, found):
-        right(answer, f"the text of a prompt of shape {tuple(prompt.shape)} with max_new_tokens={new}")
+        compare_text(answer, f"the text of a prompt of shape {tuple(prompt.shape)} with max_new_tokens={new}")
 
 
 # ---- generate: the end of a text
@@ -175,7 +175,7 @@ def test_a_finished_row_is_filled_with_eos(learner, reference, n, seed):
     eos = n.V - 1 - seed % 3
     found = [ends(learner, reference, n, seed, eos, firsts, 6) for firsts in ((1, 7, 3), (7, 2, 4))]
     for answer in found:
-        right(answer, f"the text with eos_id={eos}")
+        compare_text(answer, f"the text with eos_id={eos}")
 
 
 @exercise("generate", weight=2)
@@ -186,7 +186,7 @@ def test_when_all_are_finished_writing_ends(learner, reference, n, seed):
     eos = n.V - 1 - seed % 3
     found = [(max(firsts), ends(learner, reference, n, seed, eos, firsts, 9)) for firsts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
-        right(answer, f"the text whose last row ends after {last} of 9 tokens")
+        compare_text(answer, f"the text whose last row ends after {last} of 9 tokens")
 
 
 @exercise("generate", weight=2)
@@ -197,7 +197,7 @@ def test_eos_in_the_prompt_finishes_nothing(learner, reference, n, seed):
     eos = n.V - 1 - seed % 3
     ids = beginning(seed, n, (4, 7, 2), eos)
     ids[0, -1], ids[1, 1], ids[2, 1:] = eos, eos, eos
-    right(ends(learner, reference, n, seed, eos, None, 6, prompt=ids), f"the text after prompts that hold eos_id={eos}")
+    compare_text(ends(learner, reference, n, seed, eos, None, 6, prompt=ids), f"the text after prompts that hold eos_id={eos}")
 
 
 @exercise("generate")
@@ -207,8 +207,8 @@ def test_any_id_may_be_eos_or_none(learner, reference, n, seed):
     """eos_id may be 0; without an eos_id no row is ever finished."""
     ids, zero = beginning(seed, n, (2, 1, 3), 5), beginning(seed, n, (2, 4, 3), 0)
     found = ends(learner, reference, n, seed, 0, None, 6, prompt=zero), texts(learner, reference, ids, 5, vocab=n.V, eos=5, max_len=30)
-    right(found[0], "the text with eos_id=0")
-    right(found[1], "the text without an eos_id")
+    compare_text(found[0], "the text with eos_id=0")
+    compare_text(found[1], "the text without an eos_id")
 
 
 # ---- generate: only looking
@@ -241,7 +241,7 @@ def test_writing_leaves_each_module_in_its_mode(learner, reference, n, seed):
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     found = [texts(learner, reference, ids, 3, vocab=n.V, **case) for case, _ in CASES]
     for answer, (_, sentence) in zip(found, CASES):
-        right(answer, "the text")
+        compare_text(answer, "the text")
         if not answer[2]["modes"]:
             answer[3]()  # the call that is shown
         holds(answer[2]["modes"], sentence)

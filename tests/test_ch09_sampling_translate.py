@@ -1,15 +1,15 @@
 """Chapter 9, fifth part: translating greedily, from a source that is read once."""
 
 import torch
-from elsewhere import meta_is_ready, on_meta
+from devices_and_dtypes import load_meta_device, on_meta
 from grader.execution.proxy import load
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same
 from hypothesis import given, settings
+from small_models import compare_text, randomise_for_text
 from strategies import seeds, token_ids
 from torch import nn
 from torch.nn import functional as F
-from writing import fluent, right
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 TOO_LONG = "{length} tokens do not fit into max_len = {max_len}"
@@ -91,14 +91,14 @@ def test_each_word_is_the_likeliest_after_all_before_it(learner, reference, seed
     """Each row begins with sos_id; each new word is the one the decoder finds likeliest after the whole text so far, beside the memory."""
     found = [texts(learner, reference, sources(seed, (9, 9, 9)), 6), texts(learner, reference, sources(seed, (9, 7), pad=9), 5, sos=12, pad=9)]
     for answer in found:
-        right(answer, "the text")
+        compare_text(answer, "the text")
 
 
 def pair(learner, reference, seed, **others):
     """The learner's Seq2Seq and the reference's, with the same weights."""
     sizes = dict(src_vocab_size=13, tgt_vocab_size=17, max_len=12, d_model=12, n_heads=2, d_ff=7, n_encoder_blocks=2, n_decoder_blocks=1)
     mine, model = (who.Seq2Seq(who.Seq2SeqConfig(**sizes | others)) for who in (learner, reference))
-    load(mine, fluent(model, seed, scale=1.0))
+    load(mine, randomise_for_text(model, seed, scale=1.0))
     return mine, model
 
 
@@ -124,7 +124,7 @@ def test_a_finished_row_is_filled_with_pad_id(learner, reference, seed):
     ids = special(seed)
     found = [texts(learner, reference, sources(seed, lasts, pad=ids["pad"]), 6, **ids) for lasts in ((1, 7, 3), (7, 2, 4))]
     for answer in found:
-        right(answer, f"the text with eos_id={ids['eos']} and pad_id={ids['pad']}")
+        compare_text(answer, f"the text with eos_id={ids['eos']} and pad_id={ids['pad']}")
 
 
 @exercise("translate", weight=2)
@@ -134,7 +134,7 @@ def test_when_all_rows_are_finished_writing_ends(learner, reference, seed):
     """The text ends with the eos_id of the row that finishes last, though more words were allowed; a single row ends with its own."""
     found = [(max(lasts), texts(learner, reference, sources(seed, lasts), 8)) for lasts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
-        right(answer, f"the text whose last row ends after {last} of 8 words")
+        compare_text(answer, f"the text whose last row ends after {last} of 8 words")
 
 
 @exercise("translate")
@@ -146,7 +146,7 @@ def test_as_many_words_as_allowed(learner, reference, seed):
     found = [(new, texts(learner, reference, src, new, pad=7, eos=0)) for new in (1, 7, 0)]
     found.append((6, texts(learner, reference, sources(seed, (3, 9, 2), pad=7), 6, pad=7, eos=0)))
     for new, answer in found:
-        right(answer, f"the text with eos_id=0 and max_new_tokens={new}")
+        compare_text(answer, f"the text with eos_id=0 and max_new_tokens={new}")
 
 
 def reading(translate, model, src, new):
@@ -196,7 +196,7 @@ def test_translating_leaves_each_module_in_its_mode(learner, reference, seed):
     """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
     found = [texts(learner, reference, sources(seed, (4, 9, 2)), 3, **case) for case, _ in CASES]
     for answer, (_, sentence) in zip(found, CASES):
-        right(answer, "the text")
+        compare_text(answer, "the text")
         if not answer[2]["modes"]:
             answer[3]()  # the call that is shown
         holds(answer[2]["modes"], sentence)
@@ -230,7 +230,7 @@ def translator(translate, model):
 @exercise("translate")
 def test_the_translation_is_where_the_source_is(learner, reference):
     """What the translation begins with is made where the source is; each token is int64."""
-    meta_is_ready()
+    load_meta_device()
     mine, model = pair(learner, reference, 4)
     src = sources(4, (5, 7, 3))
     text, expected = learner.bring(translator)(learner.translate, mine), reference.translate(model, src, 1, 16, 3)

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import torch
-from caches import drawn, shuffled
-from elsewhere import follows_its_inputs
+from cached_decoding import draw_cache_sizes, shuffled
+from calls import GRADIENT_FREE_MODES
+from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from strategies import tensor
-from without_gradient import MODES
 
 
 def chunks(n, seed, lengths, dtype=torch.float32):
@@ -30,7 +30,7 @@ def filled(got, expected, what, tol=1e-5):
 def test_all_keys_and_values_come_back_in_order(learner):
     """Each append gives the keys and the values of all positions so far, the oldest first: (B, H, P + T, d_head)."""
     lengths = shuffled(3, 1, 2, 5)
-    n, seed = drawn(appended=lengths)
+    n, seed = draw_cache_sizes(appended=lengths)
     parts = chunks(n, seed, lengths)
     cache = learner.KVCache()
     got = [cache.append(k, v) for k, v in parts]
@@ -42,7 +42,7 @@ def test_all_keys_and_values_come_back_in_order(learner):
 def test_length_counts_positions(learner):
     """`length` is 0 at first, and grows by the number of new positions with each append."""
     lengths = shuffled(4, 1, 2, 1)
-    n, seed = drawn(appended=lengths)
+    n, seed = draw_cache_sizes(appended=lengths)
     parts = chunks(n, seed, lengths)
     cache = learner.KVCache()
     counted = [cache.length]
@@ -56,7 +56,7 @@ def test_length_counts_positions(learner):
 @exercise("KVCache", weight=2)
 def test_one_position_at_a_time_for_long(learner):
     """After a prompt, single positions can be added for as long as one likes, and nothing of the past is lost or rounded."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     parts = chunks(n, seed, [5] + 30 * [1])
     cache = learner.KVCache()
     got = [cache.append(k, v) for k, v in parts]
@@ -68,7 +68,7 @@ def test_one_position_at_a_time_for_long(learner):
 def test_each_cache_is_its_own(learner):
     """Two caches filled by turns hold each its own positions, also when they differ in heads and width; a new one is empty."""
     lengths = shuffled(3, 1, 2)
-    n, seed = drawn(appended=lengths)
+    n, seed = draw_cache_sizes(appended=lengths)
     other = SimpleNamespace(B=n.B, H=n.H + 1, d_head=n.d_head + 2)
     mine, yours = chunks(n, seed, lengths), chunks(other, seed + 7, lengths)
     first, second = learner.KVCache(), learner.KVCache()
@@ -93,7 +93,7 @@ def branched(learner, n, seed, before):
 
 
 def own_pasts(learner, before):
-    n, seed = drawn(appended_before_the_copy=before)
+    n, seed = draw_cache_sizes(appended_before_the_copy=before)
     got, counted, past, one, two = branched(learner, n, seed, before)
     for i, (mine, yours) in enumerate(got):
         filled(mine, past + one[: i + 1], f"of the cache, {i + 1} appends after it was copied")
@@ -131,7 +131,7 @@ def by_turns(make, mine, yours, branched, mode):
 
 def stays(learner, modes):
     lengths = shuffled(3, 1, 2, 1)
-    n, seed = drawn(appended=lengths)
+    n, seed = draw_cache_sizes(appended=lengths)
     mine, yours, branched = (chunks(n, seed + 50 * i, lengths) for i in range(3))
     turns = learner.bring(by_turns)
     found = {mode: turns(learner.KVCache, mine, yours, branched, mode) for mode in modes}
@@ -158,7 +158,7 @@ def test_what_append_gave_stays(learner):
 @exercise("KVCache", weight=2)
 def test_without_gradient_it_keeps_the_same(learner):
     """Under torch.no_grad and torch.inference_mode caches and branches give and count what they do with gradient, and what append gave stays."""
-    stays(learner, MODES)
+    stays(learner, GRADIENT_FREE_MODES)
 
 
 class Appending:
@@ -178,7 +178,7 @@ class Appending:
 @exercise("KVCache")
 def test_a_cache_follows_dtype_and_device(learner):
     """Keys and values keep the dtype they came in, float64 and bfloat16 too, to the last digit, and stay on their device."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     parts = {dtype: chunks(n, seed, [2, 1, 4], dtype=dtype) for dtype in (torch.float64, torch.bfloat16)}
     got = {}
     for dtype, pairs in parts.items():
@@ -187,4 +187,4 @@ def test_a_cache_follows_dtype_and_device(learner):
     for dtype, pairs in parts.items():
         filled(got[dtype], pairs, f"in {str(dtype).removeprefix('torch.')}", tol=0.0)
     k, v = parts[torch.float64][0]
-    follows_its_inputs(learner, torch.cat([v, v, v], dim=2), learner.bring(Appending)(learner.KVCache), k, v)
+    check_device_of_result(learner, torch.cat([v, v, v], dim=2), learner.bring(Appending)(learner.KVCache), k, v)

@@ -1,16 +1,15 @@
 """Chapter 10, second part: attention that goes on from a cache. A whole GPT with caches is in test_ch10_kv_cache_model.py."""
 
 import torch
-from caches import chunk_by_chunk, drawn, read, shuffled
-from counting import times_the_work
-from elsewhere import follows_its_inputs, meta_is_ready
+from cached_decoding import compare_chunks, draw_cache_sizes, outputs_by_chunk, relative_work, shuffled
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import check_device_of_result, load_meta_device
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, same
-from preparing import frozen
+from module_pairs import freeze
 from strategies import tensor
 from torch import nn
-from without_gradient import MODES, called
 
 KINDS = ("none", "rope", "alibi")
 
@@ -28,14 +27,14 @@ def pair(learner, reference, n, seed, positions, **options):
 
 
 def agrees(outputs, expected, lengths, how):
-    chunk_by_chunk(outputs, expected, lengths, "the output", how, tol=2e-5)
+    compare_chunks(outputs, expected, lengths, "the output", how, tol=2e-5)
 
 
 def agrees_with_one_pass(learner, reference, lengths):
-    n, seed = drawn(chunks=lengths)
+    n, seed = draw_cache_sizes(chunks=lengths)
     x = tensor(seed, n.B, sum(lengths), n.D)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
-    results = [read(mine, learner.KVCache(), x, lengths) for mine, _ in modules]
+    results = [outputs_by_chunk(mine, learner.KVCache(), x, lengths) for mine, _ in modules]
     for kind, outputs, (_, model) in zip(KINDS, results, modules):
         agrees(outputs, model(x), lengths, f"with positions={kind!r}")
 
@@ -43,7 +42,7 @@ def agrees_with_one_pass(learner, reference, lengths):
 @exercise("CachedSelfAttention", weight=2)
 def test_without_a_cache_it_is_causal_attention(learner, reference):
     """With no cache, or an empty one, the output is CausalSelfAttention's, at every position and with every kind of positions."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     x = tensor(seed, n.B, 5, n.D)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     results = [(mine(x), mine(x, learner.KVCache()), mine(x, cache=None)) for mine, _ in modules]
@@ -75,7 +74,7 @@ def test_chunks_of_any_length(learner, reference):
 @exercise("CachedSelfAttention", weight=2)
 def test_the_cache_grows_by_what_was_read(learner, reference):
     """After each pass the cache's length is the number of positions read with it; a pass without a cache changes none."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     lengths = [3, 1, 2]
     x = tensor(seed, n.B, 6, n.D)
     mine, model, _ = pair(learner, reference, n, seed, KINDS[seed % 3])
@@ -93,12 +92,12 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
 @exercise("CachedSelfAttention", weight=2)
 def test_two_texts_by_turns(learner, reference):
     """Two texts read by turns, each with its own cache, and a branch of one of them, do not hear each other: the past is in the cache, not in the module."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     kind, lengths = KINDS[seed % 3], [3, 1, 2]
     texts = [tensor(seed + i, n.B, 6, n.D) for i in range(3)]
     texts[2][:, :4] = texts[0][:, :4]
     mine, model, _ = pair(learner, reference, n, seed, kind)
-    learner.bring(frozen)(mine)
+    learner.bring(freeze)(mine)
     caches = [learner.KVCache(), learner.KVCache()]
     outputs = [[], [], []]
     for start, end in ((0, 3), (3, 4), (4, 6)):
@@ -114,15 +113,15 @@ def test_two_texts_by_turns(learner, reference):
 @exercise("CachedSelfAttention", weight=3)
 def test_the_past_is_not_computed_again(learner, reference):
     """Each position goes through each projection once: to read a text position by position costs about what it costs at once, and kept keys and values stay."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     kind = KINDS[seed % 3]
     mine, model, values = pair(learner, reference, n, seed, kind)
     x = tensor(seed, n.B, 9, n.D)
     kept = reference.CachedSelfAttention(n.D, n.H, kind)
     load(kept, values)
     cache, expected = learner.KVCache(), reference.KVCache()
-    outputs, before = read(mine, cache, x[:, :8], [5, 3]), read(kept, expected, x[:, :8], [5, 3])
-    work = times_the_work(learner, mine, learner.KVCache, x)
+    outputs, before = outputs_by_chunk(mine, cache, x[:, :8], [5, 3]), outputs_by_chunk(kept, expected, x[:, :8], [5, 3])
+    work = relative_work(learner, mine, learner.KVCache, x)
     values = randomise(model, seed + 1, scale=1.5)
     load(mine, values)
     load(kept, values)
@@ -135,11 +134,11 @@ def test_the_past_is_not_computed_again(learner, reference):
 @exercise("CachedSelfAttention")
 def test_the_weights_are_those_of_causal_attention(learner, reference):
     """Parameters and state dict have the names and sizes of CausalSelfAttention, with bias=False as well, and no cache is in them, not even after use."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     x = tensor(seed, n.B, 4, n.D)
     for bias in (True, False):
         mine, model, values = pair(learner, reference, n, seed, "alibi", bias=bias)
-        outputs = read(mine, learner.KVCache(), x, [3, 1])
+        outputs = outputs_by_chunk(mine, learner.KVCache(), x, [3, 1])
         held, saved = parameters(mine), state(mine)
         agrees(outputs, model(x), [3, 1], f"with positions='alibi' and bias={bias}")
         same(sorted(held), sorted(values), "the names of the parameters")
@@ -149,15 +148,15 @@ def test_the_weights_are_those_of_causal_attention(learner, reference):
 @exercise("CachedSelfAttention")
 def test_in_training_weights_are_dropped(learner, reference):
     """In training, dropout acts on the weights of old and new keys alike, before the values are mixed; in eval mode nothing is dropped."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     mine, model, values = pair(learner, reference, n, seed, "none", dropout=0.5)
     zero = {"W_q.weight": torch.zeros(n.D, n.D), "W_q.bias": torch.zeros(n.D), "W_v.weight": torch.zeros(n.D, n.D), "W_v.bias": torch.ones(n.D)}
     alike = values | zero | {"W_out.weight": torch.eye(n.D), "W_out.bias": torch.zeros(n.D)}
     x = tensor(seed, 40, 8, n.D)
-    quiet = read(mine.eval(), learner.KVCache(), x[:3], [6, 2])
+    quiet = outputs_by_chunk(mine.eval(), learner.KVCache(), x[:3], [6, 2])
     load(mine, alike)
     cache = learner.KVCache()
-    noisy = read(mine.train(), cache, x, [7, 1])
+    noisy = outputs_by_chunk(mine.train(), cache, x, [7, 1])
     agrees(quiet, model.eval()(x[:3]), [6, 2], "in eval mode")
     last = noisy[1].view(40, n.H, n.d_head)  # all values are 1: what comes out is the sum of the weights that are left
     holds(float((last - last[..., :1]).abs().max()) < 1e-5, "dropout should act on the weights, which all features of a head share; here it acts on the features")
@@ -172,7 +171,7 @@ def test_in_training_weights_are_dropped(learner, reference):
 @exercise("CachedSelfAttention")
 def test_without_a_cache_it_can_be_trained(learner, reference):
     """Without a cache the gradients of x and of every weight are those of CausalSelfAttention."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     x, cotangent = tensor(seed, n.B, 5, n.D), tensor(seed + 1, n.B, 5, n.D)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
@@ -196,16 +195,16 @@ def chunk_outputs(attend, make_cache, x, lengths):
 def test_without_gradient_the_output_is_the_same(learner, reference):
     """Under torch.no_grad and torch.inference_mode chunks give what they give with gradient; afterwards the module can still be trained."""
     lengths = [3, 1, 2]
-    n, seed = drawn(chunks=lengths)
+    n, seed = draw_cache_sizes(chunks=lengths)
     x = tensor(seed, n.B, 6, n.D)
     read_all = learner.bring(chunk_outputs)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
-    found = [called(learner, read_all, mine, learner.KVCache, x, lengths) for mine, _ in modules]
-    whole = [called(learner, mine, x) for mine, _ in modules]
+    found = [call_without_gradient(learner, read_all, mine, learner.KVCache, x, lengths) for mine, _ in modules]
+    whole = [call_without_gradient(learner, mine, x) for mine, _ in modules]
     trained = [gradients(mine, x) for mine, _ in modules]
     for kind, outputs, at_once, after, (_, model) in zip(KINDS, found, whole, trained, modules):
         expected = gradients(model, x)
-        for mode in MODES:
+        for mode in GRADIENT_FREE_MODES:
             agrees(outputs[mode], expected.output, lengths, f"with positions={kind!r} under torch.{mode}")
             close(at_once[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}, without a cache,", tol=2e-5)
         close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without,", tol=2e-5)
@@ -228,13 +227,13 @@ class Reading(nn.Module):
 @exercise("CachedSelfAttention")
 def test_cached_passes_follow_dtype_and_device(learner, reference):
     """In double precision the output is double, in bfloat16 it is bfloat16, and on another device no mask, bias or cache stays behind."""
-    n, seed = drawn()
+    n, seed = draw_cache_sizes()
     x = tensor(seed, n.B, 5, n.D, dtype=torch.float64)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     reading = [learner.bring(Reading)(mine, learner.KVCache) for mine, _ in modules]
     for kind, whole, (_, model) in zip(KINDS, reading, modules):
         close(whole.double()(x), model.double()(x)[:, 3:], f"the output in float64 with positions={kind!r}", tol=2e-5)
         close(whole.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16())[:, 3:], f"the output in bfloat16 with positions={kind!r}", tol=8e-2)
-    meta_is_ready()
+    load_meta_device()
     for whole in reading:
-        follows_its_inputs(learner, x[:, 3:].bfloat16(), whole, x.bfloat16())
+        check_device_of_result(learner, x[:, 3:].bfloat16(), whole, x.bfloat16())

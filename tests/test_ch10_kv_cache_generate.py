@@ -4,11 +4,11 @@ import numbers
 from types import SimpleNamespace
 
 import torch
+from calls import recorded_call
 from grader.execution.proxy import load, randomise
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
 from hypothesis import given, settings
-from outcomes import recorded
 from strategies import distinct, token_ids
 
 TABLES, INSIDE = ("learned", "sinusoidal"), ("rope", "alibi")
@@ -201,7 +201,7 @@ def test_a_table_has_to_have_room(learner, reference):
         fits = learner.generate_cached(mine, ids, n.new, **GREEDY), reference.generate(model, ids, n.new, **GREEDY)
         learner.bring(noting)(mine)
         asked = [(ids, n.new + 5, int(fits[1][0, n.T])), (ids, n.new + 1, None)]  # the first would end early by itself
-        calls = [recorded(lambda: learner.generate_cached(mine, some[:1].clone(), new, eos_id=eos, **GREEDY)) for some, new, eos in asked]
+        calls = [recorded_call(lambda: learner.generate_cached(mine, some[:1].clone(), new, eos_id=eos, **GREEDY)) for some, new, eos in asked]
         found.append((positions, fits, [(new, again) for (_, new, _), again in zip(asked, calls)], len(mine.notes)))
     for positions, fits, refused, calls in found:
         same(*fits, f'the text that just fits, with positions="{positions}",')
@@ -282,9 +282,7 @@ def weighs(got, expected, what):
 def test_keys_and_values_of_every_token_in_every_layer(learner, n):
     """Every token of every row leaves a key and a value, d_head numbers each, in each head of each layer; a number takes bytes_per_value bytes."""
     by_place = learner.kv_cache_bytes(n.layers, n.heads, n.d_head, n.tokens, n.rows, 4)
-    by_name = learner.kv_cache_bytes(
-        bytes_per_value=1, batch=n.rows, seq_len=n.tokens, d_head=n.d_head, n_kv_heads=n.heads, n_layers=n.layers
-    )
+    by_name = learner.kv_cache_bytes(bytes_per_value=1, batch=n.rows, seq_len=n.tokens, d_head=n.d_head, n_kv_heads=n.heads, n_layers=n.layers)
     numbers_kept = 2 * n.layers * n.heads * n.d_head * n.tokens * n.rows
     weighs(by_place, 4 * numbers_kept, "the number of bytes with bytes_per_value=4")
     weighs(by_name, numbers_kept, "the number of bytes with bytes_per_value=1")

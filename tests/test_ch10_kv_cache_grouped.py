@@ -1,16 +1,16 @@
 """Chapter 10, last part: several query heads share one head of keys and values."""
 
-import pairs
+import module_pairs
 import torch
-from elsewhere import follows_its_inputs
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairs import exactly
+from module_pairs import compare_exactly
 from strategies import distinct, seeds, tensor
-from without_gradient import MODES, called
 
 few, one = settings(max_examples=2), settings(max_examples=1)  # what is broken here is broken at every example
 KINDS = ("none", "rope", "alibi")
@@ -39,7 +39,7 @@ def made(side, n, positions, kv_heads=None):
 
 def pair(learner, reference, n, seed, positions, kv_heads=None):
     """The learner's module and the reference's with the same random parameters, and those."""
-    return pairs.pair(learner, reference, "GroupedQueryAttention", n.D, n.H, kv_heads or n.K, positions, seed=seed)
+    return module_pairs.module_pair(learner, reference, "GroupedQueryAttention", n.D, n.H, kv_heads or n.K, positions, seed=seed)
 
 
 def inputs(n, seed, T=None):
@@ -168,8 +168,8 @@ def test_keys_and_values_are_narrower(learner, reference, n, seed):
     modules = [(kind, *pair(learner, reference, n, seed, kind)) for kind in KINDS]
     results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, mine, _, _ in modules]
     for (kind, _, model, values), (output, held, saved) in zip(modules, results):
-        exactly(held, values, f"the parameters with {kind}")
-        exactly(saved, values, f"the state dict with {kind}")
+        compare_exactly(held, values, f"the parameters with {kind}")
+        compare_exactly(saved, values, f"the state dict with {kind}")
         close(output, model(inputs(n, seed)), f"the output with {kind}")
 
 
@@ -226,7 +226,7 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
         close(mine.double()(x), model.double()(x), f"the output in float64 with {kind}", tol=2e-5)
         close(mine.bfloat16()(x.bfloat16()), model.bfloat16()(x.bfloat16()), f"the output in bfloat16 with {kind}", tol=8e-2)
     for mine, _ in modules:
-        follows_its_inputs(learner, x.bfloat16(), mine, x.bfloat16())
+        check_device_of_result(learner, x.bfloat16(), mine, x.bfloat16())
 
 
 @exercise("GroupedQueryAttention", weight=2)
@@ -236,11 +236,11 @@ def test_without_gradient_groups_give_the_same(learner, reference, n, seed):
     """Under torch.no_grad and torch.inference_mode the output is the same with every kind of positions; afterwards the module can still be trained."""
     x = inputs(n, seed)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
-    found = [called(learner, mine, x) for mine, _ in modules]
+    found = [call_without_gradient(learner, mine, x) for mine, _ in modules]
     trained = [gradients(mine, x) for mine, _ in modules]
     for kind, outputs, after, (_, model) in zip(KINDS, found, trained, modules):
         expected = gradients(model, x)
-        for mode in MODES:
+        for mode in GRADIENT_FREE_MODES:
             close(outputs[mode], expected.output, f"the output with positions={kind!r} under torch.{mode}")
         close(after.output, expected.output, f"the output with positions={kind!r}, with gradient after passes without")
         close(after.inputs[0], expected.inputs[0], f"the gradient of x with positions={kind!r}, after passes without gradient", tol=5e-5)

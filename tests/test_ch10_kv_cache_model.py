@@ -2,18 +2,17 @@
 
 from types import SimpleNamespace
 
-import gpts
-import preparing
+import module_pairs
+import small_models
 import torch
-from caches import chunk_by_chunk, read
-from counting import times_the_work
-from elsewhere import makes_nothing_beside_its_blocks, meta_is_ready, on_meta
-from gpts import INSIDE, TABLES, ids_of
+from cached_decoding import compare_chunks, outputs_by_chunk, relative_work
+from calls import GRADIENT_FREE_MODES, call_in_mode, call_without_gradient
+from devices_and_dtypes import load_meta_device, on_meta, stays_on_input_device_without_blocks
 from grader.execution.proxy import gradients, randomise
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
+from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 from torch import nn
-from without_gradient import MODES, call, called
 
 TOO_LONG = "{end} positions do not fit into max_len = {max_len}"
 
@@ -26,11 +25,11 @@ def drawn(**more):
 
 
 def made(side, n, kind="CachedGPT", **options):
-    return gpts.made(side, n, kind, **{"d_model": 6 * n.H} | options)
+    return small_models.make_gpt(side, n, kind, **{"d_model": 6 * n.H} | options)
 
 
 def give(learner, mine, values):
-    preparing.give(learner, mine, values, "CachedGPT", "the names that GPT's have")
+    module_pairs.set_parameters(learner, mine, values, "CachedGPT", "the names that GPT's have")
 
 
 def pair(learner, reference, n, seed, **options):
@@ -49,15 +48,15 @@ def tensor_of(logits):
 
 
 def agrees(outputs, expected, lengths, how):
-    chunk_by_chunk((tensor_of(logits) for logits in outputs), expected, lengths, "the tensor of logits", how, tol=5e-5)
+    compare_chunks((tensor_of(logits) for logits in outputs), expected, lengths, "the tensor of logits", how, tol=5e-5)
 
 
 def agrees_with_one_pass(learner, reference, *schedules):
     n, seed = drawn(chunks=schedules[0] if len(schedules) == 1 else schedules)
-    ids = [ids_of(n, seed, sum(lengths)) for lengths in schedules]
-    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLES + INSIDE]
-    results = [[read(mine, mine.new_caches(), *text) for text in zip(ids, schedules)] for mine, _ in models]
-    for positions, texts, (_, model) in zip(TABLES + INSIDE, results, models):
+    ids = [gpt_ids(n, seed, sum(lengths)) for lengths in schedules]
+    models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in TABLE_POSITIONS + ATTENTION_POSITIONS]
+    results = [[outputs_by_chunk(mine, mine.new_caches(), *text) for text in zip(ids, schedules)] for mine, _ in models]
+    for positions, texts, (_, model) in zip(TABLE_POSITIONS + ATTENTION_POSITIONS, results, models):
         for outputs, read_ids, lengths in zip(texts, ids, schedules):
             agrees(outputs, model(read_ids)[0], lengths, f"with {positions} positions")
 
@@ -66,13 +65,13 @@ def agrees_with_one_pass(learner, reference, *schedules):
 def test_without_caches_it_is_a_gpt(learner, reference):
     """Without caches, or with new ones, the logits are those of GPT at every position, be it of one layer: (B, T) becomes (B, T, V), a tensor."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 5)
-    kinds = TABLES[seed % 2], INSIDE[seed % 2]
+    ids = gpt_ids(n, seed, 5)
+    kinds = TABLE_POSITIONS[seed % 2], ATTENTION_POSITIONS[seed % 2]
     models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
     results = [(mine(ids), mine(ids, caches=mine.new_caches())) for mine, _ in models]
     again = models[0][0](ids, None)
     single, model_of_one, _ = pair(learner, reference, n, seed, n_layers=1)
-    chunks = read(single, single.new_caches(), ids, [3, 2])
+    chunks = outputs_by_chunk(single, single.new_caches(), ids, [3, 2])
     for positions, (without, new), (_, model) in zip(kinds, results, models):
         expected = model(ids)[0]
         close(tensor_of(without), expected, f"the tensor of logits with {positions} positions", tol=5e-5)
@@ -97,7 +96,7 @@ def test_chunks_of_any_length(learner, reference):
 def test_every_layer_has_its_own_cache(learner, reference):
     """new_caches() gives new, empty caches, one for each layer; after each pass every one of them holds all positions read so far."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 6)
+    ids = gpt_ids(n, seed, 6)
     mine, model, _ = pair(learner, reference, n, seed)
     caches = mine.new_caches()
     counted = [[cache.length for cache in caches]]
@@ -115,11 +114,11 @@ def test_every_layer_has_its_own_cache(learner, reference):
 def test_two_texts_by_turns(learner, reference):
     """Two texts read by turns, each with its own caches, do not hear each other; nor does a branch that goes on from copies."""
     n, seed = drawn()
-    positions, lengths = (TABLES + INSIDE)[seed % 4], [3, 1, 2]
-    texts = [ids_of(n, seed + i, 6) for i in range(3)]
+    positions, lengths = (TABLE_POSITIONS + ATTENTION_POSITIONS)[seed % 4], [3, 1, 2]
+    texts = [gpt_ids(n, seed + i, 6) for i in range(3)]
     texts[2][:, :4] = texts[0][:, :4]
     mine, model, _ = pair(learner, reference, n, seed, positions=positions)
-    learner.bring(preparing.frozen)(mine)
+    learner.bring(module_pairs.freeze)(mine)
     caches = [mine.new_caches(), mine.new_caches()]
     outputs = [[], [], []]
     for start, end in ((0, 3), (3, 4), (4, 6)):
@@ -136,15 +135,15 @@ def test_two_texts_by_turns(learner, reference):
 def test_the_past_is_not_computed_again(learner, reference):
     """Each token goes through each layer once: to read a text token by token costs about what it costs at once, and kept keys and values stay."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 9)
+    ids = gpt_ids(n, seed, 9)
     mine, model, values = pair(learner, reference, n, seed)
     kept = made(reference, n)
     give(reference, kept, values)
     expected = model(ids)[0][:, :8]
     caches, theirs = mine.new_caches(), kept.new_caches()
-    outputs = read(mine, caches, ids[:, :8], [5, 3])
-    read(kept, theirs, ids[:, :8], [5, 3])
-    work = times_the_work(learner, mine, mine.new_caches, ids)
+    outputs = outputs_by_chunk(mine, caches, ids[:, :8], [5, 3])
+    outputs_by_chunk(kept, theirs, ids[:, :8], [5, 3])
+    work = relative_work(learner, mine, mine.new_caches, ids)
     values = randomise(model, seed + 1, scale=1.5)
     values.setdefault("lm_head.weight", values["token_emb.weight"])
     give(learner, mine, values)
@@ -159,11 +158,11 @@ def test_the_past_is_not_computed_again(learner, reference):
 def test_where_positions_are_a_table_it_can_run_out(learner, reference):
     """With learned and sinusoidal positions past and new tokens together may be max_len; one more is a ValueError that names max_len, with caches or without."""
     n, seed = drawn()
-    ids = ids_of(n, seed, n.max_len + 1)
-    positions = TABLES[seed % 2]
+    ids = gpt_ids(n, seed, n.max_len + 1)
+    positions = TABLE_POSITIONS[seed % 2]
     mine, model, _ = pair(learner, reference, n, seed, positions=positions)
     caches = mine.new_caches()
-    outputs = read(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
+    outputs = outputs_by_chunk(mine, caches, ids[:, :-1], [n.max_len - 2, 2])
     agrees(outputs, model(ids[:, :-1])[0], [n.max_len - 2, 2], f"with {positions} positions")
     refuses(lambda: mine(ids), naming={"max_len": n.max_len}, because="the table has no row for the last position", example=TOO_LONG)
     because = f"{n.max_len} positions are in the caches, and the table ends there"
@@ -174,10 +173,10 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
 def test_rope_and_alibi_go_on_past_max_len(learner, reference):
     """RoPE and ALiBi have no table that could end: with caches too, a text may be longer than max_len."""
     n, seed = drawn()
-    ids = ids_of(n, seed, n.max_len + 3)
-    positions, lengths = INSIDE[seed % 2], [n.max_len - 1, 3, 1]
+    ids = gpt_ids(n, seed, n.max_len + 3)
+    positions, lengths = ATTENTION_POSITIONS[seed % 2], [n.max_len - 1, 3, 1]
     mine, model, _ = pair(learner, reference, n, seed, positions=positions)
-    agrees(read(mine, mine.new_caches(), ids, lengths), model(ids)[0], lengths, f"with {positions} positions")
+    agrees(outputs_by_chunk(mine, mine.new_caches(), ids, lengths), model(ids)[0], lengths, f"with {positions} positions")
 
 
 def exchanged(cached, plain, ids):
@@ -196,7 +195,7 @@ def exchanged(cached, plain, ids):
 def test_weights_load_both_ways(learner, reference):
     """The state dict has the names and sizes of GPT's, so that the weights of each load into the other, tied or not."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 6)
+    ids = gpt_ids(n, seed, 6)
     results = []
     for options in ({}, {"positions": "rope", "tie_weights": False, "d_ff": 30, "activation": "relu"}):
         model = made(reference, n, "GPT", **options)
@@ -225,7 +224,7 @@ def test_it_starts_as_a_gpt_does(learner, reference):
     wide = dict(d_model=40, dropout=0.1)
     mine, apart, model = made(learner, n, **wide), made(learner, n, tie_weights=False, **wide), made(reference, n, "GPT", **wide)
     (found, tied, config), (_, both, _) = learner.bring(first_values)(mine), learner.bring(first_values)(apart)
-    logits = mine.eval()(ids_of(n, seed, 5))
+    logits = mine.eval()(gpt_ids(n, seed, 5))
     expected, _, kept = reference.bring(first_values)(model)
     same(sorted(found), sorted(expected), "the names of the parameters")
     for name, (mean, spread, dim) in found.items():
@@ -242,10 +241,10 @@ def test_it_starts_as_a_gpt_does(learner, reference):
 def test_dropout_acts_inside_the_blocks_only(learner, reference):
     """At dropout=1 in training the blocks add no more than a bias, with caches too; in eval mode nothing is dropped."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 6)
+    ids = gpt_ids(n, seed, 6)
     mine, model, _ = pair(learner, reference, n, seed, dropout=1.0)
-    dropped, expected = read(mine, mine.new_caches(), ids, [4, 2]), model(ids)[0]
-    quiet = read(mine.eval(), mine.new_caches(), ids, [4, 2])
+    dropped, expected = outputs_by_chunk(mine, mine.new_caches(), ids, [4, 2]), model(ids)[0]
+    quiet = outputs_by_chunk(mine.eval(), mine.new_caches(), ids, [4, 2])
     agrees(dropped, expected, [4, 2], "in training at dropout=1")
     agrees(quiet, model.eval()(ids)[0], [4, 2], "in eval mode")
 
@@ -254,7 +253,7 @@ def test_dropout_acts_inside_the_blocks_only(learner, reference):
 def test_without_caches_it_can_be_trained(learner, reference):
     """Without caches every parameter gets the gradient that GPT's gets."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 5)
+    ids = gpt_ids(n, seed, 5)
     mine, model, _ = pair(learner, reference, n, seed, tie_weights=False)
     mine, model = mine.double(), model.double()  # in float32 rounding hides small gradients
     cotangent = torch.linspace(-1, 1, n.B * 5 * n.V, dtype=torch.float64).cos().reshape(n.B, 5, n.V)
@@ -276,16 +275,16 @@ def test_without_gradient_the_logits_are_the_same(learner, reference):
     """Under torch.no_grad and torch.inference_mode the logits are those with gradient, at every position, with caches and without."""
     lengths = [3, 1, 2]
     n, seed = drawn(chunks=lengths)
-    ids = ids_of(n, seed, 6)
-    kinds = TABLES[seed % 2], INSIDE[seed % 2]
+    ids = gpt_ids(n, seed, 6)
+    kinds = TABLE_POSITIONS[seed % 2], ATTENTION_POSITIONS[seed % 2]
     models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in kinds]
     read_all = learner.bring(chunk_logits)
-    found = [called(learner, read_all, mine, ids, lengths) for mine, _ in models]
-    whole = [called(learner, mine, ids) for mine, _ in models]
-    after = [learner.bring(call)(mine, "enable_grad", ids) for mine, _ in models]
+    found = [call_without_gradient(learner, read_all, mine, ids, lengths) for mine, _ in models]
+    whole = [call_without_gradient(learner, mine, ids) for mine, _ in models]
+    after = [learner.bring(call_in_mode)(mine, "enable_grad", ids) for mine, _ in models]
     for positions, outputs, at_once, again, (_, model) in zip(kinds, found, whole, after, models):
         expected = model(ids)[0]
-        for mode in MODES:
+        for mode in GRADIENT_FREE_MODES:
             agrees(outputs[mode], expected, lengths, f"with {positions} positions under torch.{mode}")
             close(tensor_of(at_once[mode]), expected, f"the tensor of logits with {positions} positions under torch.{mode}, without caches,", tol=5e-5)
         close(tensor_of(again), expected, f"the tensor of logits with {positions} positions, with gradient after passes without,", tol=5e-5)
@@ -319,14 +318,14 @@ class Reading(nn.Module):
 def test_cached_passes_follow_dtype_and_device(learner, reference):
     """In double precision the logits are double, in bfloat16 they are bfloat16, and with the model and the ids on another device nothing stays behind."""
     n, seed = drawn()
-    ids = ids_of(n, seed, 5)
+    ids = gpt_ids(n, seed, 5)
     models = [pair(learner, reference, n, seed, positions=positions)[:2] for positions in ("sinusoidal",)]
     reading = [learner.bring(Reading)(mine) for mine, _ in models]
     for whole, (_, model) in zip(reading, models):
         close(whole.double()(ids), model.double()(ids)[0][:, 3:], "the tensor of logits in float64", tol=5e-5)
         close(whole.bfloat16()(ids), model.bfloat16()(ids)[0][:, 3:], "the tensor of logits in bfloat16", tol=0.15)
     for (mine, _), whole in zip(models, reading):
-        if not learner.bring(makes_nothing_beside_its_blocks)(mine, ids):
-            meta_is_ready()
+        if not learner.bring(stays_on_input_device_without_blocks)(mine, ids):
+            load_meta_device()
             there = learner.bring(on_meta)(whole, ids)
             holds(there is None or there.device.type == "meta", "the logits should be on the device of the ids")

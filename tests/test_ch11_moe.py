@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, sizes
@@ -162,7 +162,7 @@ def test_weights_follow_the_logits_dtype_and_device(learner, reference):
     half, double = learner.route(logits.bfloat16(), 2), learner.route(logits.double(), 2)
     same_routing(double, reference.route(logits.double(), 2), " in float64", tol=1e-6)  # a softmax in float32 is usual here
     same_routing(half, reference.route(logits.bfloat16(), 2), " in bfloat16")
-    follows_its_inputs(learner, reference.route(logits, 2)[0], learner.bring(weights_alone), learner.route, logits, 2)
+    check_device_of_result(learner, reference.route(logits, 2)[0], learner.bring(weights_alone), learner.route, logits, 2)
 
 
 # ---- load_balancing_loss
@@ -305,4 +305,4 @@ def test_the_loss_is_one_number_where_the_probabilities_are(learner, reference):
     expected = reference.load_balancing_loss(probs.double(), experts)
     close(double, expected, "the loss in float64", tol=1e-6)
     close(half, expected.bfloat16(), "the loss in bfloat16", tol=4e-2)
-    follows_its_inputs(learner, expected.float(), learner.load_balancing_loss, probs, experts)
+    check_device_of_result(learner, expected.float(), learner.load_balancing_loss, probs, experts)

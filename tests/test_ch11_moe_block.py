@@ -1,21 +1,28 @@
 """Chapter 11, third part: the block that thinks with experts."""
 
 import torch
-from blocks import width_of_its_own
-from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
 from grader.execution.proxy import gradients, load, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses
 from hypothesis import given, settings
-from pairs import pair
+from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
+from transformer_blocks import (
+    LossOnly,
+    compare_expert_gradients,
+    compare_in_float64,
+    compare_names_and_values,
+    compare_output_and_loss,
+    output_and_loss,
+    widths_are_unique,
+)
 
 few = settings(max_examples=2)  # what these laws forbid breaks at every example
-stream = distinct(B=(2, 3), T=(4, 6), H=(2, 3), d_head=(2, 5), N=(4, 6), d_ff=(9, 14)).filter(width_of_its_own)
+stream = distinct(B=(2, 3), T=(4, 6), H=(2, 3), d_head=(2, 5), N=(4, 6), d_ff=(9, 14)).filter(widths_are_unique)
 
 
 def blocks(learner, reference, n, seed, k=2):
-    return pair(learner, reference, "MoEBlock", n.H * n.d_head, n.H, n.d_ff, n.N, k, seed=seed)
+    return module_pair(learner, reference, "MoEBlock", n.H * n.d_head, n.H, n.d_ff, n.N, k, seed=seed)
 
 
 def x_of(n, seed):
@@ -35,8 +42,8 @@ def test_listen_and_add_then_ask_the_experts_and_add(learner, reference, n, seed
     """x + attn(ln1(x)), then the same with moe and ln2, starting from that sum; beside it the experts' balance loss."""
     mine, model, _ = blocks(learner, reference, n, seed)
     first, whole = mine(x_of(n, seed)[:, :1]), mine(x_of(n, seed))
-    same_pair(whole, model(x_of(n, seed)))
-    same_pair(first, model(x_of(n, seed)[:, :1]), " for one position")
+    compare_output_and_loss(whole, model(x_of(n, seed)))
+    compare_output_and_loss(first, model(x_of(n, seed)[:, :1]), " for one position")
 
 
 @exercise("MoEBlock", weight=3)
@@ -49,8 +56,8 @@ def test_the_stream_runs_through_untouched(learner, reference, n, seed):
     speaking = mine(x)
     load(mine, silenced(values, "attn", "moe"))
     found = gradients(mine, x, cotangent=sent)
-    same_pair(speaking, model(x))
-    close(both(found.output)[0], x, "the output when attention and experts answer zeros")
+    compare_output_and_loss(speaking, model(x))
+    close(output_and_loss(found.output)[0], x, "the output when attention and experts answer zeros")
     close(found.inputs[0], sent, "the gradient of x when attention and experts answer zeros")
 
 
@@ -66,7 +73,7 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
             load(block, silenced(values, part))
             results.append(block(x))
     for part, result, wanted in zip(("the experts", "attention"), got, expected):
-        same_pair(result, wanted, f" when {part} answer{'s' if part == 'attention' else ''} zeros")
+        compare_output_and_loss(result, wanted, f" when {part} answer{'s' if part == 'attention' else ''} zeros")
 
 
 @exercise("MoEBlock", weight=2)
@@ -79,8 +86,8 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
     changed = x.clone()
     changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
     before, after = mine(x), mine(changed)
-    close(both(before)[0][:, :t], model(x)[0][:, :t], f"the output before position {t}")
-    by = [float(d.abs().max()) for d in (both(after)[0] - before[0]).unbind(1)]
+    close(output_and_loss(before)[0][:, :t], model(x)[0][:, :t], f"the output before position {t}")
+    by = [float(d.abs().max()) for d in (output_and_loss(after)[0] - before[0]).unbind(1)]
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
     holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
 
@@ -92,11 +99,11 @@ def test_sizes_reach_the_experts(learner, reference, n, seed):
     """d_ff, n_experts and top_k reach the MoELayer, in this order or by name; left out they are 4 * d_model, 8 and 2."""
     D, x = n.H * n.d_head, x_of(n, seed)
     made = [blocks(learner, reference, n, seed, 1), blocks(learner, reference, n, seed, 3)]
-    made.append(pair(learner, reference, "MoEBlock", D, n.H, seed=seed))
-    made.append(pair(learner, reference, "MoEBlock", d_model=D, n_heads=n.H, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed))
+    made.append(module_pair(learner, reference, "MoEBlock", D, n.H, seed=seed))
+    made.append(module_pair(learner, reference, "MoEBlock", d_model=D, n_heads=n.H, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed))
     got = [mine(x) for mine, _, _ in made]
     for when, result, (_, model, _) in zip((" with top_k=1", " with top_k=3", " with nothing said of experts", " with top_k=3 by name"), got, made):
-        same_pair(result, model(x), when)
+        compare_output_and_loss(result, model(x), when)
 
 
 @exercise("MoEBlock", weight=2)
@@ -111,7 +118,7 @@ def test_both_results_teach(learner, reference, n, seed):
     for found, expected, what in ((output, wanted, "the output"), (loss, wanted_loss, "the balance loss")):
         holds(found.inputs[0] is not None, f"no gradient reaches x from {what}: somewhere it is cut off from it")
         close(found.inputs[0], expected.inputs[0], f"the gradient of x from {what}", tol=1e-4)
-        same_gradients(found.parameters, expected.parameters, what)
+        compare_expert_gradients(found.parameters, expected.parameters, what)
 
 
 @exercise("MoEBlock", weight=2)
@@ -121,8 +128,8 @@ def test_parts_and_names(learner, reference, n, seed):
     """Its parameters are those of ln1, attn, ln2 and moe, each its own, and the state dict holds nothing else."""
     mine, model, values = blocks(learner, reference, n, seed)
     got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
-    same_names(held, saved, values)
-    same_pair(got, model(x_of(n, seed)))
+    compare_names_and_values(held, saved, values)
+    compare_output_and_loss(got, model(x_of(n, seed)))
 
 
 @exercise("MoEBlock")
@@ -132,7 +139,7 @@ def test_what_cannot_work_is_refused(learner, reference, n, seed):
     """Heads that do not divide d_model, and top_k above n_experts, are ValueErrors that name the numbers."""
     mine, model, _ = blocks(learner, reference, n, seed)
     D, x = n.H * n.d_head, x_of(n, seed)
-    same_pair(mine(x), model(x))
+    compare_output_and_loss(mine(x), model(x))
     heads, chosen = {"d_model": D + 1, "n_heads": n.H}, {"top_k": n.N + 1, "n_experts": n.N}
     refuses(lambda: learner.MoEBlock(D + 1, n.H)(tensor(seed, 2, 3, D + 1)), naming=heads, because="the width cannot be cut into equal heads")
     because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"
@@ -147,8 +154,8 @@ def test_rows_of_a_batch_and_modes(learner, reference, n, seed):
     mine, model, _ = blocks(learner, reference, n, seed)
     x, row = x_of(n, seed), seed % n.B
     together, alone = mine(x), mine.eval()(x[row : row + 1])
-    close(both(together)[0][row : row + 1], model(x[row : row + 1])[0], f"row {row} of the output")
-    same_pair(alone, model(x[row : row + 1]), f" of row {row} alone, in eval mode")
+    close(output_and_loss(together)[0][row : row + 1], model(x[row : row + 1])[0], f"row {row} of the output")
+    compare_output_and_loss(alone, model(x[row : row + 1]), f" of row {row} alone, in eval mode")
 
 
 @exercise("MoEBlock")
@@ -157,4 +164,4 @@ def test_rows_of_a_batch_and_modes(learner, reference, n, seed):
 def test_in_float64(learner, reference, n, seed):
     """In float64 the output is float64."""
     mine, model, _ = blocks(learner, reference, n, seed)
-    in_float64(mine, model, x_of(n, seed), "block")
+    compare_in_float64(mine, model, x_of(n, seed), "block")

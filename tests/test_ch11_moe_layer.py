@@ -1,23 +1,23 @@
 """Chapter 11, second part: the layer of experts. The block around it is in test_ch11_moe_block.py."""
 
 import torch
-from elsewhere import follows_its_inputs
-from experts import LossOnly, both, in_float64, same_gradients, same_names, same_pair
+from calls import GRADIENT_FREE_MODES, call_without_gradient
+from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients, load, parameters, randomise, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import given, settings
-from pairs import pair
+from module_pairs import module_pair
 from strategies import distinct, seeds, tensor
 from torch import nn
-from without_gradient import MODES, called
+from transformer_blocks import LossOnly, compare_expert_gradients, compare_in_float64, compare_names_and_values, compare_output_and_loss, output_and_loss
 
 few = settings(max_examples=2)  # what these laws forbid breaks at every example
 widths = distinct(B=(2, 3), T=(4, 7), D=(3, 8), N=(4, 6), d_ff=(9, 14)).filter(lambda n: 4 * n.D != n.d_ff)
 
 
 def layers(learner, reference, n, seed, k):
-    return pair(learner, reference, "MoELayer", n.D, n.d_ff, n.N, k, seed=seed)
+    return module_pair(learner, reference, "MoELayer", n.D, n.d_ff, n.N, k, seed=seed)
 
 
 def x_of(n, seed):
@@ -49,7 +49,7 @@ class OutputOnly(nn.Module):
 def test_chosen_experts_are_weighed_and_added(learner, reference, n, seed):
     """A token's output is the sum of its two chosen experts' answers to it, each times its weight, beside the balance loss of the batch."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
-    same_pair(mine(x_of(n, seed)), model(x_of(n, seed)))
+    compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)))
 
 
 @exercise("MoELayer", weight=3)
@@ -60,7 +60,7 @@ def test_as_many_experts_as_top_k_says(learner, reference, n, seed):
     made = [layers(learner, reference, n, seed, k)[:2] for k in (1, 2, 3)]
     got = [mine(x_of(n, seed)) for mine, _ in made]
     for k, result, (_, model) in zip((1, 2, 3), got, made):
-        same_pair(result, model(x_of(n, seed)), f" with top_k={k}")
+        compare_output_and_loss(result, model(x_of(n, seed)), f" with top_k={k}")
 
 
 @exercise("MoELayer", weight=2)
@@ -72,7 +72,7 @@ def test_with_all_chosen_it_is_the_softmax_mixture(learner, reference, n, seed):
     x = x_of(n, seed)
     probs = torch.softmax(x @ values["router.weight"].T, dim=-1)  # (B, T, N)
     answers = torch.stack([expert_of(reference, values, n, i)(x) for i in range(n.N)], dim=-1)  # (B, T, D, N)
-    close(both(mine(x))[0], (answers * probs[..., None, :]).sum(-1), "the output where all experts are chosen")
+    close(output_and_loss(mine(x))[0], (answers * probs[..., None, :]).sum(-1), "the output where all experts are chosen")
 
 
 @exercise("MoELayer", weight=2)
@@ -87,7 +87,7 @@ def test_experts_of_one_mind_are_one_expert(learner, reference, n, seed):
         load(mine, values)
     got = [mine(x) for mine, _, _ in made]
     for k, result in zip((1, 2), got):
-        close(both(result)[0], expert_of(reference, values, n)(x), f"the output of equal experts with top_k={k}")
+        close(output_and_loss(result)[0], expert_of(reference, values, n)(x), f"the output of equal experts with top_k={k}")
 
 
 @exercise("MoELayer", weight=3)
@@ -100,9 +100,9 @@ def test_each_token_is_handled_alone(learner, reference, n, seed):
     order = torch.randperm(n.B * n.T, generator=torch.Generator().manual_seed(seed))
     together, alone, mixed = mine(x), mine(x[b : b + 1, t : t + 1]), mine(x.flatten(0, 1)[order].view(x.shape))
     expected = model(x)[0]
-    close(both(together)[0], expected, "the output")
-    close(both(alone)[0], expected[b : b + 1, t : t + 1], "the output of one token by itself")
-    close(both(mixed)[0], expected.flatten(0, 1)[order].view(x.shape), "the output of the tokens in another order")
+    close(output_and_loss(together)[0], expected, "the output")
+    close(output_and_loss(alone)[0], expected[b : b + 1, t : t + 1], "the output of one token by itself")
+    close(output_and_loss(mixed)[0], expected.flatten(0, 1)[order].view(x.shape), "the output of the tokens in another order")
 
 
 @exercise("MoELayer", weight=3)
@@ -116,7 +116,7 @@ def test_the_balance_loss_is_that_of_all_experts_probabilities(learner, referenc
     for k, result in zip((1, 2, 3), got):
         logits = x @ router.T
         expected = reference.load_balancing_loss(torch.softmax(logits, dim=-1), reference.route(logits, k)[1])
-        close(shaped(both(result)[1], (), "the balance loss"), expected, f"the balance loss with top_k={k}")
+        close(shaped(output_and_loss(result)[1], (), "the balance loss"), expected, f"the balance loss with top_k={k}")
 
 
 @exercise("MoELayer", weight=2)
@@ -130,7 +130,7 @@ def test_all_tokens_to_one_expert(learner, reference, n, seed):
     router = torch.zeros(n.N, n.D)
     router[i, 0] = 12.0
     load(mine, values | {"router.weight": router})
-    output, aux_loss = both(mine(x))
+    output, aux_loss = output_and_loss(mine(x))
     close(output, expert_of(reference, values, n, i)(x), f"the output where all tokens choose expert {i}")
     close(aux_loss, torch.tensor(float(n.N)), f"the balance loss where all tokens choose expert {i}")
 
@@ -143,8 +143,8 @@ def test_experts_may_be_left_without_tokens(learner, reference, n, seed):
     mine, model, _ = layers(learner, reference, n, seed, 1)
     x = 1.5 * tensor(seed, 1, 2, n.D)
     one, two = gradients(mine, x[:, :1]), gradients(mine, x)
-    same_pair(one.output, model(x[:, :1]), " for one token")
-    same_pair(two.output, model(x), " for two tokens")
+    compare_output_and_loss(one.output, model(x[:, :1]), " for one token")
+    compare_output_and_loss(two.output, model(x), " for two tokens")
     finite = all(g is None or bool(g.isfinite().all()) for found in (one, two) for g in (*found.inputs, *found.parameters.values()))
     holds(finite, "an expert without tokens has made a gradient NaN or infinite")
 
@@ -195,10 +195,10 @@ def test_gradients_of_the_output(learner, reference, n, seed):
     got = [gradients(mine, x, cotangent=tensor(seed + 1, *x.shape)) for mine, _ in made]
     for k, found, (_, model) in zip((2, 3), got, made):
         expected = gradients(model, x, cotangent=tensor(seed + 1, *x.shape))
-        close(both(found.output)[0], expected.output[0], f"the output with top_k={k}")
+        close(output_and_loss(found.output)[0], expected.output[0], f"the output with top_k={k}")
         holds(found.inputs[0] is not None, "no gradient reaches x: somewhere the output is cut off from it")
         close(found.inputs[0], expected.inputs[0], f"the gradient of x with top_k={k}", tol=1e-4)
-        same_gradients(found.parameters, expected.parameters, f"the output with top_k={k}")
+        compare_expert_gradients(found.parameters, expected.parameters, f"the output with top_k={k}")
 
 
 @exercise("MoELayer", weight=4)
@@ -212,7 +212,7 @@ def test_the_balance_loss_teaches_the_router(learner, reference, n, seed):
     for k, found, (_, model) in zip((1, 2), got, made):
         expected = gradients(reference.bring(LossOnly)(model), x, cotangent=torch.tensor(1.0))
         close(found.output, expected.output, f"the balance loss with top_k={k}")
-        same_gradients(found.parameters, expected.parameters, "the balance loss")
+        compare_expert_gradients(found.parameters, expected.parameters, "the balance loss")
         close(found.inputs[0], expected.inputs[0], f"the gradient of x from the balance loss with top_k={k}", tol=1e-4)
 
 
@@ -224,10 +224,10 @@ def test_with_one_expert_a_token_only_the_loss_teaches_the_router(learner, refer
     mine, model, _ = layers(learner, reference, n, seed, 1)
     x = x_of(n, seed)
     found, expected = gradients(mine, x), gradients(model, x)
-    close(both(found.output)[0], expected.output[0], "the output with top_k=1")
+    close(output_and_loss(found.output)[0], expected.output[0], "the output with top_k=1")
     pull = found.parameters.get("router.weight")
     holds(pull is None or float(pull.abs().max()) < 1e-4, "with top_k=1 the router should get no gradient from the output: whatever it says, the weight is 1")
-    same_gradients(found.parameters, expected.parameters, "the output with top_k=1", [name for name in expected.parameters if name != "router.weight"])
+    compare_expert_gradients(found.parameters, expected.parameters, "the output with top_k=1", [name for name in expected.parameters if name != "router.weight"])
 
 
 @exercise("MoELayer", weight=2)
@@ -237,8 +237,8 @@ def test_a_router_and_experts_each_their_own(learner, reference, n, seed):
     """Parameters and state dict hold router.weight, without a bias, and up and down of every expert, each expert its own."""
     mine, model, values = layers(learner, reference, n, seed, 2)
     got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
-    same_names(held, saved, values)
-    same_pair(got, model(x_of(n, seed)))
+    compare_names_and_values(held, saved, values)
+    compare_output_and_loss(got, model(x_of(n, seed)))
 
 
 @exercise("MoELayer")
@@ -246,10 +246,13 @@ def test_a_router_and_experts_each_their_own(learner, reference, n, seed):
 @given(n=widths, seed=seeds)
 def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed):
     """Left out, d_ff is 4 * d_model, n_experts 8 and top_k 2; all may be given by name."""
-    made = [pair(learner, reference, "MoELayer", n.D, seed=seed), pair(learner, reference, "MoELayer", d_model=n.D, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed)]
+    made = [
+        module_pair(learner, reference, "MoELayer", n.D, seed=seed),
+        module_pair(learner, reference, "MoELayer", d_model=n.D, top_k=3, n_experts=n.N, d_ff=n.d_ff, seed=seed),
+    ]
     got = [mine(x_of(n, seed)) for mine, _, _ in made]
     for result, (mine, model, values) in zip(got, made):
-        same_pair(result, model(x_of(n, seed)))
+        compare_output_and_loss(result, model(x_of(n, seed)))
         held, wanted = ({name: list(value.shape) for name, value in sorted(of.items())} for of in (parameters(mine), values))
         same(held, wanted, "the shapes")
 
@@ -260,7 +263,7 @@ def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed)
 def test_more_experts_than_there_are(learner, reference, n, seed):
     """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is fine."""
     mine, model, _ = layers(learner, reference, n, seed, n.N)
-    same_pair(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
+    compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
     because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"
     refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, n.N + 1)(x_of(n, seed)), naming={"top_k": n.N + 1, "n_experts": n.N}, because=because)
     refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming={"top_k": 0}, because="top_k=0 would leave a token without an answer")
@@ -274,9 +277,9 @@ def test_training_and_use_are_alike(learner, reference, n, seed):
     mine, model, _ = layers(learner, reference, n, seed, 2)
     x = x_of(n, seed)
     first, second, used = mine(x), mine(x[:, :3]), mine.eval()(x)
-    same_pair(first, model(x))
-    same_pair(second, model(x[:, :3]), " of a second batch")
-    same_pair(used, model(x), " in eval mode")
+    compare_output_and_loss(first, model(x))
+    compare_output_and_loss(second, model(x[:, :3]), " of a second batch")
+    compare_output_and_loss(used, model(x), " in eval mode")
 
 
 @exercise("MoELayer")
@@ -285,8 +288,8 @@ def test_training_and_use_are_alike(learner, reference, n, seed):
 def test_dtype_and_device_of_the_layer(learner, reference, n, seed):
     """In float64 the output is float64, and nothing is made on a device of the layer's own choice."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
-    in_float64(mine, model, x_of(n, seed), "layer")
-    follows_its_inputs(learner, model(x_of(n, seed))[0], learner.bring(OutputOnly)(mine), x_of(n, seed))
+    compare_in_float64(mine, model, x_of(n, seed), "layer")
+    check_device_of_result(learner, model(x_of(n, seed))[0], learner.bring(OutputOnly)(mine), x_of(n, seed))
 
 
 @exercise("MoELayer")
@@ -295,8 +298,8 @@ def test_dtype_and_device_of_the_layer(learner, reference, n, seed):
 def test_without_gradient_output_and_loss_are_the_same(learner, reference, n, seed):
     """Under torch.no_grad and torch.inference_mode the output and the balance loss are those with gradient."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
-    found = called(learner, mine, x_of(n, seed))
+    found = call_without_gradient(learner, mine, x_of(n, seed))
     after = mine(x_of(n, seed))
-    for mode in MODES:
-        same_pair(found[mode], model(x_of(n, seed)))
-    same_pair(after, model(x_of(n, seed)))
+    for mode in GRADIENT_FREE_MODES:
+        compare_output_and_loss(found[mode], model(x_of(n, seed)))
+    compare_output_and_loss(after, model(x_of(n, seed)))

@@ -1,11 +1,11 @@
 """Chapter 12, first part: the residual stream, the lens and the patterns of attention. Patching is in test_ch12_interpretability_patching.py."""
 
 import torch
-from elsewhere import meta_is_ready
-from gpts import INSIDE, TABLES, ids_of
+from devices_and_dtypes import load_meta_device
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
-from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
+from model_states import check_hooks_and_modes, check_second_run, check_trainable, draw_sizes, observed, training_pair
+from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
 def has_a_place_of_its_own(look, model, ids):
@@ -40,19 +40,19 @@ def where_it_is_seen(look, model, ids):
 def follows_its_model(learner, what, look, model, ids):
     """Looking works where the model is. The device `meta` needs a second for its first operation, so it is asked only where nothing quicker tells."""
     if learner.bring(has_a_place_of_its_own)(look, model, ids):
-        meta_is_ready()
+        load_meta_device()
         other = [device for device in learner.bring(where_it_is_seen)(look, model, ids) if device != "meta"]
         holds(not other, f"with the model on another device than the CPU, `meta`, {what} should be there too, and is: {''.join(other[:1])}")
 
 
 def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
-    n, seed = drawn()
-    ids = ids_of(n, seed)
+    n, seed = draw_sizes()
+    ids = gpt_ids(n, seed)
     for positions, dtype, tol in (("learned", torch.float64, 1e-9), ("alibi", torch.float64, 1e-5), ("learned", torch.bfloat16, 0.15)):
-        mine, model = pair(learner, reference, n, seed, positions=positions)
+        mine, model = training_pair(learner, reference, n, seed, positions=positions)
         got, expected = look(mine.to(dtype), ids), look_here(model.to(dtype), ids)
         judge(got, expected, f"{what} of a model in {str(dtype).removeprefix('torch.')}", tol)
-    follows_its_model(learner, what, look, pair(learner, reference, n, seed)[0], ids)
+    follows_its_model(learner, what, look, training_pair(learner, reference, n, seed)[0], ids)
 
 
 # ---- residual_stream
@@ -68,18 +68,18 @@ def judge_stream(got, expected, what="the stream", tol=None):
 @exercise("residual_stream", weight=3)
 def test_the_stream_is_noted_between_all_parts(learner, reference):
     """The list begins with tokens plus positions, and goes on with what each block gives: n_layers + 1 tensors (B, T, D)."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    ids = ids_of(n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    ids = gpt_ids(n, seed)
     judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream")
 
 
 @exercise("residual_stream", weight=2)
 def test_the_stream_of_every_kind_of_gpt(learner, reference):
     """Waves are in the first entry like a learned table; with RoPE and ALiBi it holds the bare tokens."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
-    models = {positions: pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *INSIDE)}
+    n, seed = draw_sizes()
+    ids = gpt_ids(n, seed)
+    models = {positions: training_pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *ATTENTION_POSITIONS)}
     got = {positions: learner.residual_stream(mine, ids) for positions, (mine, _) in models.items()}
     for positions, (_, model) in models.items():
         judge_stream(got[positions], reference.residual_stream(model, ids), f"the stream with positions={positions!r}")
@@ -88,41 +88,41 @@ def test_the_stream_of_every_kind_of_gpt(learner, reference):
 @exercise("residual_stream")
 def test_one_block_and_one_position(learner, reference):
     """A model of one block has a stream of two entries; a text may be a single token."""
-    n, seed = drawn(L=1)
-    mine, model = pair(learner, reference, n, seed)
-    for ids in (ids_of(n, seed), ids_of(n, seed)[:1, :1].clone()):
+    n, seed = draw_sizes(L=1)
+    mine, model = training_pair(learner, reference, n, seed)
+    for ids in (gpt_ids(n, seed), gpt_ids(n, seed)[:1, :1].clone()):
         judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with one block")
 
 
 @exercise("residual_stream", weight=2)
 def test_the_stream_is_read_in_eval_mode(learner, reference):
     """No dropout acts while the stream is written down, even on a model that is in the middle of its training."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, dropout=0.5)
-    ids = ids_of(n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
+    ids = gpt_ids(n, seed)
     judge_stream(learner.residual_stream(mine, ids), reference.residual_stream(model, ids), "the stream of a model with dropout, in train mode")
 
 
 @exercise("residual_stream", weight=2)
 def test_after_the_stream_was_read_no_hook_is_left(learner, reference):
     """Hooks of yours are gone afterwards, other people's are not, and each module has its own mode again."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    ids, expected = ids_of(n, seed), reference.residual_stream(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.residual_stream, mine, ids)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.residual_stream, mine, ids)
     judge_stream(found["seen"], expected, "the stream")
-    judge_hooks_and_modes(found)
+    check_hooks_and_modes(found)
 
 
 @exercise("residual_stream", weight=2)
 def test_reading_the_stream_teaches_nothing(learner, reference):
     """The stream carries no graph, and parameters, their gradients and gradient mode are as they were."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    expected = reference.residual_stream(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.residual_stream, mine, ids_of(n, seed))
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    expected = reference.residual_stream(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.residual_stream, mine, gpt_ids(n, seed))
     judge_stream(found["seen"], expected, "the stream")
-    judge_learning(found)
+    check_trainable(found)
 
 
 def kept_and_read_anew(look, model, ids, others):
@@ -139,9 +139,9 @@ def kept_and_read_anew(look, model, ids, others):
 @exercise("residual_stream")
 def test_each_run_has_a_stream_of_its_own(learner, reference):
     """Reading a second text gives its stream and no more, and changes nothing in the list of the first."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    ids, others = ids_of(n, seed), ids_of(n, seed + 1, n.T + 1)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    ids, others = gpt_ids(n, seed), gpt_ids(n, seed + 1, n.T + 1)
     found = learner.bring(kept_and_read_anew)(learner.residual_stream, mine, ids, others)
     judge_stream(found["first"], reference.residual_stream(model, ids), "the stream of the first text")
     judge_stream(found["second"], reference.residual_stream(model, others), "the stream of the second text")
@@ -160,9 +160,9 @@ def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
 @exercise("logit_lens", weight=3)
 def test_every_state_is_read_as_the_last_is(learner, reference):
     """Each state of the stream goes through the final norm and the head, all positions of it: logits (n_layers + 1, B, T, V)."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    close(learner.logit_lens(mine, ids_of(n, seed)), reference.logit_lens(model, ids_of(n, seed)), "the lens")
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    close(learner.logit_lens(mine, gpt_ids(n, seed)), reference.logit_lens(model, gpt_ids(n, seed)), "the lens")
 
 
 def own_logits(model, ids):
@@ -172,9 +172,11 @@ def own_logits(model, ids):
 @exercise("logit_lens", weight=2)
 def test_the_last_row_is_the_models_own_answer(learner, reference):
     """After the last block the lens says what the model says, whatever its positions and whether its head is tied or not."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
-    models = {(p, tied): pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLES + INSIDE, (True, False) * 2)}
+    n, seed = draw_sizes()
+    ids = gpt_ids(n, seed)
+    models = {
+        (p, tied): training_pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLE_POSITIONS + ATTENTION_POSITIONS, (True, False) * 2)
+    }
     got = {options: learner.logit_lens(mine, ids) for options, (mine, _) in models.items()}
     for (positions, tied), (_, model) in models.items():
         lens = shaped(got[positions, tied], (n.L + 1, n.B, n.T, n.V), f"the lens with positions={positions!r}")
@@ -191,9 +193,11 @@ def from_the_embeddings(model, ids):
 @exercise("logit_lens", weight=2)
 def test_the_first_row_is_what_the_embeddings_say(learner, reference):
     """Row 0 reads tokens plus positions, before any block, with the head that the model has."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
-    models = {(p, tied): pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLES + INSIDE, (False, True) * 2)}
+    n, seed = draw_sizes()
+    ids = gpt_ids(n, seed)
+    models = {
+        (p, tied): training_pair(learner, reference, n, seed, positions=p, tie_weights=tied) for p, tied in zip(TABLE_POSITIONS + ATTENTION_POSITIONS, (False, True) * 2)
+    }
     got = {options: learner.logit_lens(mine, ids) for options, (mine, _) in models.items()}
     for (positions, tied), (_, model) in models.items():
         lens = shaped(got[positions, tied], (n.L + 1, n.B, n.T, n.V), f"the lens with positions={positions!r}")
@@ -203,24 +207,24 @@ def test_the_first_row_is_what_the_embeddings_say(learner, reference):
 @exercise("logit_lens", weight=2)
 def test_the_lens_leaves_the_model_as_it_was(learner, reference):
     """The lens looks in eval mode: dropout plays no part, hooks and modes are as before, and a second look shows the same."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, dropout=0.5)
-    expected = reference.logit_lens(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.logit_lens, mine, ids_of(n, seed))
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
+    expected = reference.logit_lens(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.logit_lens, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the lens on a model with dropout, in train mode")
-    judge_again(found, expected, "the lens")
-    judge_hooks_and_modes(found)
+    check_second_run(found, expected, "the lens")
+    check_hooks_and_modes(found)
 
 
 @exercise("logit_lens", weight=2)
 def test_the_lens_teaches_nothing(learner, reference):
     """The lens carries no graph, and parameters, their gradients and gradient mode are as they were."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    expected = reference.logit_lens(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.logit_lens, mine, ids_of(n, seed))
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    expected = reference.logit_lens(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.logit_lens, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the lens")
-    judge_learning(found)
+    check_trainable(found)
 
 
 @exercise("logit_lens")
@@ -235,17 +239,17 @@ def test_the_lens_on_models_of_other_dtypes_and_devices(learner, reference):
 @exercise("attention_patterns", weight=3)
 def test_every_head_of_every_layer_has_a_pattern(learner, reference):
     """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern says where position i looks."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    close(learner.attention_patterns(mine, ids_of(n, seed)), reference.attention_patterns(model, ids_of(n, seed)), "the patterns")
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    close(learner.attention_patterns(mine, gpt_ids(n, seed)), reference.attention_patterns(model, gpt_ids(n, seed)), "the patterns")
 
 
 @exercise("attention_patterns", weight=2)
 def test_patterns_with_every_kind_of_positions(learner, reference):
     """Waves reach attention through the stream; with RoPE and ALiBi, distance enters the weights themselves."""
-    n, seed = drawn()
-    ids = ids_of(n, seed)
-    models = {positions: pair(learner, reference, n, seed, positions=positions) for positions in ("sinusoidal", *INSIDE)}
+    n, seed = draw_sizes()
+    ids = gpt_ids(n, seed)
+    models = {positions: training_pair(learner, reference, n, seed, positions=positions) for positions in ("sinusoidal", *ATTENTION_POSITIONS)}
     got = {positions: learner.attention_patterns(mine, ids) for positions, (mine, _) in models.items()}
     for positions, (_, model) in models.items():
         close(got[positions], reference.attention_patterns(model, ids), f"the patterns with positions={positions!r}")
@@ -254,11 +258,11 @@ def test_patterns_with_every_kind_of_positions(learner, reference):
 @exercise("attention_patterns", weight=2)
 def test_a_row_shares_out_one_among_the_past(learner, reference):
     """Each row of a pattern sums to 1, no position looks ahead, and texts of one token or other lengths are fine."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     for T in (1, n.max_len):
-        got = learner.attention_patterns(mine, ids_of(n, seed, n.max_len)[:, :T].clone())
-        expected = reference.attention_patterns(model, ids_of(n, seed, n.max_len)[:, :T].clone())
+        got = learner.attention_patterns(mine, gpt_ids(n, seed, n.max_len)[:, :T].clone())
+        expected = reference.attention_patterns(model, gpt_ids(n, seed, n.max_len)[:, :T].clone())
         patterns = shaped(got, (n.L, n.B, n.H, T, T), "the tensor of patterns")
         holds((patterns.sum(-1) - 1).abs().max() < 1e-4, "a row of a pattern does not sum to 1")
         holds(patterns.triu(1).abs().max() < 1e-6, "a position attends to a later one")
@@ -268,24 +272,24 @@ def test_a_row_shares_out_one_among_the_past(learner, reference):
 @exercise("attention_patterns", weight=2)
 def test_the_patterns_leave_the_model_as_it_was(learner, reference):
     """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, and a second look shows the same."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, dropout=0.5)
-    expected = reference.attention_patterns(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.attention_patterns, mine, ids_of(n, seed))
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
+    expected = reference.attention_patterns(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.attention_patterns, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the patterns of a model with dropout, in train mode")
-    judge_again(found, expected, "the patterns")
-    judge_hooks_and_modes(found)
+    check_second_run(found, expected, "the patterns")
+    check_hooks_and_modes(found)
 
 
 @exercise("attention_patterns", weight=2)
 def test_the_patterns_teach_nothing(learner, reference):
     """The patterns carry no graph, and parameters, their gradients and gradient mode are as they were."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
-    expected = reference.attention_patterns(model, ids_of(n, seed))
-    found = learner.bring(watched)(learner.attention_patterns, mine, ids_of(n, seed))
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
+    expected = reference.attention_patterns(model, gpt_ids(n, seed))
+    found = learner.bring(observed)(learner.attention_patterns, mine, gpt_ids(n, seed))
     close(found["seen"], expected, "the patterns")
-    judge_learning(found)
+    check_trainable(found)
 
 
 @exercise("attention_patterns")

@@ -7,7 +7,7 @@ from grader.teaching.circuits import induction_circuit
 from grader.verdict.comparing import close, holds, shaped, sizes
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import judge_hooks_and_modes, judge_learning, watched
+from model_states import check_hooks_and_modes, check_trainable, observed
 from strategies import seeds, tensor, token_ids
 
 # ---- induction_score
@@ -248,9 +248,9 @@ def test_an_induction_head_is_found_where_it_is(learner, reference):
 def test_the_model_is_left_as_it_was(learner, reference):
     """Heads are scored in eval mode and without gradient; afterwards modes, hooks and weights are those from before."""
     mine, model = model_of(learner, reference, 6, 4, 10, tokens_differ=False)
-    found = learner.bring(watched)(learner.find_induction_heads, mine, 4, 3)
+    found = learner.bring(observed)(learner.find_induction_heads, mine, 4, 3)
     expected = scored(reference, model, torch.zeros(1, 8, dtype=torch.long), 4)
     same_scores(found["seen"], expected)
-    judge_hooks_and_modes(found)
-    judge_learning(found)
+    check_hooks_and_modes(found)
+    check_trainable(found)
     same_scores(found["again"], expected, "the scores of the same model, asked again")

@@ -1,11 +1,11 @@
 """Chapter 12, last part: a state of one run put into another, and how much of the answer that brings back."""
 
 import torch
-from gpts import ids_of
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, refuses, same, shaped
 from hypothesis import given, settings
-from looking import drawn, judge_again, judge_hooks_and_modes, judge_learning, pair, watched
+from model_states import check_hooks_and_modes, check_second_run, check_trainable, draw_sizes, observed, training_pair
+from small_models import gpt_ids
 from strategies import distinct, seeds, tensor
 
 # ---- patch_residual
@@ -13,7 +13,7 @@ from strategies import distinct, seeds, tensor
 
 def two_texts(n, seed, length=None):
     """A clean and a corrupted text: every row begins alike and differs at position 1 and at some later ones."""
-    clean, corrupted = ids_of(n, seed, length), ids_of(n, seed + 1, length)
+    clean, corrupted = gpt_ids(n, seed, length), gpt_ids(n, seed + 1, length)
     corrupted[:, 0] = clean[:, 0]
     corrupted[:, 1] = (clean[:, 1] + 1 + torch.arange(n.B)) % n.V
     return clean, corrupted
@@ -30,8 +30,8 @@ def logits_of(side, model, ids):
 @exercise("patch_residual", weight=3)
 def test_one_state_of_the_clean_run_is_put_in(learner, reference):
     """At `position`, the stream after block `layer` is the clean run's; all else is the corrupted run, which goes on from there."""
-    n, seed = drawn(L=3)
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes(L=3)
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     places = [(0, 1), (1, 0), (1, n.T - 2), (2, 2)]
     got = {place: learner.patch_residual(mine, clean, corrupted, *place) for place in places}
@@ -42,9 +42,9 @@ def test_one_state_of_the_clean_run_is_put_in(learner, reference):
 @exercise("patch_residual", weight=2)
 def test_a_patch_everywhere_gives_the_clean_answer(learner, reference):
     """Without a position the whole stream is replaced, and what comes after any layer knows of nothing but the clean run: its logits exactly."""
-    n, seed = drawn()
+    n, seed = draw_sizes()
     clean, corrupted = two_texts(n, seed)
-    mine, model = pair(learner, reference, n, seed, positions="rope")
+    mine, model = training_pair(learner, reference, n, seed, positions="rope")
     got = [learner.patch_residual(mine, clean, corrupted, layer) for layer in range(n.L)]
     for layer, logits in enumerate(got):
         close(logits, logits_of(reference, model, clean), f"the logits with layer={layer} and no position")
@@ -53,8 +53,8 @@ def test_a_patch_everywhere_gives_the_clean_answer(learner, reference):
 @exercise("patch_residual", weight=2)
 def test_what_comes_before_the_patch_stays_corrupted(learner, reference):
     """Nobody reads the future: logits before `position` are the corrupted run's, those from it on are changed."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     p = n.T - 3
     got = learner.patch_residual(mine, clean, corrupted, 0, position=p)
@@ -67,8 +67,8 @@ def test_what_comes_before_the_patch_stays_corrupted(learner, reference):
 @exercise("patch_residual", weight=2)
 def test_after_the_last_block_nothing_spreads(learner, reference):
     """After the last block no position reads another: a patch there gives the clean logits at its position, and the corrupted ones elsewhere."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     expected = {}
     got = {p: learner.patch_residual(mine, clean, corrupted, layer=n.L - 1, position=p) for p in (1, n.T - 1)}
@@ -81,8 +81,8 @@ def test_after_the_last_block_nothing_spreads(learner, reference):
 @exercise("patch_residual", weight=2)
 def test_clean_into_clean_changes_nothing(learner, reference):
     """Where both texts are the same, whatever is put in stands there already; and texts may have one token."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     got = [learner.patch_residual(mine, clean, clean, 0, p) for p in (None, 2)]
     one = learner.patch_residual(mine, clean[:1, 1:2].clone(), corrupted[:1, 1:2].clone(), 0, 0)
@@ -96,33 +96,33 @@ def test_clean_into_clean_changes_nothing(learner, reference):
 @exercise("patch_residual", weight=2)
 def test_a_patch_leaves_the_model_as_it_was(learner, reference):
     """Both runs are in eval mode; hooks and modes are as before, and a second patch gives the same."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed, dropout=0.5)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     clean, corrupted = two_texts(n, seed)
     expected = reference.patch_residual(model, clean, corrupted, 0, 1)
-    found = learner.bring(watched)(learner.patch_residual, mine, clean, corrupted, 0, 1)
+    found = learner.bring(observed)(learner.patch_residual, mine, clean, corrupted, 0, 1)
     close(found["seen"], expected, "the logits of a model with dropout, in train mode")
-    judge_again(found, expected, "the logits")
-    judge_hooks_and_modes(found)
+    check_second_run(found, expected, "the logits")
+    check_hooks_and_modes(found)
 
 
 @exercise("patch_residual", weight=2)
 def test_a_patch_teaches_nothing(learner, reference):
     """The logits carry no graph, and parameters, their gradients and gradient mode are as they were."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     expected = reference.patch_residual(model, clean, corrupted, 0, 1)
-    found = learner.bring(watched)(learner.patch_residual, mine, clean, corrupted, 0, 1)
+    found = learner.bring(observed)(learner.patch_residual, mine, clean, corrupted, 0, 1)
     close(found["seen"], expected, "the logits")
-    judge_learning(found)
+    check_trainable(found)
 
 
 @exercise("patch_residual", weight=2)
 def test_what_is_not_there_is_refused(learner, reference):
     """Layers count from 0, and neither n_layers nor -1 is one; both texts have one shape, or positions would not correspond: else a ValueError."""
-    n, seed = drawn()
-    mine, model = pair(learner, reference, n, seed)
+    n, seed = draw_sizes()
+    mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
     close(learner.patch_residual(mine, clean, corrupted, n.L - 1, 1), reference.patch_residual(model, clean, corrupted, n.L - 1, 1), "the logits")
     for layer in (n.L, n.L + 7, -1):
@@ -135,9 +135,9 @@ def test_what_is_not_there_is_refused(learner, reference):
 @exercise("patch_residual")
 def test_models_of_other_dtypes_are_patched_in_theirs(learner, reference):
     """The logits have the model's dtype, double or half."""
-    n, seed = drawn(L=1)
+    n, seed = draw_sizes(L=1)
     clean, corrupted = two_texts(n, seed)
-    mine, model = pair(learner, reference, n, seed)
+    mine, model = training_pair(learner, reference, n, seed)
     for dtype, tol in ((torch.float64, 1e-9), (torch.bfloat16, 0.15)):
         expected = reference.patch_residual(model.to(dtype), clean, corrupted, 0, 1)
         close(learner.patch_residual(mine.to(dtype), clean, corrupted, 0, 1), expected, f"the logits in {str(dtype).removeprefix('torch.')}", tol)

@@ -22,7 +22,7 @@ from grader.course.name_resolution import (
 from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import TESTS
 
-FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "strategies", "elsewhere", "conftest")
+FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "conftest")
 _SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
 LONGEST = 200  # characters of an expression in a sentence
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)

@@ -91,7 +91,7 @@ def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Hando
     for name in course_subset.measurements([chapter.id for chapter in given], last, hidden):
         _copy(course_subset.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
     _write_exercises(folder / "exercises", given, hidden)
-    for path in sorted(TESTS.glob("[!t]*.py")):
+    for path in sorted(set(TESTS.glob("*.py")) - set(TESTS.glob("test_*.py"))):
         _copy(path, folder / "tests" / path.name)
     for name, text in course_subset.suite_texts(given, hidden).items():
         write_whole(folder / "tests" / name, text)

@@ -10,7 +10,7 @@ from pytest_runs import grade
 
 SUITES = sorted(TESTS.glob("test_ch*.py"))
 ONE = "tests/test_ch03_attention.py::test_minus_infinity_gets_no_weight"
-PARTS = {"one by its name": ([ONE], 1), "some by a word": (["-k", "minus_infinity"], 2), "one file of several": (["tests/test_ch09_sampling_generate_chance.py"], 3)}
+PARTS = {"one by its name": ([ONE], 1), "some by a word": (["-k", "minus_infinity"], 2), "one file of several": (["tests/test_ch09_sampling_generate_randomness.py"], 3)}
 
 
 def decorated(suite):

@@ -1,13 +1,42 @@
-"""How much work is it? Counted in multiplications, so that it does not depend on the machine, nor on how the code is written."""
+"""Sizes for caches, a text in chunks, whether chunk by chunk gives the result of one pass, and how much work it takes."""
 
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import torch
+from grader.verdict.comparing import close, sizes
 
 
-def times_the_work(learner, model, new_cache, x) -> int:
+def draw_cache_sizes(**more):
+    """Sizes, no two alike, and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
+    B, H = (2 + int(i) for i in torch.randperm(3)[:2])
+    n = SimpleNamespace(B=B, H=H, d_head=6, D=6 * H)
+    sizes(B=B, H=H, d_head=6, **more)
+    return n, int(torch.randint(10000, ()))
+
+
+def shuffled(*lengths):
+    """These lengths of chunks in any order."""
+    return [lengths[i] for i in torch.randperm(len(lengths))]
+
+
+def outputs_by_chunk(mine, cache, x, lengths):
+    """The outputs for `x`, chunk by chunk."""
+    return [mine(part, cache) for part in x.split(lengths, dim=1)]
+
+
+def compare_chunks(outputs, expected, lengths, what, how, tol):
+    """Each chunk by itself, so that the first wrong one is the one shown."""
+    done = 0
+    for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
+        where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"
+        close(got, should, f"{what} for {where}, {how},", tol=tol)
+        done += T
+
+
+def relative_work(learner, model, new_cache, x) -> int:
     """How many times the multiplications of one pass over `x` it takes to read it one position at a time, rounded; 0 where none can be counted."""
     T = x.size(1)
     count = learner.bring(multiplications)

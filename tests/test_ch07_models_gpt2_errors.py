@@ -3,12 +3,12 @@
 import random
 
 import torch
+from calls import recorded_call
+from gpt2_weights import compare_parameters, expected_parameters, gpt2_sizes, loaded_parameters, make_gpt2, published_weights, with_prefix
 from grader.execution.proxy import parameters
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, refuses
 from hypothesis import given, settings
-from outcomes import recorded
-from published import holds_them, loaded, make, prefixed, published, some, wanted
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
@@ -30,8 +30,8 @@ def refused_unchanged(learner, model, good, bad):
     names = list(parameters(model))
     learner.load_gpt2(model, good)
     before = parameters(model)
-    holds_them(before, names, wanted(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
-    outcomes = [(recorded(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
+    compare_parameters(before, names, expected_parameters(good, tied="lm_head.weight" not in before), "after loading a state dict that fits")
+    outcomes = [(recorded_call(lambda: learner.load_gpt2(model, theirs)), parameters(model), *words) for theirs, *words in bad]
     for again, now, naming, because in outcomes:
         refuses(again, naming=naming, because=because)
         unchanged(now, before, because)
@@ -39,24 +39,24 @@ def refused_unchanged(learner, model, good, bad):
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_a_missing_tensor_is_named(learner, n, seed):
     """A state dict that lacks a tensor raises a ValueError with its name, and the model is as it was."""
-    good, other, last = published(n, seed), published(n, seed + 1), n.N - 1
+    good, other, last = published_weights(n, seed), published_weights(n, seed + 1), n.N - 1
     wants = ["wte.weight", "wpe.weight", "ln_f.bias", "h.0.ln_1.weight", f"h.{last}.attn.c_attn.bias", f"h.{last}.mlp.c_proj.weight"]
     bad = []
     for name in random.Random(seed).sample(wants, 3):
         without = {key: value for key, value in other.items() if key != name}
-        bad += [(without, (name,), f"{name} is missing"), (prefixed(without), (name,), f"transformer.{name} is missing")][: 1 + len(bad) % 2]
-    refused_unchanged(learner, make(learner, n, seed), good, bad)
+        bad += [(without, (name,), f"{name} is missing"), (with_prefix(without), (name,), f"transformer.{name} is missing")][: 1 + len(bad) % 2]
+    refused_unchanged(learner, make_gpt2(learner, n, seed), good, bad)
 
 
 @exercise("load_gpt2", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
     """A tensor that does not fit raises a ValueError with its name, also where it could be stretched or cut to fit, and the model is as it was."""
-    good, other, D, last = published(n, seed), published(n, seed + 1), n.H * n.d_head, n.N - 1
+    good, other, D, last = published_weights(n, seed), published_weights(n, seed + 1), n.H * n.d_head, n.N - 1
     sizes = {
         "wte.weight": (n.V + 1, D),
         "wpe.weight": (n.L + 2, D),
@@ -69,35 +69,35 @@ def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
     bad = []
     for name in random.Random(seed).sample(list(sizes), 4):
         bad.append((other | {name: tensor(seed, *sizes[name])}, (name,), f"{name} is {sizes[name]} in the state dict, and does not fit the model"))
-    refused_unchanged(learner, make(learner, n, seed), good, bad)
+    refused_unchanged(learner, make_gpt2(learner, n, seed), good, bad)
     stretched = other | {"lm_head.weight": tensor(seed, 1, D)}, ("lm_head.weight",), f"lm_head.weight is {(1, D)} in the state dict, and the model is not tied"
-    refused_unchanged(learner, make(learner, n, seed, tie_weights=False), good, [stretched])
+    refused_unchanged(learner, make_gpt2(learner, n, seed, tie_weights=False), good, [stretched])
 
 
 @exercise("load_gpt2")
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_another_number_of_layers_is_refused(learner, n, seed):
     """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
     bad = []
     for layers in (n.N + 1, n.N - 1):
-        bad.append((published(n, seed + 1, layers=layers), {"layers": layers, "n_layers": n.N}, f"the state dict has {layers} layers, and the model {n.N}"))
-    refused_unchanged(learner, make(learner, n, seed), published(n, seed), bad)
+        bad.append((published_weights(n, seed + 1, layers=layers), {"layers": layers, "n_layers": n.N}, f"the state dict has {layers} layers, and the model {n.N}"))
+    refused_unchanged(learner, make_gpt2(learner, n, seed), published_weights(n, seed), bad)
 
 
 @exercise("load_gpt2")
 @few
-@given(n=some, seed=seeds)
+@given(n=gpt2_sizes, seed=seeds)
 def test_a_model_without_learned_positions_is_refused(learner, n, seed):
     """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and is as it was."""
-    theirs, model = published(n, seed), make(learner, n, seed)
-    got = loaded(learner, model, theirs)
-    holds_them(*got, wanted(theirs), "of a model with learned positions")
+    theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
+    got = loaded_parameters(learner, model, theirs)
+    compare_parameters(*got, expected_parameters(theirs), "of a model with learned positions")
     outcomes = []
     for positions in ("sinusoidal", ("rope", "alibi")[seed % 2]):
-        other = make(learner, n, seed, positions=positions)
+        other = make_gpt2(learner, n, seed, positions=positions)
         before = parameters(other)
-        outcomes.append((positions, before, recorded(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
+        outcomes.append((positions, before, recorded_call(lambda: learner.load_gpt2(other, theirs)), parameters(other)))
     for positions, before, again, now in outcomes:
         because = f"the model's positions are {positions!r}"
         refuses(again, naming={"positions": positions}, because=because)

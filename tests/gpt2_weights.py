@@ -1,4 +1,4 @@
-"""The weights of a GPT-2 as they are published, made small: their names and shapes, the same numbers under our names, and a model to load them."""
+"""The weights of a small GPT-2 as published: their names and shapes, the same numbers under this course's names, and a model that loads them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from grader.verdict.comparing import close, same
 from strategies import distinct, tensor
 
 
-def good(n):
+def sizes_fit(n):
     """The width is no other size, and RoPE could pair the features of a head."""
     return n.d_head % 2 == 0 and n.H * n.d_head not in vars(n).values()
 
 
-some = distinct(N=(2, 2), H=(3, 4), d_head=(2, 6), F=(5, 9), V=(10, 13), L=(6, 9)).filter(good)
+gpt2_sizes = distinct(N=(2, 2), H=(3, 4), d_head=(2, 6), F=(5, 9), V=(10, 13), L=(6, 9)).filter(sizes_fit)
 
 
-def make(learner, n, seed, **others):
+def make_gpt2(learner, n, seed, **others):
     """A GPT with random numbers in it. V is the vocabulary, L max_len, N the number of layers, F d_ff."""
     config = dict(vocab_size=n.V, max_len=n.L, d_model=n.H * n.d_head, n_heads=n.H, n_layers=n.N, d_ff=n.F, activation="gelu_tanh")
     model = learner.GPT(learner.GPTConfig(**config | others))
@@ -23,7 +23,7 @@ def make(learner, n, seed, **others):
     return model
 
 
-def published(n, seed, layers=None, head=False):
+def published_weights(n, seed, layers=None, head=False):
     """The state dict of a GPT-2: linear maps lie as (in, out), and q, k and v are one of them."""
     D, shapes = n.H * n.d_head, {}
     linear = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, n.F), "mlp.c_proj": (n.F, D)}
@@ -39,11 +39,11 @@ def published(n, seed, layers=None, head=False):
     return {name: tensor(seed + i, *shape) for i, (name, shape) in enumerate(shapes.items())}
 
 
-def prefixed(theirs):
+def with_prefix(theirs):
     return {name if name.startswith("lm_head") else f"transformer.{name}": value for name, value in theirs.items()}
 
 
-def wanted(theirs, tied=True):
+def expected_parameters(theirs, tied=True):
     """The same numbers under our names."""
     ours = {"token_emb.weight": theirs["wte.weight"], "pos_emb.weight": theirs["wpe.weight"]}
     if not tied:
@@ -64,12 +64,12 @@ def wanted(theirs, tied=True):
     return ours
 
 
-def easy(name):
+def is_embedding_or_norm(name):
     """Embeddings and norms: what goes in as it is. Most laws look at these, so that a mistake about linear maps costs its own points only."""
     return ".attn." not in name and ".ffn." not in name
 
 
-def holds_them(now, names, expected, what, where=easy):
+def compare_parameters(now, names, expected, what, where=is_embedding_or_norm):
     """The parameters `now` are the expected ones, to the last bit, and no other name has come or gone."""
     same(sorted(now), sorted(names), f"the names of the parameters {what}")
     for name, value in expected.items():
@@ -77,7 +77,7 @@ def holds_them(now, names, expected, what, where=easy):
             close(now.get(name), value, f"{name} {what}", tol=0.0)
 
 
-def loaded(learner, model, theirs):
+def loaded_parameters(learner, model, theirs):
     """The model's parameters after loading, and their names before."""
     names = list(parameters(model))
     learner.load_gpt2(model, theirs)

@@ -1,27 +1,31 @@
-"""Does code work on another device than the CPU? Asked of torch's device `meta`, whose tensors have shapes and no values, for every machine has it."""
+"""Whether code works on a second device and in other dtypes.
+
+The second device is torch's `meta`, whose tensors have shapes and no values: every machine has it. In half precision each correct way to write a
+formula rounds differently, so a result is compared with a tolerance, not number by number.
+"""
 
 from __future__ import annotations
 
 import torch
-from grader.verdict.comparing import close
+from grader.verdict.comparing import close, holds
 from torch import Tensor, nn
 
 
-def follows_its_inputs(learner, expected: Tensor, f, *inputs) -> None:
+def check_device_of_result(learner, expected: Tensor, f, *inputs) -> None:
     """`f(*inputs)` is where the inputs are. The device `meta` is asked only where nothing quicker tells."""
-    if not learner.bring(makes_nothing_of_its_own)(f, *inputs):
-        meta_is_ready()
+    if not learner.bring(stays_on_input_device)(f, *inputs):
+        load_meta_device()
         result = learner.bring(on_meta)(f, *inputs)
         if result is not None:
             close(result, torch.empty_like(expected, device="meta"), "the result on the device `meta`")
 
 
-def meta_is_ready() -> None:
+def load_meta_device() -> None:
     """Torch imports a second's worth of modules at the first operation on the device `meta`; not while a learner's call is timed."""
     torch.empty(1, device="meta") + torch.empty(1, device="meta")
 
 
-def makes_nothing_of_its_own(f, *inputs):
+def stays_on_input_device(f, *inputs):
     """Does calling `f` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
     parts = f.modules() if isinstance(f, nn.Module) else ()
     if any(isinstance(value, torch.Tensor) for part in parts for value in vars(part).values()):
@@ -33,7 +37,7 @@ def makes_nothing_of_its_own(f, *inputs):
         return False
 
 
-def makes_nothing_beside_its_blocks(model, *inputs):
+def stays_on_input_device_without_blocks(model, *inputs):
     """Does the model make no tensor on a device of its own choice? Its blocks are left out: they move a mask to where it is needed, which is right."""
     import copy
 
@@ -60,7 +64,7 @@ def on_meta(f, *inputs):
         raise
 
 
-def works_elsewhere(module, x):
+def runs_on_second_device(module, x):
     """Does the module follow its input to another device? The meta device is asked only where nothing else tells: torch loads it slowly."""
     try:
         with torch.device("meta"):  # new tensors land there unless they are told where
@@ -74,3 +78,22 @@ def works_elsewhere(module, x):
         return module(x.to("meta")).device.type == "meta"
     except (RuntimeError, NotImplementedError):
         return False
+
+
+def dtype_and_accuracy(module, x, expected, tol):
+    """The dtype of module(x), and whether its values are right; brought to the far side."""
+    result = module(x)
+    if not isinstance(result, torch.Tensor) or result.shape != expected.shape:
+        return {"instead": result}
+    off = (result.double() - expected.double()).abs().max()
+    return [str(result.dtype).removeprefix("torch."), bool(off <= tol * expected.double().abs().max())]
+
+
+def check_dtype_and_accuracy(found, expected, what):
+    """What `in_this_dtype` found of `what` is as it should be."""
+    if isinstance(found, dict):
+        close(found["instead"], expected, what)
+    dtype, right = found
+    wanted = str(expected.dtype).removeprefix("torch.")
+    holds(right, f"{what} is off by more than rounding")
+    holds(dtype == wanted, f"{what} is {dtype}; it should be {wanted}")

@@ -1,61 +1,54 @@
-"""What the suites of attention in several heads share: sizes, modules on both sides, and how they are held against each other."""
+"""Attention modules with several heads: sizes, a module on both sides, and comparing results, gradients and dropout."""
 
 from __future__ import annotations
 
 import masks
 import torch
 from grader.verdict.comparing import close, holds
-from pairs import pair
-from slopes import every_parameter_learns
-from strategies import distinct, tensor
+from module_pairs import compare_parameter_gradients, module_pair
+from strategies import distinct, tensor, width_is_unique
+
+attention_sizes = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), max_len=(10, 12)).filter(width_is_unique)
 
 
-def all_different(n):
-    """The width is no other size either, and dividing by the root of another size would show."""
-    return n.H * n.d_head not in vars(n).values()
+def attention_pair(learner, reference, n, seed, **options):
+    return module_pair(learner, reference, "MultiHeadAttention", n.H * n.d_head, n.H, seed=seed, **options)
 
 
-within = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), max_len=(10, 12)).filter(all_different)
+def fused_pair(learner, reference, n, seed, **options):
+    return module_pair(learner, reference, "FusedSelfAttention", n.H * n.d_head, n.H, n.max_len, seed=seed, **options)
 
 
-def two_attentions(learner, reference, n, seed, **options):
-    return pair(learner, reference, "MultiHeadAttention", n.H * n.d_head, n.H, seed=seed, **options)
-
-
-def two_fused(learner, reference, n, seed, **options):
-    return pair(learner, reference, "FusedSelfAttention", n.H * n.d_head, n.H, n.max_len, seed=seed, **options)
-
-
-def inputs(n, seed, positions="T"):
+def attention_input(n, seed, positions="T"):
     return tensor(seed, n.B, getattr(n, positions), n.H * n.d_head)
 
 
-def padding(B, S):
+def padding_by_row(B, S):
     """(B, 1, 1, S): every row with real keys, and padding in another place, on the left, on the right, on both sides."""
-    return masks.padding(S, [(1, 0), (0, 2), (2, 1), (0, 1)][:B])
+    return masks.key_padding(S, [(1, 0), (0, 2), (2, 1), (0, 1)][:B])
 
 
-def same_gradients(got, expected):
+def compare_gradients(got, expected):
     """Of inputs and parameters."""
     for i, gradient in enumerate(expected.inputs):
         holds(got.inputs[i] is not None, "no gradient reaches the input: somewhere the result is cut off from it")
         close(got.inputs[i], gradient, "the gradient of " + ("x", "context")[i], tol=5e-5)
-    every_parameter_learns(got.parameters, expected.parameters, tol=5e-5)
+    compare_parameter_gradients(got.parameters, expected.parameters, tol=5e-5)
 
 
-def transparent(values, out, width):
+def with_identity_output(values, out, width):
     """The same parameters with a last map that passes everything through, so that the heads can be seen side by side."""
     return values | {f"{out}.weight": torch.eye(width), f"{out}.bias": torch.zeros(width)}
 
 
-def same_pair(got, expected, when=""):
+def compare_output_and_weights(got, expected, when=""):
     """Output and weights, each named."""
     holds(isinstance(got, tuple | list) and len(got) == 2, "with return_weights the result should be two tensors: the output and the weights")
     close(got[0], expected[0], f"the output{when}")
     close(got[1], expected[1], f"the tensor of weights{when}")
 
 
-def drops_whole_messages(output, kept, n_heads, rate, word):
+def compare_message_dropout(output, kept, n_heads, rate, word):
     """One position can only listen to itself: each head hands on its value divided by 1 - rate, or, dropped, nothing.
 
     `output` is that of a module whose last map passes everything through; `kept` are the values of the one position, (many, 1, D).

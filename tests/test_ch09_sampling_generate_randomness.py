@@ -1,7 +1,7 @@
 """Chapter 9, fourth part: what is drawn while writing, and where it is kept."""
 
 import torch
-from elsewhere import follows_its_inputs
+from devices_and_dtypes import check_device_of_result
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, same
 from hypothesis import given, settings
@@ -102,4 +102,4 @@ def test_the_text_stays_on_its_device(learner):
     text = learner.bring(writer)(learner.generate, 8, 7)
     got, expected = text(ids), torch.cat([ids, ids[:, -1:].expand(3, 3)], dim=1)
     same(got, expected, "the text of a model that repeats the last token")
-    follows_its_inputs(learner, expected, text, ids)
+    check_device_of_result(learner, expected, text, ids)

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from elsewhere import works_elsewhere
+from devices_and_dtypes import runs_on_second_device
 from grader.execution.proxy import gradients
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
@@ -188,5 +188,5 @@ def test_waves_keep_dtype_and_device(learner, n, seed):
     module = learner.SinusoidalPositions(300, n.D)
     close(module(x, start=start), expected, "x in float64 with its positions", tol=1e-4)
     close(module(x.bfloat16(), start=start), expected.bfloat16(), "x in bfloat16 with its positions")
-    works = learner.bring(works_elsewhere)(module, x)
+    works = learner.bring(runs_on_second_device)(module, x)
     holds(works, "the module fails on another device than the CPU: is the table a buffer, so that it moves when the module does?")

@@ -5,7 +5,7 @@ from grader.execution.proxy import gradients, load
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, shaped
 from hypothesis import given, settings
-from seq2seqs import agree, alive, both, on_the_right, pair, some
+from small_models import check_logits_differ, compare_logits, padded_right, seq2seq_pair, seq2seq_sizes, source_and_target
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
@@ -30,12 +30,12 @@ def changed(before, after, axis=1):
 
 @exercise("Seq2Seq", weight=3)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed):
     """A sentence gets the same logits alone as in a batch where it is filled up, in the source, in the target, or in both."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
-    (padded_src, real_src), (padded_tgt, real_tgt) = on_the_right(src, seed), on_the_right(tgt, seed + 1)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
+    (padded_src, real_src), (padded_tgt, real_tgt) = padded_right(src, seed), padded_right(tgt, seed + 1)
     got = mine(padded_src, tgt), mine(src, padded_tgt), mine(padded_src, padded_tgt)
     cases = "the source is padded", "the target is padded", "both are padded"
     pairs = []
@@ -44,38 +44,38 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
         alone = mine(one, tgt[row : row + 1]), mine(src[row : row + 1], other), mine(one, other)
         pairs += [(row, *found) for found in zip(got, alone, (n.T, other.size(1), other.size(1)), cases)]
     for row, logits, expected, length, where in pairs:
-        alive(logits, n.B, n.T, n.W)
+        check_logits_differ(logits, n.B, n.T, n.W)
         shaped(expected, (1, length, n.W), "the tensor of logits")
-        agree(logits[row, :length], expected[0], f"row {row} of the logits where {where}, held against the logits of that sentence alone,")
+        compare_logits(logits[row, :length], expected[0], f"row {row} of the logits where {where}, held against the logits of that sentence alone,")
 
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
     """Wherever the padding stands, the vector of its id reaches no real token's logits."""
-    mine, _, values = pair(learner, reference, n, seed)
-    (src, _), (tgt, real) = anywhere(both(n, seed)[0], seed), anywhere(both(n, seed)[1], seed + 1)
-    before = alive(mine(src, tgt), n.B, n.T, n.W)
+    mine, _, values = seq2seq_pair(learner, reference, n, seed)
+    (src, _), (tgt, real) = anywhere(source_and_target(n, seed)[0], seed), anywhere(source_and_target(n, seed)[1], seed + 1)
+    before = check_logits_differ(mine(src, tgt), n.B, n.T, n.W)
     others = {}
     for name in ("src_emb.weight", "tgt_emb.weight"):
         others[name] = values[name].clone()
         others[name][0] = tensor(seed + 2, n.H * n.d_head)
     load(mine, others)
     after = mine(src, tgt)
-    agree(after, before, "the tensor of logits, after the embedding of the pad id was changed,", real)
+    compare_logits(after, before, "the tensor of logits, after the embedding of the pad id was changed,", real)
 
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_any_id_may_be_the_padding(learner, reference, n, seed):
     """Padding is where the id is config.pad_id; with another pad_id, 0 is a word like any other."""
     pad_id = 1 + seed % 12
-    mine, _, values = pair(learner, reference, n, seed, pad_id=pad_id)
-    src, tgt = both(n, seed, pad_id)
+    mine, _, values = seq2seq_pair(learner, reference, n, seed, pad_id=pad_id)
+    src, tgt = source_and_target(n, seed, pad_id)
     src[:, 1], tgt[:, 1] = 0, 0
-    (src, _), (tgt, real) = anywhere(src, seed, pad_id), on_the_right(tgt, seed + 1, pad_id)
+    (src, _), (tgt, real) = anywhere(src, seed, pad_id), padded_right(tgt, seed + 1, pad_id)
     before, after = mine(src, tgt), {}
     for row in (pad_id, 0):
         others = {name: values[name].clone() for name in ("src_emb.weight", "tgt_emb.weight")}
@@ -83,25 +83,25 @@ def test_any_id_may_be_the_padding(learner, reference, n, seed):
             table[row] = tensor(seed + number, n.H * n.d_head)
         load(mine, others)
         after[row] = mine(src, tgt)
-    alive(before, n.B, n.T, n.W)
-    agree(after[pad_id], before, f"the tensor of logits, after the embedding of pad_id = {pad_id} was changed,", real)
+    check_logits_differ(before, n.B, n.T, n.W)
+    compare_logits(after[pad_id], before, f"the tensor of logits, after the embedding of pad_id = {pad_id} was changed,", real)
     by = changed(before, after[0], axis=0)
     holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should be heard")
 
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_every_real_place_of_the_memory_is_heard(learner, reference, n, seed):
     """The logits at each target position depend on every real place of the memory, and on none where the source is padding."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
     src, real = anywhere(src, seed)
     memory, position = tensor(seed, n.B, n.S, n.H * n.d_head), seed % n.T
     cotangent = torch.zeros(n.B, n.T, n.W)
     cotangent[:, position] = tensor(seed + 1, n.B, n.W)
     got = gradients(mine.decode, tgt, memory, src, cotangent=cotangent)
-    alive(got.output, n.B, n.T, n.W)
+    check_logits_differ(got.output, n.B, n.T, n.W)
     heard = got.inputs[1]
     holds(heard is not None, "the logits do not depend on the memory")
     by = heard.abs().amax(-1)
@@ -114,11 +114,11 @@ def test_every_real_place_of_the_memory_is_heard(learner, reference, n, seed):
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_the_decoder_never_looks_ahead(learner, n, reference, seed):
     """Another token at position t of the target changes the logits from t on, and none before, in padded rows too."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
     t = 1 + seed % (n.T - 3)
     tgt[0, -1] = 0
     other = tgt.clone()
@@ -131,11 +131,11 @@ def test_the_decoder_never_looks_ahead(learner, n, reference, seed):
 
 @exercise("Seq2Seq", weight=2)
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
     """Another last token of the source changes the memory at every position, and the logits of every target position."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
     other = src.clone()
     other[:, -1] = 1 + other[:, -1] % (n.V - 1)
     memories, logits = (mine.encode(src), mine.encode(other)), (mine(src, tgt), mine(other, tgt))
@@ -147,11 +147,11 @@ def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
 
 @exercise("Seq2Seq")
 @few
-@given(n=some, seed=seeds)
+@given(n=seq2seq_sizes, seed=seeds)
 def test_order_matters_in_source_and_target(learner, reference, n, seed):
     """The same tokens in another order give other logits: positions are added in the encoder and in the decoder."""
-    mine, _, _ = pair(learner, reference, n, seed)
-    src, tgt = both(n, seed)
+    mine, _, _ = seq2seq_pair(learner, reference, n, seed)
+    src, tgt = source_and_target(n, seed)
     src[:, :2], tgt[:, :3] = torch.tensor([1, 2]), torch.tensor([1, 2, 3])
     one, other = src.clone(), tgt.clone()
     one[:, :2], other[:, :2] = torch.tensor([2, 1]), torch.tensor([2, 1])

@@ -1,16 +1,16 @@
-"""What every test of chapter 12 needs: a small GPT with random weights, twice, and a watch over it while someone looks inside."""
+"""A model's state before and after code looks inside it: hooks, modes, weights, and gradient."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import torch
-from gpts import made
 from grader.execution.proxy import load, randomise
 from grader.verdict.comparing import close, holds, sizes
+from small_models import make_gpt
 
 
-def drawn(L=None):
+def draw_sizes(L=None):
     """Sizes, no two alike but for a given number of layers, and a seed. One example a test: what is broken in a whole model is broken at every size."""
     T, max_len, V = (low + int(torch.randint(2, ())) for low in (5, 8, 13))
     H = 2 + int(torch.randint(2, ()))
@@ -19,16 +19,16 @@ def drawn(L=None):
     return n, int(torch.randint(10000, ()))
 
 
-def pair(learner, reference, n, seed, **options):
+def training_pair(learner, reference, n, seed, **options):
     """Two GPTs, one on each side, with the same random parameters; both are in train mode."""
-    model = made(reference, n, **options)
+    model = make_gpt(reference, n, **options)
     values = randomise(model, seed, scale=1.5)
-    mine = made(learner, n, **options)
+    mine = make_gpt(learner, n, **options)
     load(mine, values)
     return mine, model
 
 
-def watched(look, model, *arguments):
+def observed(look, model, *arguments):
     """Look into a model twice that is half in training and has somebody else's hooks on it: what was seen, and what became of the model."""
 
     def hooks():
@@ -64,19 +64,19 @@ def watched(look, model, *arguments):
     return found
 
 
-def judge_hooks_and_modes(found):
+def check_hooks_and_modes(found):
     holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and whoever else's still be there")
     parts, whole = found["modes"]
     holds(whole, "the model was in train mode, and is not any more")
     holds(parts, "some parts of the model were in eval mode on purpose, others in train mode; now a part is in another mode than before")
 
 
-def judge_learning(found):
+def check_trainable(found):
     holds(not found["graph"], "what came back carries a graph: every intermediate result of the run is kept in memory for nothing")
     holds(found["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
     holds(found["trainable"], "a parameter of the model does not ask for gradient any more, or has one that it had not before")
     holds(found["weights"], "looking changed the model's parameters")
 
 
-def judge_again(found, expected, what):
+def check_second_run(found, expected, what):
     close(found["again"], expected, f"{what} when the same model is looked at a second time")
