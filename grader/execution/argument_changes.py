@@ -10,17 +10,17 @@ from grader.execution.values import pack, unpack
 Packed = tuple[Any, list[bytes]]  # a tree and its buffers
 
 
-def changed(
-    target: Any, args: tuple, options: dict, original: Packed, keep: Callable[[Any], list], find: Callable[[list], Any]
+def changed_argument(
+    target: Any, args: tuple, options: dict, original: Packed, make_handle: Callable[[Any], list], find_object: Callable[[list], Any]
 ) -> str | None:
     """None where all is as it was; else which argument is not, as " number 2" or " `mask`", or "" where that cannot be told."""
-    again = pack([target, args, options], keep)
+    again = pack([target, args, options], make_handle)
     if again[1] == original[1] and repr(again[0]) == repr(original[0]):
         return None
-    _, before_args, before_options = unpack(*original, find)
+    _, before_args, before_options = unpack(*original, find_object)
 
     def form(value: Any) -> tuple[str, list[bytes]]:
-        tree, buffers = pack(value, keep)
+        tree, buffers = pack(value, make_handle)
         return repr(tree), buffers
 
     for position, (now, then) in enumerate(zip(args, before_args)):

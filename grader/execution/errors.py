@@ -87,7 +87,7 @@ def _mirror_of(kind: str) -> type[LearnerError]:
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
 
 
-def readable(text: Any, length: int) -> str:
+def printable(text: Any, length: int) -> str:
     """The learner's words, cut, and without what would command a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
 

@@ -19,7 +19,7 @@ _SIGNALS = {
 }
 
 
-def in_words(status: int | None) -> str:
+def describe_exit(status: int | None) -> str:
     """An exit status as subprocess tells it, negative for a signal; None for one that only hung up, and had to be ended."""
     if status is None or status == CUT_OFF:
         return "it closed file descriptors that were not its own, and with them the way back to the tests"

@@ -34,18 +34,18 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     }
 
 
-def is_of(package: str, target: Any) -> bool:
+def is_defined_in(package: str, target: Any) -> bool:
     """Was this function, module or method written in the package, or in a chapter of it?"""
     owner = getattr(target, "__self__", target)
     return any(f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner)))
 
 
-def attached(values: Any) -> Any:
+def with_gradient(values: Any) -> Any:
     """The same arguments, so made that what is computed from a floating tensor shows it."""
     if isinstance(values, dict):
-        return {name: attached(value) for name, value in values.items()}
+        return {name: with_gradient(value) for name, value in values.items()}
     if isinstance(values, tuple | list):
-        return type(values)(attached(value) for value in values)
+        return type(values)(with_gradient(value) for value in values)
     return values.detach().requires_grad_(True).clone() if _floats(values) and torch.is_grad_enabled() else values
 
 

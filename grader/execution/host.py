@@ -17,14 +17,14 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.argument_changes import Packed, changed
+from grader.execution.argument_changes import Packed, changed_argument
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import HostDied, OutOfTime, builtin_kind, message_of
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
-from grader.execution.gradients import attached, gradients, is_cut_off, is_of
+from grader.execution.gradients import gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.overrides import DefinitionOverride
-from grader.execution.threads import Threads, new_threads, pauses, threads_now
+from grader.execution.threads import Threads, new_threads, pauses, running_threads
 from grader.execution.values import CannotCross, pack, unpack
 
 Reply = tuple[dict, list[bytes]]
@@ -63,12 +63,12 @@ class Host:
 
     def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         try:
-            arguments = unpack(tree, buffers, self.find)
+            arguments = unpack(tree, buffers, self.find_object)
             if op == "call":
                 result = self.call((tree, buffers), *arguments)
             else:
                 result = getattr(self, f"do_{op}")(*arguments)
-            body, out = pack(result, self.keep)
+            body, out = pack(result, self.make_handle)
             return {"value": body}, out
         except CannotCross as problem:
             return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
@@ -96,7 +96,7 @@ class Host:
 
     def do_load(self) -> None:
         """Import the chapter, and see that it leaves no thread behind."""
-        before = threads_now()
+        before = running_threads()
         module = self.package.module(self.chapter)
         if self.override:
             vars(module).update(self.override.others | {self.override.name: self.override.value})
@@ -164,7 +164,7 @@ class Host:
         return space[name]
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
-        before = threads_now()
+        before = running_threads()
         result = gradients(target, inputs, options, cotangent)
         self._no_thread_left(before, "the call")
         return result
@@ -172,22 +172,22 @@ class Host:
     def call(self, original: Packed, target: Callable, args: tuple, options: dict) -> Any:
         if not callable(target):
             raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
-        before = threads_now()
+        before = running_threads()
         flowing = self.differentiable and self._is_learners(target)
         if flowing:
-            args, options = attached(args), attached(options)
+            args, options = with_gradient(args), with_gradient(options)
         result = target(*args, **options)
         self._no_thread_left(before, "the call")
         if flowing and is_cut_off(target, args, options, result):
             raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
-        which = changed(target, args, options, original, self.keep, self.find)
+        which = changed_argument(target, args, options, original, self.make_handle, self.find_object)
         if which is not None:
             raise _Refused(f"the call changed its argument{which}; work on a copy and leave the caller's value alone")
         return result
 
     # ---- handles
 
-    def keep(self, value: Any) -> list:
+    def make_handle(self, value: Any) -> list:
         """The handle of an object: a number, its class, and whether it can be called."""
         number = self.numbers.get(id(value))
         if number is None:
@@ -198,14 +198,14 @@ class Host:
         label = name if isinstance(name, str) else type(value).__name__
         return [number, str(label)[:80]]
 
-    def find(self, handle: list) -> Any:
+    def find_object(self, handle: list) -> Any:
         return self.objects[handle[0]]
 
     # ---- keeping watch
 
     def _is_learners(self, target: Any) -> bool:
         home = getattr(self.override.value, "__module__", None) if self.override else None
-        return is_of(self.package.name, target) or (isinstance(home, str) and is_of(home, target))
+        return is_defined_in(self.package.name, target) or (isinstance(home, str) and is_defined_in(home, target))
 
     def _no_thread_left(self, before: Threads, what: str) -> None:
         left = new_threads(before)

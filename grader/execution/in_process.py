@@ -26,13 +26,13 @@ from grader.execution.overrides import DefinitionOverride
 IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
 
 
-QUIET = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
+WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
 
 
 class InProcessHost:
     """A host in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
 
-    taken = 0  # nothing is sent
+    bytes_received = 0  # nothing is sent
     debugged = False  # has somebody stopped in a debugger? People take the time they need
 
     def __init__(
@@ -44,19 +44,19 @@ class InProcessHost:
         self.loading = False
         self.host = Host(sources, chapter, "reference" if trusted else "learner", override, self._notice)
         self.seconds, self.import_seconds, self.trusted, self.extend_deadline = seconds, import_seconds, trusted, extend_deadline
-        self.chance = _chance()
+        self.random_state = _random_state()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         """Answer with chance of its own: what one side draws must not depend on what the other, or the test, has drawn."""
-        if op in QUIET:
+        if op in WITHOUT_RANDOMNESS:
             return self._answer(op, tree, buffers)
-        outside = _chance()
-        _set_chance(self.chance)
+        outside = _random_state()
+        _set_random_state(self.random_state)
         try:
             return self._answer(op, tree, buffers)
         finally:
-            self.chance = _chance()
-            _set_chance(outside)
+            self.random_state = _random_state()
+            _set_random_state(outside)
 
     def _notice(self, name: str) -> None:
         (self.import_shortcuts if self.loading else self.shortcuts).add(name)
@@ -69,7 +69,7 @@ class InProcessHost:
         self.extend_deadline(limit)
         files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:
-            with _no_way_out(), _same_folder(), _interruptible(), _alarm(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline):
+            with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline):
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:
             if op == "load":
@@ -91,17 +91,17 @@ class InProcessHost:
         self.host.close()
 
 
-def _chance() -> tuple[torch.Tensor, tuple]:
+def _random_state() -> tuple[torch.Tensor, tuple]:
     return torch.default_generator.get_state(), random.getstate()
 
 
-def _set_chance(state: tuple[torch.Tensor, tuple]) -> None:
+def _set_random_state(state: tuple[torch.Tensor, tuple]) -> None:
     torch.default_generator.set_state(state[0])
     random.setstate(state[1])
 
 
 @contextlib.contextmanager
-def _no_way_out() -> Iterator[None]:
+def _exit_is_an_error() -> Iterator[None]:
     """While the learner's code runs, ending the process ends the test, as it does where the process is another."""
 
     def refuse(status: Any = 134) -> None:
@@ -116,7 +116,7 @@ def _no_way_out() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _same_folder() -> Iterator[None]:
+def _restore_folder() -> Iterator[None]:
     """Where the learner's code goes, the tests do not follow."""
     here = _folder()
     try:
@@ -157,13 +157,13 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline) -> Iterator[None]:
+def _time_limit(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
 
     Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        with _alarm_by_thread(seconds):
+        with _time_limit_by_thread(seconds):
             yield
         return
 
@@ -234,7 +234,7 @@ def _debugging(frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def _alarm_by_thread(seconds: float) -> Iterator[None]:
+def _time_limit_by_thread(seconds: float) -> Iterator[None]:
     """Where there are no signals (Windows, or not the main thread): another thread asks the interpreter to raise OutOfTime in this one."""
     import ctypes
 

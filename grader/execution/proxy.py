@@ -11,13 +11,13 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, RuleBroken, Todo, Where, mirrored, readable
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, RuleBroken, Todo, Where, mirrored, printable
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Asked:
+class Exchange:
     """One thing asked and what came back, packed: enough to ask another implementation the same."""
 
     op: str
@@ -51,22 +51,22 @@ class HostConnection(Protocol):
     def close(self) -> None: ...
 
     @property
-    def taken(self) -> int:
+    def bytes_received(self) -> int:
         """How many bytes it has sent in this example, about."""
 
 
-class Asks(Protocol):
+class BoundaryLike(Protocol):
     """What an implementation needs of its boundary."""
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
 
 
 class Boundary:
-    """Asks one far side, turns its errors into exceptions, and keeps a log of the current example."""
+    """Asks one host, turns its errors into exceptions, and keeps a log of the current example."""
 
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
-        self.log: list[Asked] = []
+        self.log: list[Exchange] = []
         self.last_call: Call | None = None
         self.loaded = False
         self.spent = 0.0  # seconds in which the far side was at work on questions
@@ -96,14 +96,14 @@ class Boundary:
             reply, out = self.connection.exchange(op, tree, buffers)
         finally:
             self.spent += time.monotonic() - began
-        self.log.append(Asked(op, tree, buffers, reply, out))
+        self.log.append(Exchange(op, tree, buffers, reply, out))
         try:
             if "value" in reply:
-                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), readable(handle[1], 80)], path))
+                return unpack(reply["value"], out, lambda handle: Handle(self, [int(handle[0]), printable(handle[1], 80)], path))
             problem = _exception(reply["error"])
         except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
             self.connection.abandon()
-            raise HostDied(f"the answer makes no sense ({readable(garbage, 200)})") from None
+            raise HostDied(f"the answer makes no sense ({printable(garbage, 200)})") from None
         raise problem
 
 
@@ -113,13 +113,13 @@ def _asked_by_tools(name: str) -> bool:
 
 
 def _exception(error: dict) -> BaseException:
-    kind, type_name, message = error["kind"], readable(error["type"], 80), readable(error["message"], 600)
+    kind, type_name, message = error["kind"], printable(error["type"], 80), printable(error["message"], 600)
     if kind == "todo":
         return Todo(message)
     where = None
     if error["where"]:
         file, line, code = error["where"]
-        where = Where(readable(file, 100), int(line), readable(code, 160))
+        where = Where(printable(file, 100), int(line), printable(code, 160))
     if kind == "rule":
         return RuleBroken(type_name, message, where)
     return mirrored(str(error.get("builtin")))(type_name, message, where)
@@ -134,7 +134,7 @@ def _handle_of(value: Any) -> list:
 class Implementation:
     """Whoever is behind the boundary: each attribute is a name of the chapter."""
 
-    def __init__(self, boundary: Asks) -> None:
+    def __init__(self, boundary: BoundaryLike) -> None:
         self._boundary = boundary
 
     def __getattr__(self, name: str) -> Any:

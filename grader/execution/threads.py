@@ -18,7 +18,7 @@ _POOL_LOOP = getattr(getattr(pools, "_worker", None), "__code__", None)  # an id
 Threads = tuple[set[threading.Thread], set[int]]  # those Python knows, and the idents of all
 
 
-def threads_now() -> Threads:
+def running_threads() -> Threads:
     """The threads that run now."""
     frames = sys._current_frames()
     idle = {ident for ident, frame in frames.items() if _waits_for_work(frame)}
@@ -38,7 +38,7 @@ def _waits_for_work(frame: FrameType) -> bool:
 
 def new_threads(before: Threads) -> set[str]:
     """Names of threads that run now and did not before; those that Python's threading does not know are "unnamed"."""
-    known, running = threads_now()
+    known, running = running_threads()
     unknown = running - before[1] - {thread.ident for thread in threading.enumerate()}
     return {thread.name for thread in known - before[0] if thread.is_alive()} | ({"unnamed"} if unknown else set())
 

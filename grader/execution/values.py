@@ -35,15 +35,15 @@ class CannotCross(ValueError):
     """The value is of a kind, or of a size, that the door does not carry; the message says why."""
 
 
-def pack(value: Any, keep: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
+def pack(value: Any, make_handle: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
     """The value as a tree and its buffers; `keep` is asked for the handle of whatever is not plain."""
-    packer = _Packer(keep)
+    packer = _Packer(make_handle)
     return packer.tree(value, 0), packer.buffers
 
 
 class _Packer:
-    def __init__(self, keep: Callable[[Any], list]) -> None:
-        self.keep = keep
+    def __init__(self, make_handle: Callable[[Any], list]) -> None:
+        self.make_handle = make_handle
         self.buffers: list[bytes] = []
         self.nodes = self.keys = self.bytes = self.text = 0
 
@@ -86,7 +86,7 @@ class _Packer:
             return {"device": str(value)}
         if kind is slice:
             return {"slice": [self.tree(part, depth + 1) for part in (value.start, value.stop, value.step)]}
-        return {"handle": self.keep(value)}
+        return {"handle": self.make_handle(value)}
 
     def whole(self, value: int) -> int:
         if value.bit_length() > 64:
@@ -134,17 +134,17 @@ class _Packer:
         return {"tensor": [dtype, shape, "cpu", self.buffer(data)]}
 
 
-def unpack(tree: Any, buffers: list[bytes], find: Callable[[list], Any]) -> Any:
+def unpack(tree: Any, buffers: list[bytes], find_object: Callable[[list], Any]) -> Any:
     """The value of a packed tree; `find` gives what a handle stands for.
 
     The tree may come from a stranger: what `pack` would not have made is refused, and no tree costs more than a large value does.
     """
-    return _Unpacker(buffers, find).value(tree, 0)
+    return _Unpacker(buffers, find_object).value(tree, 0)
 
 
 class _Unpacker:
-    def __init__(self, buffers: list[bytes], find: Callable[[list], Any]) -> None:
-        self.buffers, self.find, self.nodes, self.keys = dict(enumerate(buffers)), find, 0, 0
+    def __init__(self, buffers: list[bytes], find_object: Callable[[list], Any]) -> None:
+        self.buffers, self.find_object, self.nodes, self.keys = dict(enumerate(buffers)), find_object, 0, 0
 
     def value(self, tree: Any, depth: int) -> Any:
         self.nodes += 1
@@ -175,7 +175,7 @@ class _Unpacker:
             case "slice":
                 return slice(*[self.value(part, depth + 1) for part in _listed(body)])
             case "handle":
-                return self.find(_listed(body))
+                return self.find_object(_listed(body))
         raise CannotCross("a malformed value")
 
     def key(self, tree: Any, depth: int) -> Any:

@@ -20,11 +20,11 @@ MAX_EXAMPLE = 64 * 1024 * 1024  # what all answers of one example may weigh; the
 HEAD_WEIGHT = 8  # text that is read as values takes so many times its length
 
 
-class Garbage(Exception):
+class MalformedFrame(Exception):
     """What came is no frame of ours."""
 
 
-class TooLate(Exception):
+class DeadlinePassed(Exception):
     """The deadline passed before the frame was whole."""
 
 
@@ -32,12 +32,12 @@ class Allowance:
     """How much the other side may still send."""
 
     def __init__(self, most: int = MAX_EXAMPLE) -> None:
-        self.most, self.taken = most, 0
+        self.most, self.used = most, 0
 
     def take(self, size: int) -> None:
-        self.taken += size
-        if self.taken > self.most:
-            raise Garbage(f"more than {self.most // 2**20} MiB in one example")
+        self.used += size
+        if self.used > self.most:
+            raise MalformedFrame(f"more than {self.most // 2**20} MiB in one example")
 
 
 def send(sock: socket.socket, body: Any, buffers: list[bytes]) -> None:
@@ -46,21 +46,21 @@ def send(sock: socket.socket, body: Any, buffers: list[bytes]) -> None:
 
 
 def receive(sock: socket.socket, deadline: float | None = None, allowance: Allowance | None = None) -> tuple[Any, list[bytes]]:
-    """One frame. EOFError when the other side is gone, TooLate past the deadline, Garbage when it is not a frame or too much."""
+    """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not a frame or too much."""
     magic, size = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
     if magic != _MAGIC or size > MAX_HEAD:
-        raise Garbage("no frame of the door begins like this")
+        raise MalformedFrame("no frame of the door begins like this")
     if allowance:
         allowance.take(HEAD_WEIGHT * size)
     head = _exactly(sock, size, deadline)
     if sum(map(head.count, (b",", b"[", b"{"))) > 6 * MAX_NODES:
-        raise Garbage("a frame with more parts than any answer")
+        raise MalformedFrame("a frame with more parts than any answer")
     try:
         body, lengths = json.loads(head)
     except (ValueError, TypeError, RecursionError):
-        raise Garbage("the head of a frame cannot be read") from None
+        raise MalformedFrame("the head of a frame cannot be read") from None
     if not isinstance(lengths, list) or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in lengths) or sum(lengths) > MAX_BYTES:
-        raise Garbage("a frame larger than any answer")
+        raise MalformedFrame("a frame larger than any answer")
     if allowance:
         allowance.take(sum(lengths))
     return body, [_exactly(sock, n, deadline) for n in lengths]
@@ -72,12 +72,12 @@ def _exactly(sock: socket.socket, size: int, deadline: float | None) -> bytes:
         if deadline is not None:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TooLate
+                raise DeadlinePassed
             sock.settimeout(left)
         try:
             piece = sock.recv(min(size - len(data), 1 << 20))
         except TimeoutError:
-            raise TooLate from None
+            raise DeadlinePassed from None
         except ConnectionError:
             raise EOFError from None
         if not piece:

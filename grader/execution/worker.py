@@ -18,10 +18,10 @@ from typing import Any
 from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, NoWorker, OutOfTime
-from grader.execution.exit_reason import SANDBOXED, in_words
-from grader.execution.sandbox import bubble
+from grader.execution.exit_reason import SANDBOXED, describe_exit
+from grader.execution.sandbox import bubblewrap
 from grader.execution.sandbox.isolation import Isolation, available
-from grader.execution.wire import Allowance, Garbage, TooLate, receive, send
+from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
 from grader.system.handshake import Listener
 from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 
@@ -58,7 +58,7 @@ class WorkerPool:
             if sock.recv(1) == SANDBOXED:
                 return sock, who
         sock.close()
-        raise NoWorker(f"the process for your code did not start: {in_words(self.status(who, ENDING_SECONDS))}")
+        raise NoWorker(f"the process for your code did not start: {describe_exit(self.status(who, ENDING_SECONDS))}")
 
     def status(self, who: Any, patience: float) -> int | None:
         """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
@@ -105,7 +105,7 @@ class WorkerPool:
             isolation = self._available_isolation()
             command = _python("grader.execution.zygote", str(theirs.fileno()), str(isolation))
             if isolation.bubblewrap:
-                command = bubble.command(command)
+                command = bubblewrap.command(command)
             self.zygote = subprocess.Popen(command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         try:
             _line(control)
@@ -122,7 +122,7 @@ class WorkerPool:
             listener.send_token(process)
             sock = listener.wait_for(process, _START_SECONDS)
         if sock is None:
-            raise NoWorker(f"the process for your code did not start: {in_words(self.status(process, 0.0))}")
+            raise NoWorker(f"the process for your code did not start: {describe_exit(self.status(process, 0.0))}")
         return sock, process
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class Worker:
         self.pool, self.sources, self.chapter = pool, sources, chapter
         self.seconds, self.import_seconds, self.extend_deadline = seconds, import_seconds, extend_deadline
         self.sock: socket.socket | None = None
-        self.who: Any = None
+        self.process: Any = None
         self.loaded = False
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
@@ -179,8 +179,8 @@ class Worker:
         self.allowance = Allowance()
 
     @property
-    def taken(self) -> int:
-        return self.allowance.taken
+    def bytes_received(self) -> int:
+        return self.allowance.used
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         if op == "begin":
@@ -205,18 +205,18 @@ class Worker:
             send(sock, [op, tree], buffers)
             reply, out = self._reply(sock, time.monotonic() + limit, importing=op == "load")
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
-                raise Garbage("the answer has no value and no error")
+                raise MalformedFrame("the answer has no value and no error")
             return reply, out
-        except (TooLate, TimeoutError):
+        except (DeadlinePassed, TimeoutError):
             self._lose(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
-        except Garbage as problem:
+        except MalformedFrame as problem:
             self._lose(0.0)
             raise HostDied(f"the process that ran your code answered nonsense ({problem})") from None
         except (EOFError, OSError):
-            ending = in_words(self._lose(ENDING_SECONDS))
+            ending = describe_exit(self._lose(ENDING_SECONDS))
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise HostDied(f"your code ended the process it ran in: {ending}") from None
@@ -231,12 +231,12 @@ class Worker:
                 return reply, out
             name = reply["shortcut"]
             if not isinstance(name, str) or name not in names or out:
-                raise Garbage("it reports a name that this exercise does not forbid")
+                raise MalformedFrame("it reports a name that this exercise does not forbid")
             shortcuts.add(name)
 
     def _start(self) -> None:
         self.extend_deadline(_START_SECONDS)
-        self.sock, self.who = self.pool.start()
+        self.sock, self.process = self.pool.start()
         sources = [[source.name, source.text, source.filename] for source in self.sources]
         send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
@@ -245,7 +245,7 @@ class Worker:
         if self.sock is not None:
             self.sock.close()
             self.sock = None
-        return self.pool.status(self.who, patience)
+        return self.pool.status(self.process, patience)
 
     def abandon(self) -> None:
         if self.sock is not None:

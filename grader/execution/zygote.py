@@ -40,7 +40,7 @@ def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
         own = control.fileno()
         os.closerange(3, own)
         os.closerange(own + 1, 1 << 16)
-        raise_children(socket.socket(fileno=own), isolation)
+        serve_commands(socket.socket(fileno=own), isolation)
     finally:
         os._exit(0)
 
@@ -50,11 +50,11 @@ def main() -> None:
     tempfile.tempdir = "/tmp"  # torch asks for a place, without using it; there may be none that can be written
     warm()
     control.sendall(b"ready\n")
-    raise_children(control, Isolation.named(sys.argv[2]))
+    serve_commands(control, Isolation.named(sys.argv[2]))
     os._exit(0)  # nothing is left to tidy up
 
 
-def raise_children(control: socket.socket, isolation: Isolation) -> None:
+def serve_commands(control: socket.socket, isolation: Isolation) -> None:
     """Do as the judge says until it hangs up."""
     families()  # read here, because a worker cannot open the file
     workers: set[int] = set()
@@ -116,7 +116,7 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
     try:
         control.close()
         os.setsid()
-        raise_children(socket.socket(fileno=descriptor), isolation)
+        serve_commands(socket.socket(fileno=descriptor), isolation)
     finally:
         os._exit(0)
 

@@ -10,7 +10,7 @@ from grader.course.source import SourceProblem, find_definition
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
-from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, readable
+from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
@@ -67,7 +67,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = self._missing(exercise, str(problem))
         elif outcome != "passed":
-            words = explain_failure(problem, promise, self.trial.last_call(), comparing.current, readable(printed[-4000:], 4000))
+            words = explain_failure(problem, promise, self.trial.last_call(), comparing.current, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = words.message, words.explanation, words
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = words

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
-from grader.execution.exit_reason import in_words
+from grader.execution.exit_reason import describe_exit
 from grader.processes.job import Job, Lines, asked, decode, encode
 from grader.processes.kit_version import Stamp, stamp
 
@@ -181,7 +181,7 @@ class Server:
     def _lost(self, run: Run, why: str = "") -> None:
         """Its process is gone, or has to go: begin anew where the code cannot take the tests with it."""
         status = self._end(run, hurry=bool(why))
-        why = why or in_words(status)
+        why = why or describe_exit(status)
         if run.job.in_worker:
             _tell(run.client, trouble=self.broke_off.format(why), lost=why, killed=status in (None, -9))
             self._hang_up(run.client)

@@ -23,7 +23,7 @@ from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Asked
+from grader.execution.proxy import Exchange
 from grader.execution.target import reference_of
 from grader.execution.values import unpack
 from grader.verdict.results import Diagnosis
@@ -186,7 +186,7 @@ def _replies_match(far: _Replayer | None, record: Record, strict: bool = True) -
         return False
 
 
-def _reply_matches(answer: Reply, asked: Asked, strict: bool) -> bool:
+def _reply_matches(answer: Reply, asked: Exchange, strict: bool) -> bool:
     reply, out = answer
     if "value" in reply and out == asked.out and repr(reply) == repr(asked.reply):  # to the last bit: nothing has to be unpacked
         return True

@@ -21,7 +21,7 @@ from grader.course.torch_operators import reportable
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Asked, Boundary, Call, HostConnection, Implementation
+from grader.execution.proxy import Boundary, Call, Exchange, HostConnection, Implementation
 from grader.execution.target import Target, package_sources, resolve
 from grader.execution.worker import Worker, WorkerPool
 from grader.verdict import comparing
@@ -41,7 +41,7 @@ class Record:
     test: str
     passed: bool
     seed: int
-    log: list[Asked]
+    log: list[Exchange]
 
     @cached_property
     def paths(self) -> list[bytes]:
@@ -166,7 +166,7 @@ class Trial:
         boundary = self._boundaries.get(exercise.chapter)
         if boundary is None or exercise.chapter in self._broken:
             return []
-        weight = boundary.connection.taken
+        weight = boundary.connection.bytes_received
         if outcome in ("passed", "failed") and weight <= KEPT_BYTES and weight + sum(self._kept.values()) <= KEPT_BYTES_IN_ALL:
             self._kept[exercise.name] = self._kept.get(exercise.name, 0) + weight
             self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(boundary.log)))
@@ -181,7 +181,7 @@ class Trial:
         boundary = self._boundaries.get(self._exercise.chapter)
         return boundary.last_call if boundary else None
 
-    def transcript(self) -> list[Asked]:
+    def transcript(self) -> list[Exchange]:
         """The questions of the last example to both sides, with the answers."""
         return [asked for boundary in [*self._boundaries.values(), *self._references.values()] for asked in boundary.log]
 

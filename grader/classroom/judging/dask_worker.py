@@ -13,7 +13,7 @@ from typing import Any
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Judge, NotJudged
 from grader.classroom.judging.versions import versions
-from grader.execution.sandbox.isolation import available, missing
+from grader.execution.sandbox.isolation import available, missing_layers
 from grader.verdict.summary import Verdict
 
 IDLE = 600.0  # seconds until a judge is put away that nobody asks any more: whoever wanted it may be gone without a word
@@ -23,7 +23,7 @@ Standing = dict[str, Any]
 
 def standing() -> Standing:
     """What marks, and those who ask for walls, depend on: the versions here, and the sentences of the walls that do not stand."""
-    return {"versions": versions(), "lacking": [str(layer) for layer in missing()]}
+    return {"versions": versions(), "lacking": [str(layer) for layer in missing_layers()]}
 
 
 def refusal(there: Standing, here: dict[str, str], walled: bool) -> str:

@@ -18,7 +18,7 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course
 from grader.course.syllabus import Chapter, Exercise
-from grader.execution.sandbox.isolation import Isolation, available, missing
+from grader.execution.sandbox.isolation import Isolation, available, missing_layers
 from grader.files import problem, write_whole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -112,7 +112,7 @@ def _split(words: list[str]) -> list[str]:
 
 def _isolation(required: bool) -> Isolation:
     """Every wall of this machine; with a word about those it lacks."""
-    lacking = missing()
+    lacking = missing_layers()
     if lacking and required:
         raise GradingProblem("--require-isolation: " + "; ".join(str(layer) for layer in lacking))
     for layer in lacking:

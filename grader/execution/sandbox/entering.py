@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from grader.execution.sandbox import landlock, limits, namespaces, seccomp
 from grader.execution.sandbox.isolation import Isolation
-from grader.execution.sandbox.paths import readable
+from grader.execution.sandbox.paths import readable_paths
 from grader.system import kernel
 
 
@@ -36,7 +36,7 @@ def prepare(isolation: Isolation, memory: int = limits.MEMORY) -> Sandbox:
     with contextlib.suppress(OSError):
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # so that no other program reads its memory
-    rules = landlock.ruleset(readable()) if isolation.landlock else None
+    rules = landlock.ruleset(readable_paths()) if isolation.landlock else None
     tasks = limits.tasks_of_user() + (limits.OTHERS if isolation.seccomp else limits.PROCESSES)
     return Sandbox(isolation, rules, memory, isolation.landlock and namespaces.available(), tasks)
 
@@ -53,8 +53,8 @@ def enter(sandbox: Sandbox, parent: int, descriptor: int, memory: int | None = N
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else its files in /proc are root's
     limits.prefer_oom_kill()
     clear_environment()
-    used = limits.in_use()  # the last thing that is read in /proc
-    counted_apart = sandbox.hiding and namespaces.hide_others()
+    used = limits.memory_in_use()  # the last thing that is read in /proc
+    counted_apart = sandbox.hiding and namespaces.isolate_mounts()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a new user namespace would forget it
     if os.getppid() != parent:
         os._exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from grader.execution.sandbox import bubble, landlock, seccomp
+from grader.execution.sandbox import bubblewrap, landlock, seccomp
 from grader.system.kernel import is_linux
 
 
@@ -34,13 +34,13 @@ class Isolation:
 class Layer:
     name: str  # a field of Isolation
     on: bool
-    holds: str  # what it keeps code from, as the end of a sentence
+    blocks: str  # what it keeps code from, as the end of a sentence
     missing: str = ""  # why it is off
     remedy: str = ""  # how to turn it on; empty where there is no way
 
     def __str__(self) -> str:
         if self.on:
-            return f"{self.name}: {self.holds}"
+            return f"{self.name}: {self.blocks}"
         return f"{self.name} is off: {self.missing}" + (f"; {self.remedy}" if self.remedy else "")
 
 
@@ -55,7 +55,7 @@ def available(bubblewrap: bool = True) -> Isolation:
     return Isolation(**{layer.name: layer.on for layer in found})
 
 
-def missing() -> list[Layer]:
+def missing_layers() -> list[Layer]:
     """What `--require-isolation` asks for and this machine lacks."""
     return [layer for layer in layers() if not layer.on]
 
@@ -65,32 +65,32 @@ _LINUX_REMEDY = "grade on Linux (a virtual machine or a container will do)"
 
 
 def _limits() -> Layer:
-    holds = "memory, processor time, open files; no file may grow; the environment is empty"
-    return Layer("limits", True, holds) if is_linux() else Layer("limits", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+    blocks = "memory, processor time, open files; no file may grow; the environment is empty"
+    return Layer("limits", True, blocks) if is_linux() else Layer("limits", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
 
 
 def _seccomp() -> Layer:
-    holds = "no network, no new processes or programs, no signals to others, nothing written, no calls to the kernel but a short list"
+    blocks = "no network, no new processes or programs, no signals to others, nothing written, no calls to the kernel but a short list"
     if not is_linux():
-        return Layer("seccomp", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+        return Layer("seccomp", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     if seccomp.available():
-        return Layer("seccomp", True, holds)
-    return Layer("seccomp", False, holds, "this kernel or container lets no process filter its own calls, or the processor is neither x86-64 nor 64-bit ARM")
+        return Layer("seccomp", True, blocks)
+    return Layer("seccomp", False, blocks, "this kernel or container lets no process filter its own calls, or the processor is neither x86-64 nor 64-bit ARM")
 
 
 def _landlock() -> Layer:
-    holds = "no file can be opened but those of Python and torch"
+    blocks = "no file can be opened but those of Python and torch"
     if not is_linux():
-        return Layer("landlock", False, holds, _ELSEWHERE, _LINUX_REMEDY)
+        return Layer("landlock", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     if landlock.version():
-        return Layer("landlock", True, f"{holds} (version {landlock.version()})")
+        return Layer("landlock", True, f"{blocks} (version {landlock.version()})")
     remedy = "add `landlock` to the kernel's `lsm=` list at boot, or take a newer kernel"
-    return Layer("landlock", False, holds, "this kernel is older than 5.13 or was started without it", remedy)
+    return Layer("landlock", False, blocks, "this kernel is older than 5.13 or was started without it", remedy)
 
 
 def _bubblewrap() -> Layer:
-    holds = "where a class is graded, other files do not even have names, and other processes no numbers"
+    blocks = "where a class is graded, other files do not even have names, and other processes no numbers"
     if not is_linux():
-        return Layer("bubblewrap", False, holds, _ELSEWHERE, _LINUX_REMEDY)
-    trouble = bubble.trouble()
-    return Layer("bubblewrap", False, holds, *trouble) if trouble else Layer("bubblewrap", True, holds)
+        return Layer("bubblewrap", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
+    trouble = bubblewrap.problem()
+    return Layer("bubblewrap", False, blocks, *trouble) if trouble else Layer("bubblewrap", True, blocks)

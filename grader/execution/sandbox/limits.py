@@ -1,9 +1,9 @@
-"""What a worker may use up: memory, processor time, threads, descriptors, the size of files. `of_worker` lists every limit.
+"""What a worker may use up: memory, processor time, threads, descriptors, the size of files. `worker_limits` lists every limit.
 
 Memory is bounded in three parts, whatever build of torch is installed:
 
 - private memory that can be written: RLIMIT_DATA, what the process began with and a budget on top
-- shared memory: the filter of system calls allows none (calls.py), because RLIMIT_DATA does not count it
+- shared memory: the filter of system calls allows none (system_calls.py), because RLIMIT_DATA does not count it
 - addresses: RLIMIT_AS. It also bounds page tables, and shared memory where calls are not filtered
 
 A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock opens no device.
@@ -26,18 +26,18 @@ PROCESSOR_SECONDS = 600  # of a whole worker; a call's own limit is the judge's,
 DESCRIPTORS = 64
 
 
-def apply(memory: int = MEMORY, used: Used | None = None, tasks: int | None = None) -> None:
+def apply(memory: int = MEMORY, used: MemoryUse | None = None, tasks: int | None = None) -> None:
     """Set every limit of this process, for good. `memory`: how many bytes more than it uses; `tasks`: how many processes and threads."""
     import resource
 
-    for kind, most in of_worker(memory, used or in_use(), tasks).items():
+    for kind, most in worker_limits(memory, used or memory_in_use(), tasks).items():
         soft, hard = resource.getrlimit(kind)
         for other in (hard, soft) if kind == resource.RLIMIT_STACK else (hard,):
             most = most if other == resource.RLIM_INFINITY else min(most, other)
         resource.setrlimit(kind, (most, most))
 
 
-def of_worker(memory: int, used: Used, tasks: int | None) -> dict[int, int]:
+def worker_limits(memory: int, used: MemoryUse, tasks: int | None) -> dict[int, int]:
     """Each limit of a worker; a smaller one that its user has stays."""
     import resource
 
@@ -55,18 +55,18 @@ def of_worker(memory: int, used: Used, tasks: int | None) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class Used:
+class MemoryUse:
     """Bytes of addresses, and of private memory that can be written, that a process has."""
 
     addresses: int
     data: int
 
 
-def in_use() -> Used:
+def memory_in_use() -> MemoryUse:
     with open("/proc/self/statm") as file:
         pages = [int(word) for word in file.read().split()]
     page = os.sysconf("SC_PAGE_SIZE")
-    return Used(pages[0] * page, pages[5] * page)
+    return MemoryUse(pages[0] * page, pages[5] * page)
 
 
 def tasks_of_user() -> int:

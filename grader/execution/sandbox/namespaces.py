@@ -21,7 +21,7 @@ class _Attributes(ctypes.Structure):
     _fields_ = [("set", ctypes.c_uint64), ("clear", ctypes.c_uint64), ("propagation", ctypes.c_uint64), ("users", ctypes.c_uint64)]
 
 
-def hide_others() -> bool:
+def isolate_mounts() -> bool:
     """From here on, for this process and its children. Is its number of threads counted apart from its user's? OSError where it cannot be had."""
     column = machine()
     if column is None:
@@ -44,7 +44,7 @@ def available() -> bool:
     if pid:
         return os.waitpid(pid, 0)[1] == 0
     try:
-        hide_others()
+        isolate_mounts()
         os._exit(0)
     finally:
         os._exit(1)

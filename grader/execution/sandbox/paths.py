@@ -17,9 +17,9 @@ _PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "po
 _FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", *_PROCESSORS)
 
 
-def readable() -> list[Path]:
+def readable_paths() -> list[Path]:
     """Folders and files, real paths. Where the kit itself lies inside one of them, its neighbours are named one by one."""
-    return outermost(part for path in by_name() for part in _around(path.resolve(), KIT))
+    return outermost(part for path in named_paths() for part in _around(path.resolve(), KIT))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
@@ -28,7 +28,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
     return sorted(path for path in every if every.isdisjoint(path.parents))
 
 
-def by_name() -> list[Path]:
+def named_paths() -> list[Path]:
     """The same by the names that Python has for them, which may lead over links."""
     torch = importlib.util.find_spec("torch")
     found = (*_LIBRARIES, *_FACTS, *_python(), *(torch and torch.submodule_search_locations or ()), *_mapped())

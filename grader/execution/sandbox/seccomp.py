@@ -1,4 +1,4 @@
-"""The filter of system calls: the list of calls.py as a small program that the kernel runs at each of them."""
+"""The filter of system calls: the list of system_calls.py as a small program that the kernel runs at each of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import errno
 import struct
 
-from grader.execution.sandbox.calls import ANY, CHECKED, LATEST, MISSING, NUMBERS, OWN_PID, REFUSALS, Test
+from grader.execution.sandbox.system_calls import ANY, CHECKED, LATEST, NOT_IMPLEMENTED, NUMBERS, OWN_PID, REFUSALS, ArgumentTest
 from grader.system.kernel import machine, system_call
 
 _CALL = (317, 277)
@@ -55,13 +55,13 @@ def program(column: int, pid: int) -> bytes:
         if number is not None:
             answer = _checks(CHECKED[name], pid, REFUSALS.get(name, errno.EPERM)) if name in CHECKED else [(_RETURN, 0, 0, _ALLOW)]
             steps += [(_EQUAL, 0, len(answer), number), *answer]
-    for missing in MISSING:
+    for missing in NOT_IMPLEMENTED:
         steps += [(_EQUAL, 0, 1, missing[column]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
     steps.append((_RETURN, 0, 0, _ERROR | errno.EPERM))
     return b"".join(_STEP.pack(*step) for step in steps)
 
 
-def _checks(tests: tuple[Test, ...], pid: int, error: int) -> list[tuple[int, int, int, int]]:
+def _checks(tests: tuple[ArgumentTest, ...], pid: int, error: int) -> list[tuple[int, int, int, int]]:
     """Steps that allow the call where every test holds, and refuse it with this error otherwise."""
     refuse = sum(1 + (test.mask != ANY) + len(test.values) for test in tests) + 1  # the last step; the one before it allows
     steps: list[tuple[int, int, int, int]] = []

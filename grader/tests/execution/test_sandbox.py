@@ -92,7 +92,7 @@ def test_memory_of_others_cannot_be_read(attack, pool, victim):
 def test_the_environment_is_empty_in_memory_too(attack, boundary):
     assert attack.environment() == [1, [None] * 4]
     try:
-        seen = Path(f"/proc/{boundary.connection.who}/environ").read_bytes()
+        seen = Path(f"/proc/{boundary.connection.process}/environ").read_bytes()
     except PermissionError:
         return  # a process that keeps its memory to itself, from its own user too
     assert not seen.strip(b"\0"), "an environment that can be read from memory"
@@ -189,7 +189,7 @@ def test_no_new_processes(attack, boundary):
     for which in ("fork", "vfork", "clone"):
         assert attack.fork_by_number(which) in ("EPERM", "ENOSYS"), which
     assert attack.fork_by_number("clone3") == "ENOSYS"
-    assert children(boundary.connection.who) == []
+    assert children(boundary.connection.process) == []
 
 
 def test_threads_come_to_an_end_of_room(boundary):
@@ -208,9 +208,9 @@ def test_no_signals_to_others(attack, pool, victim):
 def test_no_signals_to_the_sibling(attack, pool):
     sibling = make_boundary("fork", pool, ATTACKS)
     sibling.begin(1)
-    refused(attack.signal_to, sibling.connection.who, 9)
-    refused(attack.peek, sibling.connection.who, kinds=("PermissionError", "FileNotFoundError"))
-    assert attack.by_number("process_vm_readv", sibling.connection.who) == "EPERM"
+    refused(attack.signal_to, sibling.connection.process, 9)
+    refused(attack.peek, sibling.connection.process, kinds=("PermissionError", "FileNotFoundError"))
+    assert attack.by_number("process_vm_readv", sibling.connection.process) == "EPERM"
     assert Implementation(sibling).answer(1, 2) == 3
     sibling.connection.close()
 
@@ -253,7 +253,7 @@ def test_every_limit_is_set_for_good(attack):
 
 
 def test_where_memory_runs_out_it_goes_before_the_judge(boundary):
-    assert Path(f"/proc/{boundary.connection.who}/oom_score_adj").read_text() == "1000\n"
+    assert Path(f"/proc/{boundary.connection.process}/oom_score_adj").read_text() == "1000\n"
 
 
 def test_limits_cannot_be_raised(attack):
@@ -270,7 +270,7 @@ def test_descriptors_have_an_end(boundary):
 def test_what_does_not_end_is_ended(pool, how):
     boundary = make_boundary("fork", pool, ATTACKS, seconds=2.5)
     boundary.begin(1)
-    pid = boundary.connection.who
+    pid = boundary.connection.process
     with pytest.raises(OutOfTime):
         getattr(Implementation(boundary), how)()
     assert not alive(pid)

@@ -14,7 +14,7 @@ from boundaries import TOY, forks, make_boundary
 from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.values import MAX_BYTES, MAX_KEYS, MAX_NODES, MAX_TEXT, CannotCross, pack, unpack
-from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive, send
+from grader.execution.wire import MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive, send
 from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,7 +78,7 @@ def test_a_frame_with_bytes_changed_is_read_or_refused(data, value):
         where = data.draw(st.integers(0, len(bad) - 1))
         bad[where : where + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
         bad = bad or bytearray(b"h")
-    with contextlib.suppress(Garbage, EOFError):
+    with contextlib.suppress(MalformedFrame, EOFError):
         body, out = heard(bytes(bad[:PIPE]))
         with contextlib.suppress(*REFUSALS):
             unpack(body["value"], out, lambda handle: handle)
@@ -87,9 +87,9 @@ def test_a_frame_with_bytes_changed_is_read_or_refused(data, value):
 @settings(max_examples=200)
 @given(data=st.binary(max_size=200))
 def test_noise_is_refused(data):
-    with pytest.raises((Garbage, EOFError)):
+    with pytest.raises((MalformedFrame, EOFError)):
         heard(data)
-    with pytest.raises((Garbage, EOFError)):
+    with pytest.raises((MalformedFrame, EOFError)):
         heard(struct.pack("<4sI", b"hdwy", len(data)) + data + b"[]")
 
 
@@ -166,7 +166,7 @@ def test_a_tree_too_deep_is_refused_before_python_gives_up():
     ],
 )
 def test_no_head_is_read_that_is_not_one(head, words):
-    with contextlib.closing(Sender(frame(head))) as sender, pytest.raises(Garbage, match=words):
+    with contextlib.closing(Sender(frame(head))) as sender, pytest.raises(MalformedFrame, match=words):
         receive(sender, time.monotonic() + 60)
 
 
@@ -194,9 +194,9 @@ class Sender:
 def test_an_example_has_an_allowance():
     allowance = Allowance(1000)
     assert heard(frame({"value": 1}, [500], b"x" * 500), allowance)[0] == {"value": 1}
-    with pytest.raises(Garbage, match="in one example"):
+    with pytest.raises(MalformedFrame, match="in one example"):
         heard(frame({"value": 1}, [500], b"x" * 500), allowance)
-    with pytest.raises(Garbage, match="in one example"):
+    with pytest.raises(MalformedFrame, match="in one example"):
         heard(struct.pack("<4sI", b"hdwy", MAX_HEAD), Allowance())
 
 
@@ -204,7 +204,7 @@ def test_a_frame_by_drops_is_late():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(frame({"value": 1})[:-1])
-        with pytest.raises(TooLate):
+        with pytest.raises(DeadlinePassed):
             receive(ours, time.monotonic() + 0.2)
 
 

@@ -85,7 +85,7 @@ def test_how_busy_the_processors_are_cannot_be_read(attack):
 
 
 def test_a_worker_may_do_nothing_that_an_administrator_may(boundary):
-    status = _status(boundary.connection.who)
+    status = _status(boundary.connection.process)
     reading_any_file = 1 << 2
     assert int(status["CapEff"], 16) & ~reading_any_file == 0 and int(status["CapPrm"], 16) & ~reading_any_file == 0
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
@@ -99,7 +99,7 @@ hiding = pytest.mark.skipif(not namespaces.available(), reason="this system give
 @hiding
 def test_other_processes_cannot_be_looked_at(attack, boundary, pool):
     """The size of /proc/PID/fd is how many files a process has open: two workers could count to each other."""
-    for path in (f"/proc/{os.getpid()}", f"/proc/{pool.zygote.pid}/fd", f"/proc/{boundary.connection.who}/task", "/proc/self", "/proc/1", "/proc/net"):
+    for path in (f"/proc/{os.getpid()}", f"/proc/{pool.zygote.pid}/fd", f"/proc/{boundary.connection.process}/task", "/proc/self", "/proc/1", "/proc/net"):
         refused(attack.look, path, kinds=("FileNotFoundError",))
     assert Path(f"/proc/{os.getpid()}/fd").exists(), "it is hidden from the worker, and from nobody else"
 
@@ -124,18 +124,18 @@ def test_reading_a_file_leaves_its_access_time_alone(attack):
 
 @pytest.mark.parametrize("how", ["tensor", "private", "noreserve", "a file", "shared", "grows"])
 def test_memory_has_an_end_however_it_is_taken(attack, boundary, how):
-    before = _held(boundary.connection.who)
+    before = _held(boundary.connection.process)
     had = attack.fill(how)
-    after = _held(boundary.connection.who)
+    after = _held(boundary.connection.process)
     assert had <= limits.MEMORY and after - before <= limits.MEMORY + (64 << 20), (had >> 20, before >> 20, after >> 20)
     if how in ("shared", "grows"):
         assert had == 0
 
 
 def test_one_kind_of_memory_does_not_come_on_top_of_another(attack, boundary):
-    before = _held(boundary.connection.who)
+    before = _held(boundary.connection.process)
     had = sum(attack.fill(how) for how in ("a file", "private", "tensor", "noreserve", "shared"))
-    assert 0 < had <= limits.MEMORY and _held(boundary.connection.who) - before <= limits.MEMORY + (64 << 20)
+    assert 0 < had <= limits.MEMORY and _held(boundary.connection.process) - before <= limits.MEMORY + (64 << 20)
 
 
 def test_addresses_have_an_end_too(attack, boundary):
@@ -143,7 +143,7 @@ def test_addresses_have_an_end_too(attack, boundary):
     assert attack.addresses() == "ENOMEM"
     assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
     hard = int(attack.limits()["RLIMIT_AS"][1])
-    assert hard <= int(_status(boundary.connection.who)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
+    assert hard <= int(_status(boundary.connection.process)["VmPeak"].split()[0]) * 1024 + limits.MEMORY + limits.ADDRESSES
 
 
 def _status(pid: int) -> dict[str, str]:

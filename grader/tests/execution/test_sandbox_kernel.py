@@ -51,7 +51,7 @@ def test_what_flees_from_its_group_is_ended_too():
     boundary = make_boundary("fork", pool, ATTACKS)
     boundary.begin(1)
     assert Implementation(boundary).flee(600) == "fled"
-    zygote, worker = pool.zygote.pid, boundary.connection.who
+    zygote, worker = pool.zygote.pid, boundary.connection.process
     fled = set(children(zygote)) - {worker}
     assert fled, "the process that fled has fallen to the zygote"
     boundary.connection.close()
@@ -69,12 +69,12 @@ def test_a_zygote_for_another_judge_has_the_same_sandbox_and_ends_with_it(pool):
     assert sorted(kinds.values()) == ["device"] * 3 + ["socket"], "nothing of the other zygote's is left open"
     pool.clear()
     assert attack.answer(1, 2) == 3, "clearing one pool leaves another's workers alone"
-    zygote = stat_of(boundary.connection.who)[1]
+    zygote = stat_of(boundary.connection.process)[1]
     lent.close()
     deadline = time.monotonic() + 20
     while alive(zygote) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not alive(zygote) and not alive(boundary.connection.who)
+    assert not alive(zygote) and not alive(boundary.connection.process)
     boundary.connection.sock.close()
 
 
@@ -107,7 +107,7 @@ def test_clearing_ends_every_worker(pool):
     for boundary in boundaries:
         boundary.begin(1)
     pool.clear()
-    assert not any(alive(boundary.connection.who) for boundary in boundaries)
+    assert not any(alive(boundary.connection.process) for boundary in boundaries)
     for boundary in boundaries:
         boundary.connection.sock.close()
 
@@ -156,9 +156,9 @@ def test_inside_bubblewrap_other_files_have_no_names(bubble, tmp_path):
     refused(attack.write, "/tmp/a")
     refused(attack.write, "/dev/shm/a")
     refused(attack.fork)
-    assert boundary.connection.who < 1000, "numbers of processes are its own"
+    assert boundary.connection.process < 1000, "numbers of processes are its own"
     with pytest.raises(HostDied):
-        attack.signal_to(boundary.connection.who, 9)
+        attack.signal_to(boundary.connection.process, 9)
     boundary.begin(2)
     assert Implementation(boundary).answer(1, 2) == 3
     boundary.connection.close()

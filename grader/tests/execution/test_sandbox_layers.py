@@ -13,7 +13,7 @@ import pytest
 from boundaries import forks
 from grader.cli.commands import doctor
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
-from grader.execution.sandbox import bubble, calls, isolation, paths, seccomp
+from grader.execution.sandbox import bubblewrap, isolation, paths, seccomp, system_calls
 from grader.execution.sandbox.isolation import Isolation, Layer
 from grader.system import kernel
 
@@ -46,19 +46,19 @@ def judged(request):
     assert len(program) % 8 == 0 and len(program) // 8 <= 4096, "the kernel takes no longer one"
 
     def judge(name: str | int, *arguments: int, of: int = architecture) -> int:
-        return decided(program, of, calls.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
+        return decided(program, of, system_calls.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
 
     judge.column = column
     return judge
 
 
 def test_every_call_of_the_list_is_allowed_and_no_other(judged):
-    listed = {numbers[judged.column]: name for name, numbers in calls.NUMBERS.items() if numbers[judged.column] is not None}
-    absent = {numbers[judged.column] for numbers in calls.MISSING}
-    for number in range(calls.LATEST + 40):
-        if number in listed and listed[number] not in calls.CHECKED:
+    listed = {numbers[judged.column]: name for name, numbers in system_calls.NUMBERS.items() if numbers[judged.column] is not None}
+    absent = {numbers[judged.column] for numbers in system_calls.NOT_IMPLEMENTED}
+    for number in range(system_calls.LATEST + 40):
+        if number in listed and listed[number] not in system_calls.CHECKED:
             assert judged(number) == ALLOW, listed[number]
-        elif number in absent or number > calls.LATEST:
+        elif number in absent or number > system_calls.LATEST:
             assert judged(number) == ENOSYS
         elif number not in listed:
             assert judged(number) == EPERM
@@ -90,7 +90,7 @@ def test_memory_is_private_and_advice_harmless(judged):
         assert judged("mmap", 0, 4096, 3, flags) == ALLOW
     for flags in (0x01, 0x03, 0x21, 0x20, 0x28, 0x122, 0x2022, 0x8022, 0x10022, 0x40022, 0x80023, 0x200022):
         assert judged("mmap", 0, 4096, 3, flags) == EPERM
-    assert {judged("madvise", 0, 4096, advice) for advice in calls.CHECKED["madvise"][0].values} == {ALLOW}
+    assert {judged("madvise", 0, 4096, advice) for advice in system_calls.CHECKED["madvise"][0].values} == {ALLOW}
     assert {judged("madvise", 0, 4096, advice) for advice in (1, 2, 3, 5, 6, 7, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101, -1, 2**31)} == {EPERM}
 
 
@@ -115,7 +115,7 @@ def test_what_is_dangerous_is_not_on_the_list():
         "mincore cachestat readahead fadvise64 preadv preadv2 sync_file_range process_madvise getrusage sysinfo flock futex_waitv shmat semget msgget mq_open "
         "mlock mlockall mlock2 memfd_secret remap_file_pages move_pages get_mempolicy capget get_robust_list set_tid_address ioprio_set setpriority statfs"
     ).split()
-    assert not set(dangerous) & set(calls.NUMBERS) and set(calls.CHECKED) <= set(calls.NUMBERS)
+    assert not set(dangerous) & set(system_calls.NUMBERS) and set(system_calls.CHECKED) <= set(system_calls.NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_numbers_are_those_of_the_kernel(header, column, pattern):
         pytest.skip(f"no {header} to compare with")
     known = {name: int(number) for name, number in re.findall(rf"#define {pattern}", Path(header).read_text())}
     known |= {"newfstatat": known.get("newfstatat", known.get("fstatat"))}
-    wrong = {name: numbers[column] for name, numbers in calls.NUMBERS.items() if name in known and numbers[column] != known[name]}
-    assert not wrong and len(set(calls.NUMBERS) & set(known)) > 80
+    wrong = {name: numbers[column] for name, numbers in system_calls.NUMBERS.items() if name in known and numbers[column] != known[name]}
+    assert not wrong and len(set(system_calls.NUMBERS) & set(known)) > 80
 
 
 # ---- paths
@@ -136,7 +136,7 @@ def test_numbers_are_those_of_the_kernel(header, column, pattern):
 
 @forks
 def test_python_is_readable_and_the_kit_is_not():
-    readable = paths.readable()
+    readable = paths.readable_paths()
     secrets = (SOLUTIONS, TESTS, EXERCISES, ROOT / "grader" / "verdict" / "trial.py", ROOT, Path.home())
     inside = [path for path in readable for secret in secrets if secret.is_relative_to(path)]
     assert inside == []
@@ -165,8 +165,8 @@ def test_a_layer_says_what_it_holds_or_what_to_do():
     on, off = Layer("limits", True, "memory"), Layer("bubblewrap", False, "files", "it is not installed", "install it")
     assert str(on) == "limits: memory" and str(off) == "bubblewrap is off: it is not installed; install it"
     for layer in isolation.layers():
-        assert layer.holds and (layer.on or layer.missing), layer
-    assert [layer.name for layer in isolation.missing()] == [layer.name for layer in isolation.layers() if not layer.on]
+        assert layer.blocks and (layer.on or layer.missing), layer
+    assert [layer.name for layer in isolation.missing_layers()] == [layer.name for layer in isolation.layers() if not layer.on]
 
 
 def test_the_doctor_has_a_line_for_each_layer():
@@ -178,7 +178,7 @@ def test_the_doctor_has_a_line_for_each_layer():
 
 @forks
 def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
-    program = "from grader.execution.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"]
 
@@ -187,7 +187,7 @@ def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
 def test_bubblewrap_that_may_not_is_quoted(tmp_path):
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
-    program = "from grader.execution.sandbox import bubble; print(*bubble.trouble(), sep='\\n')"
+    program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     why, remedy = said.stdout.splitlines()
     assert why == "bubblewrap is installed and does not start here (setting up uid map: Permission denied)" and remedy
@@ -195,7 +195,7 @@ def test_bubblewrap_that_may_not_is_quoted(tmp_path):
 
 @forks
 def test_the_command_shows_python_and_the_machinery_only():
-    words = bubble.command(["python", "-c", "pass"])
+    words = bubblewrap.command(["python", "-c", "pass"])
     shown = {words[i + 1] for i, word in enumerate(words) if word == "--ro-bind"}
     assert str(ROOT / "grader") in shown and not {str(SOLUTIONS), str(TESTS), str(EXERCISES), str(ROOT), "/", "/etc", "/home"} & shown
     assert not {"--bind", "--dev-bind", "--share-net"} & set(words) and "--unshare-all" in words and "--die-with-parent" in words

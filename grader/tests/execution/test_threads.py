@@ -10,7 +10,7 @@ import pytest
 from boundaries import QUICK_KINDS, make_boundary
 from grader.execution.errors import RuleBroken
 from grader.execution.proxy import Implementation
-from grader.execution.threads import threads_now
+from grader.execution.threads import running_threads
 from grader.execution.worker import WorkerPool
 from pytest_runs import grade, solution
 
@@ -115,7 +115,7 @@ def test_looking_at_the_threads_keeps_nothing_alive():
 
     def look():
         held = Held()
-        threads_now()
+        running_threads()
         return weakref.ref(held)
 
     gc.disable()

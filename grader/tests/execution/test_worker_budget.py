@@ -65,7 +65,7 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
     exercise = load_syllabus().exercise("softmax")
 
     class Sent:
-        taken, shortcuts, import_shortcuts = 6_000_000, set(), set()
+        bytes_received, shortcuts, import_shortcuts = 6_000_000, set(), set()
 
         def close(self):
             pass

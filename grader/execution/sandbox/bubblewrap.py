@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from grader.execution.sandbox.paths import KIT, by_name, outermost, readable
+from grader.execution.sandbox.paths import KIT, named_paths, outermost, readable_paths
 
 _ALONE = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
 _PATIENCE = 20.0
@@ -24,8 +24,8 @@ def command(words: Sequence[str]) -> list[str]:
 
     It ends with the thread that starts it: start it from one that stays.
     """
-    links = [path for path in by_name() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
-    shown = outermost(path for path in [*readable(), *links, *_interpreter()] if path.parts[1] != "dev")
+    links = [path for path in named_paths() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
+    shown = outermost(path for path in [*readable_paths(), *links, *_interpreter()] if path.parts[1] != "dev")
     binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
     machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
     if (KIT / "grader" / "tests").is_dir():
@@ -47,7 +47,7 @@ def _program() -> str | None:
 
 
 @cache
-def trouble() -> tuple[str, str] | None:
+def problem() -> tuple[str, str] | None:
     """Why it cannot be used here and what to do about it; None where it can."""
     if _program() is None:
         return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"

@@ -34,7 +34,7 @@ _NAMES = (3, 15, 16, 21, 39, 0x53564D41)  # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET
 
 
 @dataclass(frozen=True)
-class Test:
+class ArgumentTest:
     """The lower (or upper) half of an argument, masked, must be one of these."""
 
     argument: int
@@ -73,28 +73,28 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "getrlimit": (97, 163), "prlimit64": (302, 261), "getrandom": (318, 278),
 }  # fmt: skip
 
-CHECKED: dict[str, tuple[Test, ...]] = {
-    "open": (Test(1, (0,), _WRITING),),
-    "openat": (Test(2, (0,), _WRITING),),
-    "clone": (Test(0, (_THREAD,), _THREAD | _NEW_WORLDS),),
-    "fcntl": (Test(1, _DESCRIPTOR_COMMANDS),),
-    "ioctl": (Test(1, _TERMINAL_QUESTIONS),),
-    "prctl": (Test(0, _NAMES),),
-    "mmap": (Test(3, (_PRIVATE,), ANY ^ _MAPPING_FLAGS),),
-    "madvise": (Test(2, _ADVICE),),
-    "futex": (Test(1, (_FUTEX_PRIVATE,), _FUTEX_PRIVATE),),
-    "clock_gettime": (Test(0, (0,), _CLOCKS),),
-    "clock_getres": (Test(0, (0,), _CLOCKS),),
-    "clock_nanosleep": (Test(0, (0,), _CLOCKS),),
-    "sched_getaffinity": (Test(0, (0, OWN_PID)),),
-    "sched_getparam": (Test(0, (0, OWN_PID)),),
-    "sched_getscheduler": (Test(0, (0, OWN_PID)),),
-    "getpriority": (Test(0, (0,)), Test(1, (0, OWN_PID))),  # PRIO_PROCESS
-    "getpgid": (Test(0, (0, OWN_PID)),),
-    "getsid": (Test(0, (0, OWN_PID)),),
-    "kill": (Test(0, (OWN_PID,)),),
-    "tgkill": (Test(0, (OWN_PID,)),),
-    "prlimit64": (Test(0, (0,)), Test(2, (0,)), Test(2, (0,), upper=True)),  # to read its own, and not to raise them
+CHECKED: dict[str, tuple[ArgumentTest, ...]] = {
+    "open": (ArgumentTest(1, (0,), _WRITING),),
+    "openat": (ArgumentTest(2, (0,), _WRITING),),
+    "clone": (ArgumentTest(0, (_THREAD,), _THREAD | _NEW_WORLDS),),
+    "fcntl": (ArgumentTest(1, _DESCRIPTOR_COMMANDS),),
+    "ioctl": (ArgumentTest(1, _TERMINAL_QUESTIONS),),
+    "prctl": (ArgumentTest(0, _NAMES),),
+    "mmap": (ArgumentTest(3, (_PRIVATE,), ANY ^ _MAPPING_FLAGS),),
+    "madvise": (ArgumentTest(2, _ADVICE),),
+    "futex": (ArgumentTest(1, (_FUTEX_PRIVATE,), _FUTEX_PRIVATE),),
+    "clock_gettime": (ArgumentTest(0, (0,), _CLOCKS),),
+    "clock_getres": (ArgumentTest(0, (0,), _CLOCKS),),
+    "clock_nanosleep": (ArgumentTest(0, (0,), _CLOCKS),),
+    "sched_getaffinity": (ArgumentTest(0, (0, OWN_PID)),),
+    "sched_getparam": (ArgumentTest(0, (0, OWN_PID)),),
+    "sched_getscheduler": (ArgumentTest(0, (0, OWN_PID)),),
+    "getpriority": (ArgumentTest(0, (0,)), ArgumentTest(1, (0, OWN_PID))),  # PRIO_PROCESS
+    "getpgid": (ArgumentTest(0, (0, OWN_PID)),),
+    "getsid": (ArgumentTest(0, (0, OWN_PID)),),
+    "kill": (ArgumentTest(0, (OWN_PID,)),),
+    "tgkill": (ArgumentTest(0, (OWN_PID,)),),
+    "prlimit64": (ArgumentTest(0, (0,)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), upper=True)),  # to read its own, and not to raise them
 }
 
 REFUSALS: dict[str, int] = {
@@ -103,5 +103,5 @@ REFUSALS: dict[str, int] = {
 }
 """The error where a check of CHECKED fails, EPERM where nothing stands here."""
 
-MISSING = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
+NOT_IMPLEMENTED = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
 LATEST = 462  # calls with larger numbers are younger than this list: no such call either
