@@ -23,13 +23,13 @@ from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
 
 
-class Judges(Protocol):
-    """Whoever judges: a process on this machine (judging.py), or a cluster's."""
+class Grader(Protocol):
+    """Grades submissions: with servers on this machine (judging/dispatch.py), or on a cluster (judging/cluster.py)."""
 
-    def judge(self, submission: Submission) -> Verdict | str: ...
+    def grade(self, submission: Submission) -> Verdict | str: ...
 
     def close(self) -> None:
-        """End whatever still judges: `judge` then comes back at once, in whichever thread it was called."""
+        """End what is still being graded: `grade` then returns at once, in every thread."""
         ...
 
 
@@ -50,15 +50,15 @@ class Graded:
 
 def grade(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    judges: Judges, at_once: int, told: Callable[[int, int, str], None] = lambda done, of, name: None,
+    grader: Grader, at_once: int, told: Callable[[int, int, str], None] = lambda done, of, name: None,
 ) -> Graded:  # fmt: skip
     """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.doubts(submissions)
     todo = book.submissions_to_do(submissions)
     told(0, len(todo), "")
-    with closing(_judged(todo, judges, at_once)) as judged:
-        for number, (submission, verdict) in enumerate(judged, start=1):
+    with closing(_graded(todo, grader, at_once)) as verdicts:
+        for number, (submission, verdict) in enumerate(verdicts, start=1):
             book.store_verdict(submission.digest, verdict)
             told(number, len(todo), submission.name)
     people = book.graded_class(rules)
@@ -78,7 +78,7 @@ def write(people: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
     return written, []
 
 
-def _judged(todo: Sequence[Submission], judges: Judges, at_once: int):
+def _graded(todo: Sequence[Submission], grader: Grader, at_once: int):
     """Each submission with its verdict, as they come; no more are begun than can be under way."""
     waiting, under_way = iter(todo), {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
@@ -86,7 +86,7 @@ def _judged(todo: Sequence[Submission], judges: Judges, at_once: int):
         def begin() -> None:
             submission = next(waiting, None)
             if submission is not None:
-                under_way[pool.submit(judges.judge, submission)] = submission
+                under_way[pool.submit(grader.grade, submission)] = submission
 
         for _ in range(at_once):
             begin()
@@ -100,5 +100,5 @@ def _judged(todo: Sequence[Submission], judges: Judges, at_once: int):
                     begin()
         finally:
             if under_way:  # stopped, or something is wrong: nobody waits for what will not be kept
-                judges.close()
+                grader.close()
                 pool.shutdown(cancel_futures=True)

@@ -1,6 +1,40 @@
-"""The warm engine: torch, pytest and the suites loaded once, so that a verdict takes a tenth of a second and not four.
+"""The process layer: a server that has torch, pytest and all suites loaded runs each job in a process of its own, within tenths of a second.
 
-`client.py` asks, from a process without torch; `server.py` answers, gives each run a process of its own and sees to its end;
-`held.py` is a pytest session that stands ready, and in that process becomes an ordinary run. Where forking is not safe,
-`spares.py` keeps such processes in stock.
+Everything that runs graded tests in the background uses it: `headway check`, the watch, pictures, the class grader.
+
+    client (client.py)             server (server.py, server_process.py)            process of one run
+    ------------------             -------------------------------------            ------------------
+    ServerProcess()  --starts-->   load_session: import torch, collect the
+                                   suites, warm up (preloaded_session.py)
+                     <--address--  on standard output; if the service is public
+                                   also in exercises/.headway/engine.json
+    ask(job)         ---job---->   requested(): is the token right, is the job
+                                   of a type that the Service knows?
+                     <-accepted--  fork() (forked.py)  ------------------------->   new session and process group, limits,
+                                   or Reserve.start() where forking is not safe     streams to /dev/null, dies with the server
+                                   (prestarted.py); the server goes on              |
+                                                                                    Service.runners[type(job)]:
+                                                                                      CheckJob    run_tests   (check_run.py)
+                                                                                      PictureJob  draw        (picture_run.py)
+                                                                                      GradeJob    grade       (classroom/judging/server.py)
+                                   <--------- alive: seconds -----------------------  Report.extend_deadline, before each slow step
+                     <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them
+                     <---done----  end of the run: kill its process group, then   <-- done, and exit
+                                   all orphans that it left (system/process_tree.py)
+
+How a run ends otherwise:
+
+    its process dies, or is silent     the server kills what is left of it; Job.after_crash() says whether the run starts once more (`again`)
+      beyond its deadline              with the code in a worker, where a crash costs one test, or is over (`trouble`)
+    the client closes the connection   the server kills the run: a newer save, or Control-C
+    the client's process ends          the server's standard input, its lifeline, closes: it ends all runs and itself
+    the server is killed               the kernel kills its runs (die_with_parent); their workers see their sockets close
+    the kit's files change             the server answers the next job with `stale` and ends; the client starts another
+
+`fork()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded pytest session then
+goes on there as the session of that run.
+
+To run another type of job: a dataclass derived from `Job`, a function `(session, job, report)`, and a `Service` that connects them.
+Where forking is not safe (macOS, Windows) `Reserve` keeps one process ahead that has loaded everything and connected to the server
+(system/handshake.py); it runs one job.
 """

@@ -1,32 +1,31 @@
-"""Asking the engine, from a process that need not have torch: `headway check`, the watch."""
+"""Asks a server, from a process that need not have torch: `headway check`, the watch, the grader of a class."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.processes.engine import ADDRESS
-from grader.processes.job import Job, decode, question, read
+from grader.processes.job import Job, decode, read, request
+from grader.processes.prestarted import python_process
+from grader.processes.server_process import ADDRESS
 
 CONNECT_SECONDS = 2.0
 ACCEPT_SECONDS = 5.0
 DOCTOR = "`headway doctor` may know why"
 
 
-class NoEngine(Exception):
-    """There is none to be asked; the message is a sentence, empty where there is nothing to say of it."""
+class NoServer(Exception):
+    """No server takes the job; the message is a sentence, or empty where there is nothing to report."""
 
 
-class BrokeOff(NoEngine):
-    """The engine went while it ran the learner's code, and may have been ended by it."""
+class ServerLost(NoServer):
+    """The server ended while it ran the learner's code, which may have ended it."""
 
 
 @dataclass(frozen=True)
@@ -35,28 +34,28 @@ class Address:
     token: str
     pid: int
 
-    def ask(self, job: Any) -> socket.socket:
-        """A socket from which the answers come (`job.read`); closing it stops the run. NoEngine where it is not accepted."""
+    def ask(self, job: Job) -> socket.socket:
+        """A socket from which messages come (`job.read`); closing it stops the run. NoServer where the job is not accepted."""
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)
         except OSError:
-            raise NoEngine("") from None
+            raise NoServer("") from None
         try:
             sock.settimeout(ACCEPT_SECONDS)
-            sock.sendall(question(job, self.token))
+            sock.sendall(request(job, self.token))
             if "accepted" not in decode(_line(sock)):
-                raise NoEngine("")
+                raise NoServer("")
             sock.settimeout(None)
         except BaseException as problem:
             sock.close()
             if isinstance(problem, OSError):
-                raise NoEngine("") from None
+                raise NoServer("") from None
             raise
         return sock
 
 
 def _line(sock: socket.socket) -> bytes:
-    """The first line of an answer, and not a byte of what follows; cut where it is longer than any of ours."""
+    """The first line of an answer, and not a byte of what follows; cut where it is longer than a server's."""
     line = b""
     while not line.endswith(b"\n") and len(line) < 100:
         piece = sock.recv(1)
@@ -67,7 +66,7 @@ def _line(sock: socket.socket) -> bytes:
 
 
 def running() -> Address | None:
-    """What is written of an engine that some watch has started on this kit, or None."""
+    """The address of the server that some watch has started on this kit, or None."""
     try:
         said = json.loads(ADDRESS.read_text(encoding="utf-8"))
         return Address(int(said["port"]), str(said["token"]), int(said["pid"]))
@@ -79,55 +78,67 @@ def running() -> Address | None:
 
 
 def answers(job: Job) -> Iterator[dict[str, Any]]:
-    """What the running engine says; NoEngine before the first word where none is running or it is not up to date."""
+    """The messages of the running server; NoServer before the first where none is running or it is not up to date."""
     address = running()
     if address is None:
-        raise NoEngine("")
+        raise NoServer("")
     try:
         sock = address.ask(job)
-    except NoEngine:
+    except NoServer:
         _clear(address)
         raise
     with sock:
         yield from read(sock)
-    raise BrokeOff("the engine that ran the tests is gone, perhaps by your code")
+    raise ServerLost("the server that ran the tests is gone, perhaps by your code")
 
 
 def _clear(address: Address | None) -> None:
-    """Take away what an engine left behind that was killed, or what never was an address; not what a newer one has written since."""
+    """Remove the file of a server that was killed, or one without an address; not what a newer server has written since."""
     with contextlib.suppress(OSError):
         if address is None or address.token in ADDRESS.read_text(encoding="utf-8"):
             ADDRESS.unlink()
 
 
-class Engine:
-    """An engine of one's own. It lives as long as this object's process, or until it is ended."""
+class ServerProcess:
+    """A server that this process starts. It lives as long as this process, or until `end`."""
 
-    def __init__(self, *options: str, module: str = "grader.processes.engine") -> None:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": path}
-        pipes: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))  # Control-C is not for it
-        command = [sys.executable, "-P", "-m", module, *options]
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart, **pipes)
+    def __init__(self, *options: str, module: str = "grader.processes.check_server", **environment: str) -> None:
+        self.process = python_process(module, *options, cwd=ROOT, stdout=subprocess.PIPE, environment=environment)
         assert self.process.stdin and self.process.stdout
         self.lifeline, self.said = self.process.stdin, self.process.stdout
-        self.ready = False
+        self.known: Address | None = None
 
     def address(self) -> Address:
-        """Where it is to be found; waits until it is ready. NoEngine, with the reason, where it does not start."""
-        said = decode(self.said.readline())
-        if "port" not in said:
-            raise NoEngine(said.get("trouble") or f"the engine that runs the tests did not start (status {self.process.wait()}); {DOCTOR}")
-        self.ready = True
-        return Address(**said)
+        """Where it can be asked; waits until it is ready. NoServer, with the reason, where it does not start."""
+        if self.known is None:
+            said = decode(self.said.readline())
+            if "port" not in said:
+                raise NoServer(said.get("trouble") or f"the server that runs the tests did not start (status {self.process.wait()}); {DOCTOR}")
+            self.known = Address(**said)
+        return self.known
+
+    def answers(self, job: Job, tries: int = 1) -> Iterator[dict[str, Any]]:
+        """The messages of one run. A server that is alive but refuses the connection may be very busy, and is asked so many times before NoServer."""
+        for left in reversed(range(tries)):
+            try:
+                sock = self.address().ask(job)
+                break
+            except NoServer:
+                if not left or not self.alive:
+                    raise
+        with sock:
+            yield from read(sock)
+
+    @property
+    def ready(self) -> bool:
+        return self.known is not None
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Cut its lifeline, and wait until it has put everything away."""
+        """Close its lifeline, and wait until it has ended everything that it started."""
         with contextlib.suppress(OSError):
             self.lifeline.close()
         try:

@@ -1,40 +1,67 @@
-"""What can be asked of the engine, and what a run answers: lines of JSON."""
+"""What a server can be asked to run, and how the two sides talk: lines of JSON."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import socket
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, get_origin, get_type_hints
+
+
+class Job:
+    """One run in a process of its own. Each type of job is a dataclass; a server's service has a function for each type that it runs."""
+
+    def after_crash(self) -> Self | None:
+        """The job to run next where this one's process crashed or got stuck; None where that ends the run."""
+        return None
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run of the graded tests of an exercise or a chapter on the learner's folder."""
+class CheckJob(Job):
+    """The graded tests of an exercise or a chapter on the learner's folder."""
 
     name: str
     cwd: str  # paths are shown as seen from here
     columns: int = 80
     colour: bool = False
     in_worker: bool = False
-    picture: bool = False  # not the tests, but what the exercise computes, drawn
+
+    def after_crash(self) -> Self | None:
+        return moved_to_worker(self)
+
+
+@dataclass(frozen=True)
+class PictureJob(Job):
+    """A picture of what an exercise of the learner's folder computes."""
+
+    name: str
+    cwd: str
+    in_worker: bool = False
+
+    def after_crash(self) -> Self | None:
+        return moved_to_worker(self)
+
+
+def moved_to_worker(job: Any) -> Any:
+    """The job with the learner's code in a worker, where a crash or a stall costs only the test it happens in; None where it was there already."""
+    return None if job.in_worker else replace(job, in_worker=True)
 
 
 # What comes back, one key a line. First of all, one of these two:
 #   accepted  there will be a run
-#   stale     the kit has changed since the engine began; it ends now
+#   stale     the kit has changed since the server began; it ends now
 # Then:
 #   text      what pytest prints, a piece at a time
 #   begun     the test that is running now
 #   verdict   grader.verdict.summary.Verdict as data
-#   picture   grader.teaching.show.panels.Picture as data, where that was asked for
-#   again     why the run is begun anew, in a process more; everything before is void
+#   picture   grader.teaching.show.panels.Picture as data
+#   again     why the run starts once more, in another process; everything before is void
 #   done      the run is over; pytest's exit status
 #   trouble   a sentence: there will be no verdict
-# A run tells the engine one thing more, which goes no further:
-#   alive     so many seconds may pass before it is heard of again
+# One message of a run is for its server only:
+#   alive     the run may be silent for so many seconds
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -42,7 +69,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """A message; {} where the line is none."""
+    """A message; {} where the line is not one."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -51,7 +78,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 class Lines:
-    """Whole lines out of the pieces that a socket gives."""
+    """Joins the pieces that a socket gives to whole lines."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -62,7 +89,7 @@ class Lines:
 
 
 def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
-    """Messages until the other side hangs up."""
+    """Messages until the other side closes the connection."""
     lines = Lines()
     while True:
         try:
@@ -75,28 +102,28 @@ def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
 
 
 def again(why: str) -> str:
-    """`why` a run began anew, for whoever reads along."""
+    """The sentence for a reader on why a run starts once more."""
     return f"Your code brought down the process that tested it: {why}. Testing it once more, in a process of its own:"
 
 
-def question(job: Any, token: str) -> bytes:
-    return encode({"token": token, "job": asdict(job)})
+def request(job: Job, token: str = "") -> bytes:
+    """The line that asks for this job."""
+    return encode({"token": token, "type": type(job).__name__, "job": asdict(job)})  # type: ignore[call-overload]
 
 
-def asked_words(line: bytes, token: str) -> dict[str, Any] | None:
-    """What stands in a question; None where it does not come from somebody who knows the token."""
+def requested(line: bytes, types: Collection[type[Job]], token: str = "") -> Job | None:
+    """The job that a line asks for; None where it is not one of these types, does not fit its type, or comes without the token."""
     message = decode(line)
-    words = message.get("job")
+    fields = message.get("job")
     known = secrets.compare_digest(str(message.get("token")).encode(), token.encode())
-    return words if known and isinstance(words, dict) else None
+    kind = next((kind for kind in types if kind.__name__ == message.get("type")), None)
+    if not known or kind is None or not isinstance(fields, dict):
+        return None
+    hints = get_type_hints(kind)
+    if fields.keys() != hints.keys() or not all(_fits(fields[name], hint) for name, hint in hints.items()):
+        return None
+    return kind(**fields)
 
 
-def asked(line: bytes, token: str) -> Job | None:
-    """The job in a question; None where it does not make sense, or comes from somebody who does not know the token."""
-    words = asked_words(line, token)
-    if words is None:
-        return None
-    kinds = {"name": str, "cwd": str, "columns": int, "colour": bool, "in_worker": bool, "picture": bool}
-    if words.keys() != kinds.keys() or any(type(words[name]) is not kind for name, kind in kinds.items()):
-        return None
-    return Job(**words)
+def _fits(value: object, hint: Any) -> bool:
+    return type(value) is (get_origin(hint) or hint) or (hint is float and type(value) is int)

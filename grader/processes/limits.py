@@ -8,7 +8,7 @@ import sys
 if sys.platform != "win32":
     import resource
 
-MEMORY = 1024**3  # bytes beyond what the engine holds already
+MEMORY = 1024**3  # bytes beyond what the server holds already
 FILE = 64 * 1024**2  # the longest file it may write, and so the most it can print
 
 

@@ -1,7 +1,4 @@
-"""Where forking is not safe: processes that have loaded everything and wait for one run each, always one in stock.
-
-`python -m grader.processes.prestarted PORT` is such a process: it proves who it is with a token from its standard input, waits for a job, runs it and ends.
-"""
+"""Where forking is not safe: processes that have loaded everything and wait for one job each, always one ahead of what is asked for."""
 
 from __future__ import annotations
 
@@ -11,13 +8,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.course.syllabus import ROOT
-from grader.processes.job import Job, decode, encode
-from grader.processes.limits import limit_this_process
+from grader.processes.job import Job, encode, request, requested
+from grader.processes.server import Assignment, Service
 from grader.system import process_tree
 from grader.system.handshake import Listener, connect, read_token
 from grader.system.streams import redirect_to_null
@@ -27,21 +23,26 @@ COLD = "the tests could not be loaded; `pytest --collect-only` or `headway docto
 
 
 class NeverReady(Exception):
-    """A spare process ended before it was asked anything."""
+    """A process ended before it had loaded everything."""
 
 
-class Spare:
-    """A process with everything loaded, or on the way to it. A thread carries what it says to `sock`, so that nobody has to wait for it."""
+def python_process(module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+    """A Python process that runs this module of the kit, in a session of its own, so that Control-C does not reach it. Its standard input is a pipe."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | dict(environment or {})
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    return subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, **apart, **options)
 
-    patience = START_SECONDS + 15
 
-    def __init__(self, module: str = "grader.processes.prestarted", *options: str) -> None:
+class PrestartedProcess:
+    """A process that has loaded everything, or is about to. A thread copies its messages to `sock`, so that the server never waits for it."""
+
+    first_message_seconds = START_SECONDS + 15
+
+    def __init__(self, module: str, *options: str) -> None:
         self.listener = Listener()
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-P", "-m", module, str(self.listener.port), *options]
-        silent: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
-        self.process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **apart, **silent)
+        self.process = python_process(module, *options, "--one-job", str(self.listener.port), stdout=subprocess.DEVNULL)
         process_tree.own_children.add(self.process.pid)
         self.listener.send_token(self.process)
         self.sock, self.theirs = socket.socketpair()
@@ -52,24 +53,23 @@ class Spare:
         return self.process.poll() is None
 
     def wait(self) -> socket.socket:
-        """Until everything is loaded: the line to it. NeverReady where that fails."""
+        """The connection to it, when everything is loaded. NeverReady where that fails."""
         self.line = self.line or self.listener.wait_for(self.process)
         if self.line is None:
             raise NeverReady(COLD)
         return self.line
 
-    def begin(self, job: Job) -> None:
-        threading.Thread(target=self._carry, args=[job], name="headway spare", daemon=True).start()
+    def run(self, job: Job) -> None:
+        threading.Thread(target=self._copy_messages, args=[job], name="headway prestarted process", daemon=True).start()
 
-    def _carry(self, job: Job) -> None:
-        """Hand it its job when it is ready, and pass on what it says."""
+    def _copy_messages(self, job: Job) -> None:
         with self.theirs, contextlib.suppress(OSError):
             try:
                 line = self.wait()
             except NeverReady as problem:
                 self.theirs.sendall(encode({"trouble": str(problem)}))
                 return
-            line.sendall(encode({"job": vars(job)}))
+            line.sendall(request(job))
             while piece := line.recv(1 << 16):
                 self.theirs.sendall(piece)
 
@@ -83,65 +83,53 @@ class Spare:
         return status
 
 
-class Stock:
-    """One spare process ahead of what is asked for."""
+class Reserve:
+    """Keeps one prestarted process ahead of what is asked for."""
 
-    def __init__(self, *kind: str) -> None:
-        self.kind = kind  # the module of another kind of spare, and its options
-        self.next = Spare(*kind)
+    def __init__(self, module: str, *options: str) -> None:
+        """The module and its options start a server of the kind that needs these processes."""
+        self.command = (module, *options)
+        self.next = PrestartedProcess(*self.command)
         try:
             self.next.wait()
         except NeverReady:
             self.next.end(hurry=True)
             raise
 
-    def start(self, job: Job) -> Spare:
-        if not self.next.alive:  # it has died since it was made
+    def start(self, job: Job) -> PrestartedProcess:
+        if not self.next.alive:  # it has died since it was started
             self.next.end(hurry=True)
-            self.next = Spare(*self.kind)
-        spare, self.next = self.next, Spare(*self.kind)
-        spare.begin(job)
-        return spare
+            self.next = PrestartedProcess(*self.command)
+        process, self.next = self.next, PrestartedProcess(*self.command)
+        process.run(job)
+        return process
 
-    def __enter__(self) -> Stock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.next.end(hurry=True)
 
 
-def main() -> None:
-    from grader.processes import picture_run
-
-    be_spare(Job, partial(picture_run.begin, fork=False))
-
-
-def be_spare(kind: type, begin: Callable, limited: bool = True) -> None:
-    """Load everything, then be the run of the job that comes."""
+def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
+    """Be such a process: load everything, then run the job that comes."""
     token = read_token()
     process_tree.die_with_parent(os.getppid())
     redirect_to_null()
-    from grader.processes import preloaded_session
+    from grader.processes.preloaded_session import load_session  # it and the service load torch
 
-    def wait() -> tuple[Any, socket.socket] | None:
-        sock = connect(int(sys.argv[1]), token)
-        line = sock.makefile("rb", buffering=0).readline()
-        if not line:
+    service = make_service()
+
+    def wait() -> Assignment | None:
+        sock = connect(port, token)
+        job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
+        if job is None:
             return None
-        threading.Thread(target=_leave_with, args=[sock, os._exit], name="headway engine watch", daemon=True).start()
-        if limited:
-            limit_this_process()
-        return kind(**decode(line)["job"]), sock
+        threading.Thread(target=_exit_with, args=[sock, os._exit], name="headway server watch", daemon=True).start()
+        return Assignment(job, sock)
 
-    preloaded_session.hold(wait, begin)
+    load_session(wait, service.runners)
 
 
-def _leave_with(engine: socket.socket, leave) -> None:
-    """The engine says nothing after the job: when this comes back it is gone, or wants the run no more."""
+def _exit_with(server: socket.socket, leave) -> None:
+    """The server sends nothing after the job: when this returns, the server has ended, or wants to stop the run."""
     with contextlib.suppress(OSError):
-        engine.recv(1)
+        server.recv(1)
     leave(1)
-
-
-if __name__ == "__main__":
-    main()

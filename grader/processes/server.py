@@ -1,6 +1,6 @@
-"""The engine's main loop: hears what is wanted, gives each run a process of its own, and sees to it that each one ends.
+"""The server's main loop: accepts jobs, gives each run a process of its own, forwards its messages, and ends it.
 
-A run that dies or falls silent is begun anew with the learner's code in a worker, where a crash or a stall costs the test it happens in.
+A run whose process crashes or exceeds its deadline is started once more as `Job.after_crash` says. The loop knows no type of job: a `Service` does.
 """
 
 from __future__ import annotations
@@ -10,31 +10,65 @@ import io
 import selectors
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from grader.execution.exit_reason import describe_exit
-from grader.processes.job import Job, Lines, asked, decode, encode
+from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.kit_version import Stamp, stamp
 
-TOO_LONG = 900.0  # seconds for one run
-QUESTION_SECONDS = 5.0  # within which whoever calls has to say what is wanted
-SENDING_SECONDS = 1.0  # within which whoever asked has to take what is sent
+if TYPE_CHECKING:
+    import pytest
+    from grader.processes.report import Report
+
+REQUEST_SECONDS = 5.0  # within which a caller has to send its request
+SENDING_SECONDS = 1.0  # within which a client has to take what is sent
 LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
 
 Watched = socket.socket | io.RawIOBase
+Runner = Callable[["pytest.Session", Any, "Report"], None]
+
+
+@dataclass
+class Service:
+    """What a server does, and the limits that it sets."""
+
+    runners: Mapping[type[Job], Runner]  # by type of job: runs it, in a process of its own
+    idle_seconds: float = 3600.0  # without a run, after which the server ends
+    run_seconds: float = 900.0  # for one run
+    longest_request: int = 1 << 16  # bytes
+    public: bool = False  # may others of the same user find it (engine.json)?
+    crashed: str = "the run broke off, and once more in a process of its own: {}"
+
+    def before_start(self) -> None:
+        """In the server, before it starts a run's process, which inherits what is made here."""
+
+    def after_start(self) -> None:
+        """In the server, when the process has been started or could not be started."""
+
+    def close(self) -> None:
+        """In the server, at its end."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """In the process of a run: its job, and where to send what comes of it."""
+
+    job: Job
+    sock: socket.socket
 
 
 class Child(Protocol):
-    """The process of one run."""
+    """The process of one run, as its server sees it."""
 
     sock: socket.socket  # its messages come from here
-    patience: float  # seconds within which it must first be heard of
+    first_message_seconds: float  # the deadline of its first message
 
     def end(self, hurry: bool) -> int | None:
-        """Tell how it ended, and end what it started. One that goes on is killed, at once or after a moment, and is told as None."""
+        """End it and what it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
 
 
 @dataclass
@@ -42,55 +76,64 @@ class Run:
     job: Job
     client: socket.socket
     child: Child
-    until: float  # it must be heard of before
+    deadline: float  # of its next message
     lines: Lines = field(default_factory=Lines)
     began: float = field(default_factory=time.monotonic)
 
 
 class Server:
-    longest_question = 1 << 16  # bytes
-    broke_off = "the run broke off, and once more in a process of its own: {}"
-
-    def __init__(self, start: Callable[[Job], Child], token: str, idle: float, lifeline: io.RawIOBase | None = None) -> None:
-        self.start, self.token, self.idle = start, token, idle
+    def __init__(self, service: Service, start: Callable[[Job], Child | Assignment], token: str, lifeline: io.RawIOBase | None = None) -> None:
+        self.service, self.start, self.token = service, start, token
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.lifeline = lifeline  # closes when whoever wanted the engine is gone
+        self.lifeline = lifeline  # closes when the process that started the server has ended
         self.stamp: Stamp = stamp()
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
-        self.callers: dict[socket.socket, float] = {}  # who has not said yet what is wanted, and until when they may
+        self.callers: dict[socket.socket, float] = {}  # who has not sent a request yet -> the deadline for it
         self.open = True
+        self.assignment: Assignment | None = None
 
     @property
     def port(self) -> int:
         return self.listener.getsockname()[1]
 
-    def serve(self) -> None:
-        """Until nobody wants it any more: an hour without a question, or the lifeline cut."""
+    def serve(self) -> Assignment | None:
+        """Return, like `os.fork`, in several processes: with an assignment in each that was forked for a run, with None in the server, at its end.
+
+        It ends when its lifeline closes, after an idle hour, or when the kit has changed.
+        """
         self._watch(self.listener, self._accept)
         if self.lifeline:
-            self._watch(self.lifeline, self._lifeline)
-        wanted = time.monotonic()
+            self._watch(self.lifeline, self._read_lifeline)
+        last_run = time.monotonic()
         while self.open:
-            for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.idle, 60.0)):
-                key.data()
+            for act in self._due():
+                act()
+                if self.assignment:
+                    return self.assignment
             now = time.monotonic()
             if self.runs:
-                wanted = now
-            self.open = self.open and now - wanted < self.idle
-            for run in [run for run in self.runs if now > run.until or now - run.began > TOO_LONG]:
-                self._lost(run, STUCK)
-            for caller in [caller for caller, until in self.callers.items() if now > until]:
-                self._hang_up(caller)
+                last_run = now
+            self.open = self.open and now - last_run < self.service.idle_seconds
+        return None
+
+    def _due(self) -> Iterator[Callable[[], None]]:
+        """What to do now; waits until there is something, or for a moment. A deadline counts only after the messages that have come."""
+        for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
+            yield key.data
+        now = time.monotonic()
+        for run in [run for run in self.runs if now > run.deadline or now - run.began > self.service.run_seconds]:
+            yield partial(self._crashed, run, STUCK)
+        for caller in [caller for caller, deadline in self.callers.items() if now > deadline]:
+            yield partial(self._hang_up, caller)
 
     def close(self) -> None:
-        """End every run, and hang up."""
+        """End every run, and close every connection."""
         for run in list(self.runs):
             self._close(run)
-        self.forget()
+        self._close_descriptors()
 
-    def forget(self) -> None:
-        """Let go of every descriptor; a process that has just been forked off wants none of them."""
+    def _close_descriptors(self) -> None:
         for key in list(self.selector.get_map().values()):
             cast(Watched, key.fileobj).close()
         self.selector.close()
@@ -104,10 +147,10 @@ class Server:
             self.selector.unregister(sock)
         sock.close()
 
-    def _lifeline(self) -> None:
+    def _read_lifeline(self) -> None:
         self.open = self.lifeline is not None and bool(self.lifeline.read(1 << 12))
 
-    # ---- questions
+    # ---- requests
 
     def _accept(self) -> None:
         try:
@@ -116,78 +159,84 @@ class Server:
             return
         caller.settimeout(SENDING_SECONDS)
         lines = Lines()
-        self.callers[caller] = time.monotonic() + QUESTION_SECONDS
-        self._watch(caller, lambda: self._asked(caller, lines))
+        self.callers[caller] = time.monotonic() + REQUEST_SECONDS
+        self._watch(caller, lambda: self._read_request(caller, lines))
 
-    def _asked(self, caller: socket.socket, lines: Lines) -> None:
+    def _read_request(self, caller: socket.socket, lines: Lines) -> None:
         piece = _piece(caller)
         whole = lines.add(piece)
-        if not whole and piece and len(lines.rest) < self.longest_question:
+        if not whole and piece and len(lines.rest) < self.service.longest_request:
             return
-        job = self.understand(whole[0]) if whole else None
+        job = requested(whole[0], self.service.runners, self.token) if whole else None
         if job is None:
             self._hang_up(caller)
         elif stamp() != self.stamp:
             self.open = False
-            _tell(caller, stale=True)
+            _send(caller, stale=True)
             self._hang_up(caller)
         else:
             self.callers.pop(caller)
-            _tell(caller, accepted=True)
-            self._begin(job, caller)
+            _send(caller, accepted=True)
+            self._start(job, caller)
 
-    def understand(self, line: bytes) -> Any:
-        """The job in a question, of the kind that this server takes; None where there is none."""
-        return asked(line, self.token)
-
-    def _begin(self, job: Job, client: socket.socket) -> None:
+    def _start(self, job: Job, client: socket.socket) -> None:
         try:
+            self.service.before_start()
             child = self.start(job)
         except OSError as problem:
-            _tell(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
+            self.service.after_start()
+            _send(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
             self._hang_up(client)
             return
-        run = Run(job, client, child, time.monotonic() + child.patience)
+        if isinstance(child, Assignment):  # this is the new process, which needs nothing of the server's
+            self._close_descriptors()
+            self.assignment = child
+            return
+        self.service.after_start()
+        run = Run(job, client, child, time.monotonic() + child.first_message_seconds)
         self.runs.append(run)
-        self._watch(child.sock, lambda: self._said(run))
-        self.selector.modify(client, selectors.EVENT_READ, lambda: self._client(run))
+        self._watch(child.sock, lambda: self._forward(run))
+        self.selector.modify(client, selectors.EVENT_READ, lambda: self._read_client(run))
 
-    def _client(self, run: Run) -> None:
-        """It has nothing more to say but good-bye: a newer save, or a person who presses Control-C."""
+    def _read_client(self, run: Run) -> None:
+        """A client sends nothing more. It closes the connection to stop the run: a newer save, or Control-C."""
         if run in self.runs and not _piece(run.client):
             self._close(run)
 
-    # ---- answers
+    # ---- messages
 
-    def _said(self, run: Run) -> None:
+    def _forward(self, run: Run) -> None:
         if run not in self.runs:
             return
         piece = _piece(run.child.sock)
         for line in run.lines.add(piece):
             match decode(line):
                 case {"alive": int() | float() as seconds}:
-                    run.until = time.monotonic() + seconds
+                    run.deadline = time.monotonic() + seconds
                     continue
                 case {"done": _} | {"trouble": _}:
-                    _pass_on(run.client, line)
+                    _send_line(run.client, line)
                     self._close(run)
                     return
-            if not _pass_on(run.client, line):
+            if not _send_line(run.client, line):
                 self._close(run)
                 return
         if not piece or len(run.lines.rest) > LONGEST_ANSWER:
-            self._lost(run)
+            self._crashed(run)
 
-    def _lost(self, run: Run, why: str = "") -> None:
-        """Its process is gone, or has to go: begin anew where the code cannot take the tests with it."""
+    def _crashed(self, run: Run, why: str = "") -> None:
+        """The run's process has ended, or must end: start it once more, where its job allows that."""
+        if run not in self.runs:
+            return
         status = self._end(run, hurry=bool(why))
         why = why or describe_exit(status)
-        if run.job.in_worker:
-            _tell(run.client, trouble=self.broke_off.format(why), lost=why, killed=status in (None, -9))
+        next_job = run.job.after_crash()
+        if next_job is None:
+            _send(run.client, trouble=self.service.crashed.format(why), lost=why, killed=status in (None, -9))
             self._hang_up(run.client)
             return
-        _tell(run.client, again=why)
-        self._begin(replace(run.job, in_worker=True), run.client)
+        _send(run.client, again=why)
+        self._start(next_job, run.client)
 
     def _close(self, run: Run) -> None:
         self._end(run, hurry=True)
@@ -206,7 +255,7 @@ def _piece(sock: socket.socket) -> bytes:
         return b""
 
 
-def _pass_on(client: socket.socket, line: bytes) -> bool:
+def _send_line(client: socket.socket, line: bytes) -> bool:
     try:
         client.sendall(line + b"\n")
     except OSError:
@@ -214,5 +263,5 @@ def _pass_on(client: socket.socket, line: bytes) -> bool:
     return True
 
 
-def _tell(client: socket.socket, **message: object) -> None:
-    _pass_on(client, encode(message).rstrip(b"\n"))
+def _send(client: socket.socket, **message: object) -> None:
+    _send_line(client, encode(message).rstrip(b"\n"))

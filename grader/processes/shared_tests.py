@@ -23,7 +23,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.exit_reason import UNUSABLE
 from grader.plugin.graded import GradedRun
 from grader.plugin.hooks import RUN
-from grader.processes.reporting import Report, capture_anew
+from grader.processes.report import Report, restart_capture
 from grader.system import process_tree
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Record
@@ -154,7 +154,7 @@ class Sharing:
     def _be_sibling(self, queue: int, sock: socket.socket) -> None:
         self.report.pid = getpid()
         self.run.trial.continue_in_fork()
-        capture_anew(self.session.config)
+        restart_capture(self.session.config)
         while (place := _taken(queue)) is not None:
             said = pickle.dumps((place, self._test(place)))
             sock.sendall(len(said).to_bytes(8, "little") + said)

@@ -38,10 +38,10 @@ def kit(template, tmp_path):
 
 @pytest.fixture(scope="module")
 def warm(template, tmp_path_factory, request):
-    """A copy of the kit with an engine of its own, which has the options that the test's module names."""
+    """A copy of the kit with a server of its own, which has the options that the test's module names."""
     root = tmp_path_factory.mktemp("warm") / "kit"
     shutil.copytree(template, root)
-    warm = WarmKit(Kit(root), *getattr(request.module, "ENGINE_OPTIONS", ()))
+    warm = WarmKit(Kit(root), *getattr(request.module, "SERVER_OPTIONS", ()))
     yield warm
     warm.close()
     assert warm.gone()

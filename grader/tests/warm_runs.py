@@ -1,4 +1,4 @@
-"""A real engine on a copy of the kit, and what it leaves behind."""
+"""A real server on a copy of the kit, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.processes.client import Address
-from grader.processes.job import Job, decode, read
+from grader.processes.job import CheckJob, decode, read
 from kit_copy import Kit
 
 CHAPTER = "ch03_attention"
@@ -47,11 +47,11 @@ class Heard:
 
 
 class WarmKit:
-    """A copy of the kit and its engine. Every process of the engine's family carries a mark in its environment."""
+    """A copy of the kit and its server. Every process of the server's family carries a mark in its environment."""
 
     def __init__(self, kit: Kit, *options: str, **environment: str) -> None:
         self.kit, self.mark = kit, uuid.uuid4().hex
-        command = [sys.executable, "-P", "-m", "grader.processes.engine", *options]
+        command = [sys.executable, "-P", "-m", "grader.processes.check_server", *options]
         environment = kit.environment(HEADWAY_TEST_MARK=self.mark, **environment)
         self.process = subprocess.Popen(
             command, cwd=kit.root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
@@ -70,8 +70,8 @@ class WarmKit:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def job(self, name: str = "softmax", in_worker: bool = False) -> Job:
-        return Job(name, str(self.kit.root), in_worker=in_worker)
+    def job(self, name: str = "softmax", in_worker: bool = False) -> CheckJob:
+        return CheckJob(name, str(self.kit.root), in_worker=in_worker)
 
     def ask(self, name: str = "softmax") -> Heard:
         heard = Heard()
@@ -86,7 +86,7 @@ class WarmKit:
         return heard
 
     def family(self) -> set[int]:
-        """The processes that are alive of all that the engine has started, however far they went; with the engine."""
+        """The processes that are alive of all that the server has started, however far they went; with the server."""
         found = set()
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -103,7 +103,7 @@ class WarmKit:
         return until(lambda: self.family() <= {self.process.pid} | self.spares())
 
     def spares(self) -> set[int]:
-        return {pid for pid in self.family() if b"grader.processes.prestarted" in _command_line(pid)}
+        return {pid for pid in self.family() if b"--one-job" in _command_line(pid)}
 
     def gone(self) -> bool:
         """Is there no process left, and no file?"""

@@ -53,7 +53,7 @@ class Terminal:
 
     def verdict(self) -> str:
         """The screen, once nothing is running."""
-        return self.wait(lambda frame: "verdict after" in frame and "testing" not in frame and "starting the engine" not in frame)
+        return self.wait(lambda frame: "verdict after" in frame and "testing" not in frame and "loading the tests" not in frame)
 
     def save(self, module: str, old: str, new: str) -> None:
         """An edit and a save, and the moment at which its run is under way or over."""
@@ -93,7 +93,7 @@ def family(kit: Kit) -> list[str]:
 
 
 def nothing_remains(kit: Kit) -> bool:
-    """No process and no address: an engine has some moments to end."""
+    """No process and no address: a server has some moments to end."""
     deadline = time.monotonic() + SECONDS
     address = kit.exercises / ".headway" / "engine.json"
     while family(kit) or address.exists():

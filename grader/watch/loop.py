@@ -122,7 +122,7 @@ class Watch:
             case {"waking": _}:
                 state.waking = True
                 if isinstance(self.screen, Plain):
-                    self.screen.say("Starting the engine, once and for some seconds.")
+                    self.screen.say("Loading the tests, once and for some seconds.")
             case {"begun": test}:
                 state.waking, state.test = False, test
             case {"again": why}:

@@ -63,7 +63,7 @@ def _status(state: State) -> Text:
     if state.waiting:
         return Text(f"{state.waiting}. Waiting for the next save.", "yellow")
     if state.waking:
-        return Text(f"starting the engine, once and for some seconds{_elapsed(state)}", "yellow")
+        return Text(f"loading the tests, once and for some seconds{_elapsed(state)}", "yellow")
     if state.running:
         what = f"testing: {state.test}" if state.test else "testing"
         return Text(f"{'once more, apart: ' if state.again else ''}{what}{_elapsed(state)}", "yellow")

@@ -1,4 +1,4 @@
-"""One run at a time (and pictures beside it), by an engine of our own that is started when it is needed and replaced when it is gone or out of date."""
+"""One run at a time (and pictures at the same time), on a server of the watch's own: started when it is needed, replaced when it ends or is out of date."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from grader.processes.client import Address, Engine, NoEngine
-from grader.processes.job import Job, read
+from grader.processes.client import NoServer, ServerProcess
+from grader.processes.job import CheckJob, Job, PictureJob, read
 
-TRIES = 3  # engines for one run: the learner's code may have killed the first, and the second
-
-Tell = Callable[[int, dict[str, Any]], None]
+TRIES = 3  # servers for one run: the learner's code may have killed the first, and the second
 
 
 class Runs:
-    """Tells what the engine says (warm/job.py lists it), each time with the number of the run; `waking` while an engine starts."""
+    """Calls `report` with each message of a run (processes/job.py lists them) and the run's number; the message `waking` while a server starts."""
 
-    def __init__(self, tell: Tell, drawn: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
-        self.tell, self.drawn = tell, drawn
+    def __init__(self, report: Callable[[int, dict[str, Any]], None], drawn: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
+        self.report, self.drawn = report, drawn
         self.number = 0
-        self.engine: Engine | None = None
-        self.address: Address | None = None
+        self.server: ServerProcess | None = None
         self.sock: socket.socket | None = None
-        self.lock = threading.Lock()  # of the engine: one thread at a time starts or asks it
+        self.lock = threading.Lock()  # of the server: one thread at a time starts or asks it
 
     def start(self, name: str) -> int:
-        """Stop the run that is going on, if one is, and begin another."""
+        """Stop the present run, if there is one, and start another. Returns its number."""
         self.stop()
         threading.Thread(target=self._run, args=(self.number, name), name="headway run", daemon=True).start()
         return self.number
 
     def stop(self) -> None:
-        """Hang up: the engine ends the run, and whatever it still says is no longer heard."""
+        """Close the connection: the server ends the run, and its remaining messages are ignored."""
         self.number += 1
         if self.sock is not None:
             with contextlib.suppress(OSError):
@@ -43,15 +40,15 @@ class Runs:
 
     def close(self) -> None:
         self.stop()
-        if self.engine is not None:
-            self.engine.end()
+        if self.server is not None:
+            self.server.end()
 
     def _run(self, number: int, name: str) -> None:
-        problem, in_worker = "the engine that runs the tests ended three times; `headway doctor` may know why", False
+        problem, in_worker = "the server that runs the tests ended three times; `headway doctor` may know why", False
         for _ in range(TRIES):
             try:
-                sock = self._ask(number, Job(name, os.getcwd(), in_worker=in_worker))
-            except NoEngine as refusal:
+                sock = self._start_run(number, CheckJob(name, os.getcwd(), in_worker=in_worker))
+            except NoServer as refusal:
                 if str(refusal):  # it cannot start, and would not the next time
                     problem = str(refusal)
                     break
@@ -62,51 +59,49 @@ class Runs:
                 for message in read(sock):
                     if number != self.number:
                         return
-                    self.tell(number, message)
+                    self.report(number, message)
                     if "done" in message or "trouble" in message:
                         return
             if number != self.number:
                 return
             with self.lock:
-                self._drop()
-            in_worker = True  # the engine was killed, most likely by the code that it ran
-        self.tell(number, {"trouble": f"There is no verdict: {problem}."})
+                self._end_server()
+            in_worker = True  # the server was killed, most likely by the code that it ran
+        self.report(number, {"trouble": f"There is no verdict: {problem}."})
 
-    def _ask(self, number: int, job: Job) -> socket.socket | None:
-        """The socket from which answers come; None where a newer run has begun in the meantime."""
+    def _start_run(self, number: int, job: Job) -> socket.socket | None:
+        """The socket from which messages come; None where a newer run has started in the meantime."""
         with self.lock:
             if number != self.number:
                 return None
-            self.sock = self._asked(number, job)
+            self.sock = self._ask(number, job)
             if number != self.number:
                 self.sock.close()
                 return None
             return self.sock
 
-    def _asked(self, number: int, job: Job) -> socket.socket:
-        """Ask the engine, once it is there."""
-        if self.engine is None or not self.engine.alive:
-            self.tell(number, {"waking": True})
-            self.engine = Engine()
-            self.address = None
+    def _ask(self, number: int, job: Job) -> socket.socket:
+        """Ask the server, when it is ready."""
+        if self.server is None or not self.server.alive:
+            self.report(number, {"waking": True})
+            self.server = ServerProcess()
         try:
-            self.address = self.address or self.engine.address()
-            return self.address.ask(job)
-        except NoEngine:
-            self._drop()
+            return self.server.address().ask(job)
+        except NoServer:
+            self._end_server()
             raise
 
     def draw(self, name: str) -> None:
-        """Beside whatever run is going on; `drawn` hears the picture, or a sentence where there is none."""
+        """Draw a picture while a run goes on; `drawn` gets the picture, or a sentence where there is none."""
         threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
 
     def _draw(self, name: str) -> None:
-        job, problem = Job(name, os.getcwd(), picture=True), "the engine that draws it ended; s tries again"
-        for _ in range(2):  # the engine of before may be out of date
+        job, problem = PictureJob(name, os.getcwd()), "the server that draws it ended; s tries again"
+        for _ in range(2):  # the first server may be out of date
             try:
                 with self.lock:
-                    sock = self._asked(self.number, job)
-            except NoEngine as refusal:
+                    sock = self._ask(self.number, job)
+            except NoServer as refusal:
                 if str(refusal):
                     problem = str(refusal)
                     break
@@ -119,7 +114,7 @@ class Runs:
             break
         self.drawn(name, {"trouble": problem})
 
-    def _drop(self) -> None:
-        if self.engine is not None:
-            self.engine.end()
-        self.engine = self.address = None
+    def _end_server(self) -> None:
+        if self.server is not None:
+            self.server.end()
+        self.server = None

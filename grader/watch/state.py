@@ -21,7 +21,7 @@ class State:
     waiting: str = ""  # why there is no run: a file that does not parse
     trouble: str = ""  # why a run gave no verdict
     running: bool = False
-    waking: bool = False  # the engine is starting
+    waking: bool = False  # the server is starting
     test: str = ""  # the one that is running
     began: float = 0.0
     again: str = ""  # why the run was begun anew

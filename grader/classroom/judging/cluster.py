@@ -1,7 +1,7 @@
-"""Has submissions judged by a Dask cluster: each is a task, and each worker keeps a judge of its own (dask_worker.py).
+"""Grades submissions on a Dask cluster: each is a task, and each worker keeps a server of its own (dask_worker.py).
 
-A worker that is lost costs its submissions nothing but time: the scheduler gives them to another. Everything else that can go wrong with a
-cluster ends the run with a sentence; what is graded is kept by then.
+A worker that is lost costs its submissions only time: the scheduler gives them to another. Everything else that can go wrong with a
+cluster ends the run with a sentence; what has been graded is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging import dask_worker
-from grader.classroom.judging.dispatch import NotJudged
+from grader.classroom.judging.dispatch import GradingStopped
 from grader.classroom.judging.versions import versions
 from grader.verdict.summary import Verdict
 
@@ -26,57 +26,57 @@ LOST = "it was given to {} workers, and each was lost; the next run tries again,
 GO_ON = "what has been graded is kept, and the same command goes on from there"
 
 
-class Cluster:
-    """Judges on a Dask cluster, for as many threads as ask."""
+class ClusterDispatcher:
+    """Grades on a Dask cluster, for as many threads as ask."""
 
-    def __init__(self, address: str, exercises: list[str], seed: int, walled: bool) -> None:
+    def __init__(self, address: str, exercises: list[str], seed: int, isolated: bool) -> None:
         """GradingProblem, one sentence, where there is no cluster or one that must not grade."""
-        self.address, self.exercises, self.seed, self.walled = address, exercises, seed, walled
+        self.address, self.exercises, self.seed, self.isolated = address, exercises, seed, isolated
         self.versions = versions()
         self.under_way: set[Any] = set()
-        self.client = connected(address)
+        self.client = connect(address)
         try:
-            self.lacking = examined(self.client, address, self.versions, walled)  # sentences: walls that do not stand on some worker
+            self.lacking = examine(self.client, address, self.versions, isolated)  # sentences: layers of isolation that some worker lacks
             self.threads = sum(self.client.nthreads().values())  # submissions that all workers take at once; 0 where there is no worker yet
         except BaseException as problem:
-            leave(self.client)
+            disconnect(self.client)
             if isinstance(problem, GradingProblem) or not isinstance(problem, Exception):
                 raise
             raise GradingProblem(f"the cluster at {address} gives no clear answer ({_in_words(problem)})") from None
 
-    def judge(self, submission: Submission) -> Verdict | str:
+    def grade(self, submission: Submission) -> Verdict | str:
         """The verdict on all of it, or a sentence that says why there is none."""
         from distributed import CancelledError, KilledWorker
 
-        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.walled)
+        asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.isolated)
         try:
-            answer = self._answer(self.client.submit(dask_worker.judged, *asked, pure=False))
-        except NotJudged:
+            answer = self._answer(self.client.submit(dask_worker.grade, *asked, pure=False))
+        except GradingStopped:
             raise
         except KilledWorker as lost:
             return LOST.format(lost.allowed_failures + 1)
         except CancelledError:
-            raise NotJudged(self._gone()) from None
+            raise GradingStopped(self._gone()) from None
         except Exception as problem:
             if self.client.status != "running":
-                raise NotJudged(self._gone()) from None
-            raise NotJudged(f"the cluster at {self.address} does not grade ({_in_words(problem)}); {GO_ON}") from None
+                raise GradingStopped(self._gone()) from None
+            raise GradingStopped(f"the cluster at {self.address} does not grade ({_in_words(problem)}); {GO_ON}") from None
         match answer:
             case {"verdict": dict() as data}:
                 return Verdict.from_data(data)
             case {"trouble": str() as sentence}:
                 return sentence
             case {"refused": str() as why}:
-                raise NotJudged(f"a worker of the cluster at {self.address} {why}; {GO_ON}")
-        raise NotJudged(f"the cluster at {self.address} answers with something that is no verdict; {GO_ON}")
+                raise GradingStopped(f"a worker of the cluster at {self.address} {why}; {GO_ON}")
+        raise GradingStopped(f"the cluster at {self.address} answers with something that is no verdict; {GO_ON}")
 
     def close(self) -> None:
-        """Cancel what is queued. The workers' judges end after what they have under way; nobody waits for that."""
+        """Cancel what is queued. The workers' servers end after what they have under way; nothing waits for that."""
         with contextlib.suppress(Exception):
             if self.client.status == "running":
                 self.client.cancel(list(self.under_way))
-                self.client.run(dask_worker.put_away, self.exercises, self.seed, on_error="ignore")
-        leave(self.client)
+                self.client.run(dask_worker.release, self.exercises, self.seed, on_error="ignore")
+        disconnect(self.client)
 
     def _answer(self, task: Any) -> Any:
         """What a task came to, however long it takes, as long as the cluster has workers."""
@@ -87,11 +87,11 @@ class Cluster:
                 with contextlib.suppress(TimeoutError):
                     return task.result(timeout=LOOK)
                 if self.client.status != "running":
-                    raise NotJudged(self._gone())
+                    raise GradingStopped(self._gone())
                 if self.client.nthreads():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > WORKERLESS:
-                    raise NotJudged(f"the cluster at {self.address} has had no worker for {WORKERLESS:.0f} seconds, start some with `dask worker`; {GO_ON}")
+                    raise GradingStopped(f"the cluster at {self.address} has had no worker for {WORKERLESS:.0f} seconds, start some with `dask worker`; {GO_ON}")
         finally:
             self.under_way.discard(task)
 
@@ -99,8 +99,8 @@ class Cluster:
         return f"the cluster at {self.address} is gone, or the connection to it was cut; {GO_ON}"
 
 
-def connected(address: str) -> Any:
-    """A client of the cluster; what else Dask would say about its connections nobody needs to read."""
+def connect(address: str) -> Any:
+    """A client of the cluster; Dask's own messages about its connections are silenced."""
     try:
         import distributed
     except ImportError:
@@ -121,8 +121,8 @@ def connected(address: str) -> Any:
         raise GradingProblem(f"{said} ({_in_words(problem)})") from None
 
 
-def examined(client: Any, address: str, here: dict[str, str], walled: bool) -> list[str]:
-    """The walls that do not stand on some worker, in sentences. GradingProblem where the scheduler or a worker there is must not be used.
+def examine(client: Any, address: str, here: dict[str, str], isolated: bool) -> list[str]:
+    """The layers of isolation that some worker lacks, in sentences. GradingProblem where the scheduler or a worker there is must not be used.
 
     A worker that comes later is examined with the first submission it is given.
     """
@@ -132,7 +132,7 @@ def examined(client: Any, address: str, here: dict[str, str], walled: bool) -> l
         if theirs["packages"]["distributed"] != ours:
             raise GradingProblem(f"{who} of the cluster at {address} runs distributed {theirs['packages']['distributed']} and this machine {ours}; install the same")
     lacking: list[str] = []
-    for worker, found in client.run(dask_worker.standing, on_error="return").items():
+    for worker, found in client.run(dask_worker.capabilities, on_error="return").items():
         if isinstance(found, OSError):
             continue  # it has just been lost
         if isinstance(found, ImportError):
@@ -140,14 +140,14 @@ def examined(client: Any, address: str, here: dict[str, str], walled: bool) -> l
         elif isinstance(found, Exception):
             why = f"cannot tell what it has ({_in_words(found)})"
         else:
-            why = dask_worker.refusal(found, here, walled)
+            why = dask_worker.refusal(found, here, isolated)
             lacking += [sentence for sentence in found["lacking"] if sentence not in lacking]
         if why:
             raise GradingProblem(f"the worker {worker} of the cluster at {address} {why}")
     return lacking
 
 
-def leave(client: Any) -> None:
+def disconnect(client: Any) -> None:
     with contextlib.suppress(Exception):
         client.close(timeout=5)
 

@@ -1,12 +1,15 @@
-"""What a judge is asked: one submission, and what of it to grade."""
+"""What the server that grades is asked: one submission, and what of it to grade."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+from grader.processes.job import Job, moved_to_worker
 
 
 @dataclass(frozen=True)
-class GradeJob:
+class GradeJob(Job):
     sources: dict[str, str]
     unread: dict[str, str]  # chapters that are there and cannot be read, and why
     exercises: list[str]
@@ -14,3 +17,6 @@ class GradeJob:
     seconds: float  # for all of it
     in_worker: bool = True
     whole: bool = False  # earlier chapters are the submission's own too
+
+    def after_crash(self) -> Self | None:
+        return moved_to_worker(self)

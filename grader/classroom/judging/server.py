@@ -1,9 +1,8 @@
-"""The process that grades: `python -m grader.classroom.judging.server [--spare] WALLS`, an engine of its own that takes whole submissions.
+"""The server that grades: `python -m grader.classroom.judging.server [--prestarted] ISOLATION`. It runs GradeJobs: whole submissions.
 
-A pytest session with all suites loaded is forked for each submission (warm/), so that no submission's run can leave anything for the next.
-The submission's code runs in workers behind walls (sandbox/). They are forked from a zygote that has seen no test, no reference and no
-submission: each run is lent one of its own, which ends with it. Where no process with all its walls can be had for the code, the run ends and
-says so: that is no zero.
+Each submission has a process of its own, forked from a session with all suites loaded, so that no run can leave anything for the next. The submission's
+code runs in workers in the sandbox. They are forked from a zygote that has seen no test, no reference and no submission: each run gets a new zygote,
+which ends with it. Where no sandboxed process can be had for the code, the run ends and says so: that is not a zero.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import io
 import os
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,20 +26,21 @@ from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.graded import GradedRun
-from grader.processes import engine, forks, limits, prestarted, reporting
-from grader.processes.job import asked_words
-from grader.processes.server import Server
+from grader.processes import limits
+from grader.processes.report import Report, reporter_on, restart_capture
+from grader.processes.server import Service
+from grader.processes.server_process import main
 from grader.system import process_tree
 from grader.verdict.trial import Trial
 
-IDLE = 365 * 24 * 3600.0  # it ends with whoever grades
+IDLE = 365 * 24 * 3600.0  # it ends with the program that grades
 MEMORY = 1024**3  # bytes that a run may take beyond what it is forked with: an honest one takes a tenth of that
 
 
 class RunWorkerPool(WorkerPool):
     """A run's own: the run ends, without a verdict, where this cannot do its part."""
 
-    def __init__(self, report: reporting.Report, **options: Any) -> None:
+    def __init__(self, report: Report, **options: Any) -> None:
         super().__init__(**options)
         self.report = report
 
@@ -63,73 +61,68 @@ class RunWorkerPool(WorkerPool):
             os._exit(0)
 
 
-class JudgeServer(Server):
-    longest_question = 1 << 26  # bytes: every chapter of a submission
-    broke_off = "grading it broke off: {}; the next run tries again"
+class GradingService(Service):
+    """Grades submissions."""
 
-    def understand(self, line: bytes) -> GradeJob | None:
-        words = asked_words(line, self.token)
-        return GradeJob(**words) if words and words.keys() == {field.name for field in fields(GradeJob)} else None
+    def __init__(self, isolation: Isolation) -> None:
+        super().__init__(
+            {GradeJob: self.grade}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
+        )  # fmt: skip
+        self.isolation = isolation
 
-
-def main() -> None:
-    isolation, fork = Isolation.named(sys.argv[-1]), sys.platform.startswith("linux") and "--spare" not in sys.argv
-
-    def in_a_spare(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
-        become_grader(session, job, report, RunWorkerPool(report, fork=bool(isolation), isolation=isolation))
-
-    if sys.argv[1].isdecimal():  # PORT WALLS
-        prestarted.be_spare(GradeJob, in_a_spare, limited=False)
-        return
-    with engine.starting() as (out, lifeline):
-        if fork:
-            with_forks(out, lifeline, isolation)
-        else:
-            engine.with_spares(prestarted.Stock("grader.classroom.judging.server", str(isolation)), out, IDLE, lifeline, JudgeServer, public=False)
+    def grade(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
+        become_grader(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
 
 
-def with_forks(out, lifeline: io.RawIOBase, isolation: Isolation) -> None:
-    pool, judge = WorkerPool(isolation=isolation), os.getpid()
-    lent: list[socket.socket] = []
-    pool.new_zygote().close()  # it starts while this process loads the suites
-    assert isinstance(pool.zygote, subprocess.Popen)
-    process_tree.own_children.add(pool.zygote.pid)
-    for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
-        without_text(ours)  # compiled once, and not in each of the runs that are forked from here
+class ForkingGradingService(GradingService):
+    """Where runs are forked from the server, the workers of each are forked from a zygote of its own, and that from the server's."""
 
-    def start(job: GradeJob, forget: Callable[[], None]) -> forks.Fork:
-        control = pool.new_zygote()
-        lent[:] = [control]  # for the process that is forked now
-        try:
-            return forks.start(job, forget, limited=False)
-        finally:
-            if os.getpid() == judge:
-                control.close()
+    def __init__(self, isolation: Isolation) -> None:
+        super().__init__(isolation)
+        self.pool, self.server = WorkerPool(isolation=isolation), os.getpid()
+        self.control: socket.socket | None = None  # of the zygote of the run that starts now
+        self.pool.new_zygote().close()  # it starts while this process loads the suites
+        assert isinstance(self.pool.zygote, subprocess.Popen)
+        process_tree.own_children.add(self.pool.zygote.pid)
+        for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
+            without_text(ours)  # compiled once, and not in each of the runs that are forked from here
 
-    def begin(session: pytest.Session, job: GradeJob, report: reporting.Report) -> None:
-        assert pool.control is not None
-        pool.control.close()
+    def before_start(self) -> None:
+        self.control = self.pool.new_zygote()
+
+    def after_start(self) -> None:
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def grade(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
+        assert self.pool.control is not None
+        self.pool.control.close()
         limits.limit_growth(MEMORY)
-        become_grader(session, job, report, RunWorkerPool(report, isolation=isolation, control=lent[0]))
-
-    engine.with_forks(out, IDLE, lifeline, JudgeServer, start, begin, public=False)
-    pool.close()
+        become_grader(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
-def become_grader(session: pytest.Session, job: GradeJob, report: reporting.Report, pool: WorkerPool) -> None:
-    """Turn the waiting session into a run of all that was asked of this submission; what pytest prints is for nobody."""
+def become_grader(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
+    """Turn the waiting session into a run of all that is to be graded of this submission. What pytest prints goes nowhere."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)
-    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.alive, until=time.monotonic() + job.seconds)
+    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=time.monotonic() + job.seconds)
     session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:
         hooks.give_seed(item, run)
     config.option.no_summary = True
-    reporting.capture_anew(config)
-    reporting.reporter_on(config, io.StringIO()).pytest_sessionstart(session)
+    restart_capture(config)
+    reporter_on(config, io.StringIO()).pytest_sessionstart(session)
+
+
+def service(fork: bool, options: list[str]) -> Service:
+    return (ForkingGradingService if fork else GradingService)(Isolation.named(options[-1]))
 
 
 if __name__ == "__main__":
-    main()
+    main("grader.classroom.judging.server", service)

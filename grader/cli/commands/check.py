@@ -1,4 +1,4 @@
-"""Runs the graded tests of what was asked: by the engine where a watch has one running, else in this process."""
+"""Runs the graded tests of what was asked: by the server where a watch has one running, else in this process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import load_scores
 from grader.course.status import is_passed, locate, next_step, read_course
 from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
-from grader.processes.client import BrokeOff, NoEngine, answers
-from grader.processes.job import Job, again
+from grader.processes.client import NoServer, ServerLost, answers
+from grader.processes.job import CheckJob, again
 from grader.verdict.summary import Verdict
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
@@ -58,11 +58,11 @@ def check(name: str | None) -> int:
 def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     """Each exercise's outcome, and pytest's exit status in our terms."""
     try:
-        outcomes, status = _by_the_engine(found)
-    except BrokeOff as problem:
-        print_error(f"{problem}; testing once more, without the engine")
+        outcomes, status = _by_the_server(found)
+    except ServerLost as problem:
+        print_error(f"{problem}; testing once more, without the server")
         outcomes, status = _alone(suites, found, "--worker")
-    except NoEngine:
+    except NoServer:
         outcomes, status = _alone(suites, found)
     if status == _INTERRUPTED:
         return outcomes, INTERRUPTED if outcomes else UNUSABLE
@@ -71,12 +71,12 @@ def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, 
     return outcomes, NOT_YET if status else PASSED
 
 
-def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """The same run by the engine, in a tenth of the time; NoEngine where there is none, or it breaks off."""
+def _by_the_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """The same run by the server, in a tenth of the time; NoServer where there is none, or it breaks off."""
     if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoEngine("")  # somebody wants something of their own of pytest
+        raise NoServer("")  # somebody wants something of their own of pytest
     columns = shutil.get_terminal_size().columns
-    job = Job(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
+    job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
     outcomes: dict[str, str] = {}
     for message in answers(job):
         match message:
@@ -90,7 +90,7 @@ def _by_the_engine(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
             case {"done": status}:
                 return outcomes, status
             case {"trouble": sentence}:
-                raise BrokeOff(sentence)
+                raise ServerLost(sentence)
     return outcomes, _INTERNAL_ERROR
 
 

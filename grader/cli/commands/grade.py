@@ -38,11 +38,11 @@ def grade(
             raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
         handed_in = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
-        judge, at_once = _judge(dask, [exercise.name for exercise in chosen], seed, require_isolation)
-        with closing(judge), Gradebook(out) as book:
+        dispatcher, at_once = _dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
+        with closing(dispatcher), Gradebook(out) as book:
             before = book.list_people()
             _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
-            status = _run(handed_in, book, chosen, seed, rules, out, judge, jobs or at_once, notes)
+            status = _run(handed_in, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
             if changed:
                 _tell_changed(before, book.list_people())
             return status
@@ -120,28 +120,28 @@ def _isolation(required: bool) -> Isolation:
     return available()
 
 
-def _judge(dask: str | None, names: list[str], seed: int, require_isolation: bool):
-    """Who judges, and how many submissions at once."""
-    from grader.classroom.judging.dispatch import Judge
+def _dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+    """What grades, and how many submissions at once."""
+    from grader.classroom.judging.dispatch import Dispatcher
 
     if dask is None:
-        return Judge(_isolation(require_isolation), names, seed), _processors()
+        return Dispatcher(_isolation(require_isolation), names, seed), _processors()
     return _cluster(dask, names, seed, require_isolation)
 
 
 def _cluster(address: str, names: list[str], seed: int, require_isolation: bool):
     """The cluster, and the threads of all its workers; one that has no worker yet may grow with what it is given."""
-    from grader.classroom.judging.cluster import Cluster
+    from grader.classroom.judging.cluster import ClusterDispatcher
 
-    cluster = Cluster(address, names, seed, require_isolation)
+    cluster = ClusterDispatcher(address, names, seed, require_isolation)
     for sentence in cluster.lacking:
         print_error(f"on a worker of the cluster, {sentence}")
     return cluster, cluster.threads or os.cpu_count() or 1
 
 
-def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, judge, at_once: int, notes: list[str]) -> int:
+def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]) -> int:
     from grader.classroom.grade import grade as grade_class
-    from grader.classroom.judging.dispatch import NotJudged
+    from grader.classroom.judging.dispatch import GradingStopped
 
     console = make_console()
     columns = (TextColumn("grading"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False))
@@ -155,8 +155,8 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 
     try:
         with progress:
-            graded = grade_class(handed_in, book, chosen, seed, rules, out, judge, at_once, told)
-    except NotJudged as trouble:
+            graded = grade_class(handed_in, book, chosen, seed, rules, out, dispatcher, at_once, told)
+    except GradingStopped as trouble:
         print_error(str(trouble))
         return WRONG_USE
     _summary(console, graded, out, notes)

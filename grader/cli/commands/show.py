@@ -11,8 +11,8 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
 from grader.files import write_whole
-from grader.processes.client import BrokeOff, NoEngine, answers
-from grader.processes.job import Job
+from grader.processes.client import NoServer, ServerLost, answers
+from grader.processes.job import PictureJob
 from grader.teaching.show import figures
 from grader.teaching.show.catalog import drawable, has_picture
 from grader.teaching.show.half_blocks import colours
@@ -47,7 +47,7 @@ def _show(name: str | None, out: Path | None) -> int:
             return NOTHING
     try:
         picture = drawn(found)
-    except BrokeOff as problem:
+    except ServerLost as problem:
         print_error(str(problem))
         return NOTHING
     if out is not None:
@@ -61,11 +61,11 @@ def _show(name: str | None, out: Path | None) -> int:
 
 
 def drawn(exercise: Exercise) -> Picture:
-    """By the engine where a watch has one running, else in this process. BrokeOff, with a sentence, where that gives no picture."""
+    """By the server where a watch has one running, else in this process. ServerLost, with a sentence, where that gives no picture."""
     try:
-        return by_the_engine(exercise)
-    except NoEngine as problem:
-        if isinstance(problem, BrokeOff):
+        return by_the_server(exercise)
+    except NoServer as problem:
+        if isinstance(problem, ServerLost):
             raise
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a process forked after a parallel operation hangs
     import torch
@@ -78,15 +78,15 @@ def drawn(exercise: Exercise) -> Picture:
     return picture_of(exercise)
 
 
-def by_the_engine(exercise: Exercise) -> Picture:
-    """Drawn by the engine that some watch has running; NoEngine where there is none."""
-    for message in answers(Job(exercise.name, os.getcwd(), picture=True)):
+def by_the_server(exercise: Exercise) -> Picture:
+    """Drawn by the server that some watch has running; NoServer where there is none."""
+    for message in answers(PictureJob(exercise.name, os.getcwd())):
         match message:
             case {"picture": data}:
                 return Picture.from_data(data)
             case {"trouble": sentence}:
-                raise BrokeOff(f"there is no picture: {sentence}")
-    raise NoEngine("")
+                raise ServerLost(f"there is no picture: {sentence}")
+    raise NoServer("")
 
 
 def _current() -> Exercise | None:

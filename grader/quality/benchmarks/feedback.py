@@ -78,7 +78,7 @@ class Watched:
         verdict = Verdict.from_data(self._hear("verdict"))
         seconds = time.perf_counter() - began
         self._hear("done")
-        time.sleep(0.05)  # until its process is put away, and its time is on the engine's account
+        time.sleep(0.05)  # until its process is put away, and its time is on the server's account
         return verdict, seconds, self._processor() - before
 
     def _hear(self, wanted: str):
@@ -93,12 +93,11 @@ class Watched:
                 return message[wanted]
 
     def _processor(self) -> float:
-        """Seconds that the engine's runs have used; Linux tells."""
-        address = self.runs.address
-        if address is None:
+        """Seconds that the server's runs have used; Linux tells."""
+        if self.runs.server is None:
             return float("nan")
         try:
-            fields = Path(f"/proc/{address.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{self.runs.server.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return float("nan")
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
@@ -154,7 +153,7 @@ def measure(chosen: list[Exercise], runs: int) -> None:
     """Everything, printed as it comes."""
     print(f"feedback: {machine()}\nmedians of {runs}; \"processor\" is user and system time of the whole run, which a load beside it changes less\n")
     with Watched() as watched:
-        right(watched, Times(chosen[0]))  # the engine starts
+        right(watched, Times(chosen[0]))  # the server starts
         chapters = [Times(exercise) for exercise in main_exercises(chosen)]
         for _ in range(runs):
             for times in chapters:

@@ -1,6 +1,6 @@
-"""grading: a class through the judge, against one `python -m pytest --target DIR --worker` process for each submission.
+"""grading: a class through the dispatcher and its server, against one `python -m pytest --target DIR --worker` process for each submission.
 
-First submissions of one exercise and of the whole course, as many at once both ways; then what the judge adds to the tests' own time; then
+First submissions of one exercise and of the whole course, as many at once both ways; then what the dispatcher adds to the tests' own time; then
 a class that is generated, through everything that `headway grade` does, with time and memory by hundreds.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from grader.classroom.grade import grade
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission, read_submissions
-from grader.classroom.judging.dispatch import Judge
+from grader.classroom.judging.dispatch import Dispatcher
 from grader.classroom.judging.rules import Rules
 from grader.course.misconceptions import misconceptions
 from grader.course.source import replace_definition
@@ -76,10 +76,10 @@ def _compared(place: Path, name: str, exercises: list[Exercise], count: int, opt
         for module in modules:
             _write(folder / f"{number:03}", module, solved(module) + f"\n# {number}\n")
     handed_in = read_submissions(folder)
-    with _ready([exercise.name for exercise in exercises]) as (judge, started):
-        judge.judge(handed_in[0])
-        warm = _timed(judge, handed_in, options.jobs)
-        alone = [_alone(judge, submission) for submission in handed_in[: min(5, count)]]
+    with _ready([exercise.name for exercise in exercises]) as (dispatcher, started):
+        dispatcher.grade(handed_in[0])
+        warm = _timed(dispatcher, handed_in, options.jobs)
+        alone = [_alone(dispatcher, submission) for submission in handed_in[: min(5, count)]]
     tests = sum(len(found.tests) for found in alone[0][1].results)
     cold = _cold([folder / f"{number:03}" for number in range(min(options.cold, count))], exercises, options.jobs)
     own = middle([_own(verdict) for _, verdict in alone])
@@ -87,10 +87,10 @@ def _compared(place: Path, name: str, exercises: list[Exercise], count: int, opt
     quicker, by_processor = cold.seconds / warm.seconds, cold.processor / warm.processor
     if len(exercises) == 1:
         goal = f"the goal is {GOAL_RATIO}: {_met(quicker >= GOAL_RATIO)}"
-        lines.append(f"Grading, {name}: {quicker:.0f} times as quick as a pytest process each; {goal}. The judge was ready after {shown(started)}.")
+        lines.append(f"Grading, {name}: {quicker:.0f} times as quick as a pytest process each; {goal}. The dispatcher was ready after {shown(started)}.")
     else:
         lines.append(f"Grading, {name}: {quicker:.1f} times as quick as a pytest process each.")
-        lines.append(f"The tests' own time is {shown(own)}, and the judge adds {added:.1%}; the goal is {GOAL_OVERHEAD:.0%}: {_met(added < GOAL_OVERHEAD)}.")
+        lines.append(f"The tests' own time is {shown(own)}, and the dispatcher adds {added:.1%}; the goal is {GOAL_OVERHEAD:.0%}: {_met(added < GOAL_OVERHEAD)}.")
         seconds = middle([seconds for seconds, _ in alone])
         took = f"{shown(seconds)} ({shown(warm.processor)} of a processor)"
         lines.append(f"A submission of the whole course, alone: {took}; the goal is {GOAL_SECONDS} s: {_met(seconds < GOAL_SECONDS)}.")
@@ -99,33 +99,33 @@ def _compared(place: Path, name: str, exercises: list[Exercise], count: int, opt
 
 
 class _ready:
-    """A judge that has its suites loaded, and the seconds until then."""
+    """A dispatcher that has its suites loaded, and the seconds until then."""
 
     def __init__(self, names: list[str]) -> None:
-        self.judge = Judge(available(), names, 0)
+        self.dispatcher = Dispatcher(available(), names, 0)
 
-    def __enter__(self) -> tuple[Judge, float]:
+    def __enter__(self) -> tuple[Dispatcher, float]:
         began = time.perf_counter()
-        self.judge.judge(Submission("nobody", {}))
-        return self.judge, time.perf_counter() - began
+        self.dispatcher.grade(Submission("nobody", {}))
+        return self.dispatcher, time.perf_counter() - began
 
     def __exit__(self, *_: object) -> None:
-        self.judge.close()
+        self.dispatcher.close()
 
 
-def _timed(judge: Judge, handed_in: list[Submission], at_once: int) -> Rate:
-    before, began = _processor(judge), time.perf_counter()
+def _timed(dispatcher: Dispatcher, handed_in: list[Submission], at_once: int) -> Rate:
+    before, began = _processor(dispatcher), time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
-        for verdict in pool.map(judge.judge, handed_in):
+        for verdict in pool.map(dispatcher.grade, handed_in):
             _true(verdict)
     seconds = time.perf_counter() - began
     time.sleep(0.1)  # until the last one's processes are put away
-    return Rate(len(handed_in), seconds / len(handed_in), (_processor(judge) - before) / len(handed_in))
+    return Rate(len(handed_in), seconds / len(handed_in), (_processor(dispatcher) - before) / len(handed_in))
 
 
-def _alone(judge: Judge, submission: Submission) -> tuple[float, Verdict]:
+def _alone(dispatcher: Dispatcher, submission: Submission) -> tuple[float, Verdict]:
     began = time.perf_counter()
-    verdict = _true(judge.judge(submission))
+    verdict = _true(dispatcher.grade(submission))
     return time.perf_counter() - began, verdict
 
 
@@ -167,32 +167,32 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
     kinds = [solved(exercise.module), *mistakes, stub]
     for number in range(options.submissions):
         _write(folder / "in" / f"person {number:04}", exercise.module, f"{kinds[number % len(kinds)]}\n# {number}\n")
-    handed_in, rows, held, judge = read_submissions(folder / "in"), [], [], Judge(available(), [ONE], 0)
+    handed_in, rows, held, dispatcher = read_submissions(folder / "in"), [], [], Dispatcher(available(), [ONE], 0)
     step = 100 if options.submissions >= 200 else max(1, options.submissions // 2)
     began = last = time.perf_counter()
 
     def told(done: int, of: int, name: str) -> None:
         nonlocal last
         if done == 1:
-            last = time.perf_counter()  # the judge is there
+            last = time.perf_counter()  # the dispatcher is there
         if done and (done % step == 0 or done == of):
-            now, of_judge = time.perf_counter(), _pid(judge)
+            now, of_judge = time.perf_counter(), _pid(dispatcher)
             held.append([memory(pid)[0] for pid in (os.getpid(), of_judge, called(list(family(of_judge)), "grader.execution.zygote"))])
             rows.append([str(done), shown(now - last), *(f"{megabytes:.0f} MB" for megabytes in held[-1])])
             last = now
 
     try:
         with Gradebook(folder / "out") as book:
-            graded = grade(handed_in, book, [exercise], 0, Rules(), folder / "out", judge, options.jobs, told)
+            graded = grade(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, told)
     finally:
-        judge.close()
+        dispatcher.close()
     if graded.judged != options.submissions or graded.without:
         raise Untrue(f"{graded.judged} of {options.submissions} were judged, and {len(graded.without)} could not be")
     seconds = time.perf_counter() - began
-    print(f"\n{table(['judged', f'these {step}', 'grader', 'judge', 'zygote'], rows, words=0)}\n")
+    print(f"\n{table(['judged', f'these {step}', 'grader', 'dispatcher', 'zygote'], rows, words=0)}\n")
     ratio(f"A class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(seconds)}.")
     grown = [last - first for first, last in zip(held[0], held[-1])]
-    ratio("From the first {} of them to the last, memory grew by {:.0f} MB in the grader, {:.0f} MB in the judge, {:.0f} MB in the zygote.".format(step, *grown))
+    ratio("From the first {} of them to the last, memory grew by {:.0f} MB in the grader, {:.0f} MB in the dispatcher, {:.0f} MB in the zygote.".format(step, *grown))
 
 
 def _write(folder: Path, module: str, text: str) -> None:
@@ -200,18 +200,18 @@ def _write(folder: Path, module: str, text: str) -> None:
     (folder / f"{module}.py").write_text(text, encoding="utf-8")
 
 
-# ---- the judge's processes
+# ---- the dispatcher's processes
 
 
-def _pid(judge: Judge) -> int:
-    """Of the judge's process, once it is there."""
-    assert judge.shared is not None
-    return judge.shared.engine.process.pid
+def _pid(dispatcher: Dispatcher) -> int:
+    """Of the dispatcher's process, once it is there."""
+    assert dispatcher.shared is not None
+    return dispatcher.shared.process.pid
 
 
-def _processor(judge: Judge) -> float:
-    """Seconds that the judge's family has used, with those of it that have ended."""
-    return sum(map(processor, [_pid(judge), *family(_pid(judge))])) or float("nan")
+def _processor(dispatcher: Dispatcher) -> float:
+    """Seconds that the dispatcher's family has used, with those of it that have ended."""
+    return sum(map(processor, [_pid(dispatcher), *family(_pid(dispatcher))])) or float("nan")
 
 
 # ---- the command

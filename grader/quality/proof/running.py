@@ -1,7 +1,4 @@
-"""Whole courses run through the suites, at any seed, in process or in a worker, by an engine that has torch and the suites loaded once.
-
-It is the engine that grades classes (grader.classroom.judging.server): each run is a process of its own there, as many at once as are asked for.
-"""
+"""Runs whole courses through the suites, at any seed, in process or in a worker, on the server that grades classes: each run has a process of its own there."""
 
 from __future__ import annotations
 
@@ -14,14 +11,13 @@ from dataclasses import dataclass
 from grader.classroom.judging.job import GradeJob
 from grader.course.syllabus import Exercise, UnknownName, load_syllabus
 from grader.execution.sandbox.isolation import available
-from grader.processes.client import Address, Engine, NoEngine
-from grader.processes.job import read
+from grader.processes.client import NoServer, ServerProcess
 from grader.quality.benchmarks.workplace import copied_kit, inside
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 
 SECONDS = 600.0  # for one run
-ASKS = 5  # times that an engine is asked which may just be very busy
+TRIES = 5  # times that a server may refuse the connection: it may be very busy
 
 
 @dataclass(frozen=True)
@@ -42,39 +38,33 @@ Found = Verdict | str  # the verdict, or a sentence that says why there is none
 
 
 @contextmanager
-def engine() -> Iterator[Address]:
-    process = Engine(str(available()), module="grader.classroom.judging.server")
+def grading_server() -> Iterator[ServerProcess]:
+    server = ServerProcess(str(available()), module="grader.classroom.judging.server")
     try:
-        yield process.address()
+        server.address()
+        yield server
     finally:
-        process.end()
+        server.end()
 
 
 def run_all(courses: list[Course], exercises: list[Exercise], at_once: int, done: Callable[[Course, Found], None]) -> None:
     """Run each; `done` is told of each, one after another, as they end."""
     names, waiting = [exercise.name for exercise in exercises], iter(courses)
-    with engine() as address, ThreadPoolExecutor(at_once) as pool:
+    with grading_server() as server, ThreadPoolExecutor(at_once) as pool:
         at_work: dict[Future[Found], Course] = {}
         while True:
             while len(at_work) < at_once and (course := next(waiting, None)):
-                at_work[pool.submit(_ask, address, course, names)] = course
+                at_work[pool.submit(_ask, server, course, names)] = course
             if not at_work:
                 return
             for future in wait(at_work, return_when=FIRST_COMPLETED).done:
                 done(at_work.pop(future), future.result())
 
 
-def _ask(address: Address, course: Course, names: list[str]) -> Found:
+def _ask(server: ServerProcess, course: Course, names: list[str]) -> Found:
     job = GradeJob(course.sources, {}, names, course.seed, SECONDS, course.in_worker, course.whole)
-    for attempt in range(ASKS):
-        try:
-            sock = address.ask(job)
-            break
-        except NoEngine:
-            if attempt == ASKS - 1:
-                return "the engine did not answer"
-    with sock:
-        for message in read(sock):
+    try:
+        for message in server.answers(job, TRIES):
             match message:
                 case {"verdict": dict() as data}:
                     return Verdict.from_data(data)
@@ -82,7 +72,9 @@ def _ask(address: Address, course: Course, names: list[str]) -> Found:
                     return sentence
                 case {"again": str() as why}:
                     return f"its process ended: {why}"
-    return "the engine broke off"
+    except NoServer:
+        return "the server did not answer"
+    return "the server broke off"
 
 
 def shortfall(result: ExerciseResult) -> str:

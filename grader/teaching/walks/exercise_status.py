@@ -1,4 +1,4 @@
-"""Which exercises pass their graded tests now: tested by the engine where a watch has one running, else in a process of their own.
+"""Which exercises pass their graded tests now: tested by the server where a watch has one running, else in a process of their own.
 
 What was found out is kept by a hash of the learner's chapter and of the kit, so that the second walk begins at once.
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 from grader.course.source import SourceProblem, find_definition, read_source
 from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
 from grader.files import write_whole
-from grader.processes.client import BrokeOff, NoEngine, answers
-from grader.processes.job import Job
+from grader.processes.client import NoServer, ServerLost, answers
+from grader.processes.job import CheckJob
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.summary import Verdict
 from grader.version import __version__
@@ -91,14 +91,14 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
         in_worker = False
         try:
             for exercise in exercises:
-                verdict = _test_with_engine(exercise)
+                verdict = _test_with_server(exercise)
                 outcomes |= verdict.outcomes
                 broken |= {module: failure.message for module, failure in verdict.broken.items()}
                 step()
             return outcomes, broken
-        except BrokeOff:
+        except ServerLost:
             in_worker = True
-        except NoEngine:
+        except NoServer:
             pass
         rest = [exercise for exercise in exercises if exercise.name not in outcomes]
         results = _test_in_own_process(rest, in_worker) or _test_in_own_process(rest, in_worker=True)  # code that ends the process it runs in cannot end a worker's judge
@@ -110,20 +110,20 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
     return outcomes, broken
 
 
-def _test_with_engine(exercise: Exercise) -> Verdict:
+def _test_with_server(exercise: Exercise) -> Verdict:
     if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoEngine("")  # somebody wants something of their own of pytest
+        raise NoServer("")  # somebody wants something of their own of pytest
     verdict = None
-    for message in answers(Job(exercise.name, os.getcwd())):
+    for message in answers(CheckJob(exercise.name, os.getcwd())):
         match message:
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
             case {"trouble": sentence}:
-                raise BrokeOff(sentence)
+                raise ServerLost(sentence)
             case {"done": _}:
                 break
     if verdict is None:
-        raise BrokeOff("the engine gave no verdict")
+        raise ServerLost("the server gave no verdict")
     return verdict
 
 

@@ -30,7 +30,7 @@ from grader.classroom.judging.job import GradeJob
 from grader.classroom.judging.rules import Rules
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
-from grader.processes.client import Engine
+from grader.processes.client import ServerProcess
 from grader.processes.job import read
 from grader.quality.benchmarks.processes import alive, family
 from grader.system import kernel
@@ -282,33 +282,33 @@ def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
 
 
 @pytest.fixture
-def engine():
+def server():
     """A pytest session with everything loaded, which is forked for each target."""
-    engine = Engine(str(isolation), module="grader.classroom.judging.server")
-    yield engine
-    engine.end()
+    server = ServerProcess(str(isolation), module="grader.classroom.judging.server")
+    yield server
+    server.end()
 
 
-def test_in_process_too_those_that_it_can_hold_earn_nothing(engine):
-    asked = {attack.name: ("softmax", attack.text, "local") for attack in ATTACKS if attack.in_process}
-    found = verdicts(engine, asked | {"right": ("softmax", solution("ch03"), "local")})
+def test_in_process_too_those_that_it_can_hold_earn_nothing(server):
+    asked = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if attack.in_process}
+    found = verdicts(server, asked | {"right": ("softmax", solution("ch03"), False)})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
-    assert engine.alive and len(found) > 40
+    assert server.alive and len(found) > 40
 
 
 @pytest.mark.parametrize("in_worker", [False, True], ids=["local", "worker"])
-def test_attacks_on_other_exercises_earn_nothing(engine, in_worker):
+def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
     asked = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
-    found = verdicts(engine, asked | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
+    found = verdicts(server, asked | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {f"right {name}": right[name].points for name in right}
     shortcuts = [name for name in asked if name.startswith("shortcut_")]
     assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 20
 
 
-def verdicts(engine: Engine, asked: dict[str, tuple[str, str, str]]) -> dict[str, Verdict]:
+def verdicts(server: ServerProcess, asked: dict[str, tuple[str, str, bool]]) -> dict[str, Verdict]:
     """What each gets: an exercise, its chapter's text, and whether a worker runs it."""
-    address = engine.address()
+    address = server.address()
 
     def verdict(exercise: str, text: str, in_worker: bool) -> Verdict | list[dict]:
         sources = {load_syllabus().exercise(exercise).module: text}

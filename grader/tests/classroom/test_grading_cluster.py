@@ -236,11 +236,11 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
     assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
 
 
-def test_a_judge_that_nobody_asks_any_more_is_put_away(monkeypatch):
+def test_a_server_that_has_no_more_submissions_is_closed(monkeypatch):
     monkeypatch.setattr(dask_worker, "IDLE", 0.1)
-    answer = dask_worker.judged({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
+    answer = dask_worker.grade({}, {}, "", ["softmax"], 0, {"pytest": "3.0"}, False)
     assert answer == {"refused": f"has pytest {pytest.__version__} instead of 3.0; marks must not depend on who grades, so install the same there as here"}
-    until(lambda: not dask_worker._kept, "the judge to be put away")
+    until(lambda: not dask_worker._dispatchers, "the server to be closed")
 
 
 @pytest.mark.parametrize(

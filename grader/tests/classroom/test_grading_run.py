@@ -13,7 +13,7 @@ import pytest
 from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
-from grader.classroom.judging.dispatch import Judge
+from grader.classroom.judging.dispatch import Dispatcher
 from grader.course.misconceptions import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.quality.benchmarks.processes import alive, family
@@ -162,7 +162,7 @@ def _redefined(chapter: str, exercise: str) -> str:
     return find_definition(chapter, exercise).text
 
 
-# ---- a judge that is lost
+# ---- a server that is lost
 
 
 def two(people: Path, *names: str):
@@ -170,38 +170,38 @@ def two(people: Path, *names: str):
     return [found[name] for name in names]
 
 
-def test_a_judge_that_is_lost_costs_nobody_anything(people):
-    """Two endless ones are judged at once and their judge is killed; the one tried again first loses its next judge too, and is tried once more."""
-    judge = Judge(available(), ["softmax", "causal_mask"], 0)
+def test_a_server_that_is_lost_costs_no_points(people):
+    """Two endless ones are graded at once and their server is killed; the one tried again first loses its next server too, and is tried once more."""
+    dispatcher = Dispatcher(available(), ["softmax", "causal_mask"], 0)
     with ThreadPoolExecutor(2) as pool:
         try:
-            running = [pool.submit(judge.judge, submission) for submission in two(people, "Endless", "Zeta")]
-            _kill(judge, runs=2)
-            _kill(judge, runs=1)
+            running = [pool.submit(dispatcher.grade, submission) for submission in two(people, "Endless", "Zeta")]
+            _kill(dispatcher, runs=2)
+            _kill(dispatcher, runs=1)
             answers = [future.result(240) for future in running]
             assert [sorted(verdict.outcomes.values()) for verdict in answers] == [["passed", "timeout"]] * 2
         finally:
-            judge.close()
+            dispatcher.close()
 
 
-def _kill(judge: Judge, runs: int) -> None:
-    """Kill the newest judge once it has that many runs, beside its zygote."""
+def _kill(dispatcher: Dispatcher, runs: int) -> None:
+    """Kill the newest server once it has that many runs, beside its zygote."""
     pid = 0
 
     def busy() -> bool:
         nonlocal pid
-        process = judge.processes[-1] if judge.processes else None
-        pid = process.engine.process.pid if process and process.engine.ready and process.engine.alive else 0
+        server = dispatcher.servers[-1] if dispatcher.servers else None
+        pid = server.process.pid if server and server.ready and server.alive else 0
         return bool(pid) and len(_runs(pid)) == runs
 
-    until(busy, f"a judge with {runs} runs")
-    judge.processes[-1].engine.process.kill()
+    until(busy, f"a server with {runs} runs")
+    dispatcher.servers[-1].process.kill()
 
 
-def _runs(judge: int) -> list[int]:
+def _runs(server: int) -> list[int]:
     """The processes of its runs: those called as it is."""
-    own = Path(f"/proc/{judge}/cmdline").read_bytes()
-    return [pid for pid in family(judge) if _cmdline(pid) == own]
+    own = Path(f"/proc/{server}/cmdline").read_bytes()
+    return [pid for pid in family(server) if _cmdline(pid) == own]
 
 
 def _cmdline(pid: int) -> bytes:
@@ -212,50 +212,50 @@ def _cmdline(pid: int) -> bytes:
 
 
 def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
-    """One judge forks, the others have spare processes, without walls (as on macOS and Windows) or with them; what they find is the same.
+    """One server forks, the others have prestarted processes, without a sandbox (as on macOS and Windows) or with it; what they find is the same.
 
-    A run that is killed is begun twice more by a judge of its own, and only then there is a verdict without points.
+    A run that is killed is started twice more by a server of its own, and only then there is a verdict without points.
     One of the exercises is of a chapter that nobody handed in.
     """
     names = ["softmax", "causal_mask", "gelu"]
-    forks, *spares = Judge(available(), names, 0), *(Judge(isolation, names, 0, 600, "--spare") for isolation in (Isolation(), available()))
+    forks, *prestarted = Dispatcher(available(), names, 0), *(Dispatcher(isolation, names, 0, 600, "--prestarted") for isolation in (Isolation(), available()))
     right, wrong, endless = two(people, "Right", "Wrong", "Endless")
     with ThreadPoolExecutor(2) as pool:
         try:
-            lost = pool.submit(forks.judge, endless)
-            _kill_its_run(forks, judges=1)
-            second = _kill_its_run(forks, judges=2)
-            _kill_its_run(forks, judges=2, but=second)
+            lost = pool.submit(forks.grade, endless)
+            _kill_its_run(forks, servers=1)
+            second = _kill_its_run(forks, servers=2)
+            _kill_its_run(forks, servers=2, but=second)
             broken_off = lost.result(60)
             assert sorted(broken_off.outcomes.items()) == [("causal_mask", "error"), ("softmax", "error")]
             assert [test.message for found in broken_off.results for test in found.tests] == [
                 "Grading broke off twice: it was killed (SIGKILL), perhaps for want of memory."
             ] * 2
             forks.seconds = 1.0
-            asked_again = pool.submit(forks.judge, endless)
-            _kill_its_run(forks, judges=1)
+            asked_again = pool.submit(forks.grade, endless)
+            _kill_its_run(forks, servers=1)
             late = asked_again.result(240)
             assert {found.tests[-1].message for found in late.results[1:]} == {"Not run: the time for one submission was over."}
             forks.seconds = 600.0
-            for judge, submission in zip(spares, (right, wrong)):
-                assert _timeless(judge.judge(submission)) == _timeless(forks.judge(submission))
-            found = forks.judge(wrong)
+            for dispatcher, submission in zip(prestarted, (right, wrong)):
+                assert _timeless(dispatcher.grade(submission)) == _timeless(forks.grade(submission))
+            found = forks.grade(wrong)
             assert found.result("causal_mask").diagnosis and found.outcomes["gelu"] == "todo"
         finally:
-            for judge in (forks, *spares):
-                judge.close()
+            for dispatcher in (forks, *prestarted):
+                dispatcher.close()
 
 
-def _kill_its_run(judge: Judge, judges: int, but: int = 0) -> int:
-    """Kill the one run of the newest judge, once there are as many judges and it is not the one that was killed before."""
+def _kill_its_run(dispatcher: Dispatcher, servers: int, but: int = 0) -> int:
+    """Kill the one run of the newest server, once there are as many servers and it is not the one that was killed before."""
 
     def runs() -> list[int]:
-        process = judge.processes[-1] if len(judge.processes) == judges else None
-        found[:] = [pid for pid in _runs(process.engine.process.pid) if pid != but] if process and process.engine.ready else []
+        server = dispatcher.servers[-1] if len(dispatcher.servers) == servers else None
+        found[:] = [pid for pid in _runs(server.process.pid) if pid != but] if server and server.ready else []
         return found
 
     found: list[int] = []
-    until(runs, f"a run of judge number {judges}")
+    until(runs, f"a run of server number {servers}")
     os.kill(found[0], signal.SIGKILL)
     return found[0]
 

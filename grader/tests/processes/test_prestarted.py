@@ -7,7 +7,7 @@ import sys
 import pytest
 from warm_runs import WarmKit, timeless, until, write_softmax
 
-ENGINE_OPTIONS = ["--spare"]
+SERVER_OPTIONS = ["--prestarted"]
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
@@ -59,7 +59,7 @@ def test_a_spare_that_dies_in_stock_is_replaced(warm):
 
 @pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGKILL"])
 def test_at_its_end_no_spare_is_left(kit, ending):
-    warm = WarmKit(kit, "--spare")
+    warm = WarmKit(kit, "--prestarted")
     write_softmax(kit, "while True: pass")
     with warm.address.ask(warm.job()):
         assert until(lambda: len(warm.spares()) == 2)

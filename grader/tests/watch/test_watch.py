@@ -79,7 +79,7 @@ def test_a_newer_save_stops_the_run_before(kit):
         assert "hint 1 of 3" in terminal.wait("hint 1 of 3")
         terminal.save("ch03_attention", "    while True:\n        x = x + 0", RIGHT)
         assert "did not end" not in terminal.wait("softmax works")
-        assert len(family(kit)) == 2, "the watch and its engine, and no run"
+        assert len(family(kit)) == 2, "the watch and its server, and no run"
         terminal.save("ch03_attention", RIGHT, "    while True:\n        x = x + 0")
         terminal.wait("testing: test_")
         terminal.press("q")
@@ -206,7 +206,7 @@ def test_control_z_and_back(kit):
         assert terminal.ended == 0 and "status 0" in terminal.raw
 
 
-def test_a_stale_engine_is_replaced_without_a_question(kit):
+def test_a_stale_server_is_replaced_without_a_question(kit):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Nothing is written yet")
         suite = kit.root / "tests" / "test_ch03_attention.py"

@@ -1,4 +1,4 @@
-"""An engine ends when nobody wants it any more, in the middle of a run too, and leaves no process and no file."""
+"""A server ends when nobody wants it any more, in the middle of a run too, and leaves no process and no file."""
 
 import os
 import signal
@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from grader.processes.client import NoEngine
+from grader.processes.client import NoServer
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
 
 LOOP_IN_C = "import itertools; sum(itertools.count())"
 WITH_OTHERS = f"import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True); {LOOP_IN_C}"
@@ -76,11 +76,11 @@ def test_left_alone_it_ends_but_not_while_it_is_wanted(kit):
 
 STARTER = """
 import os, sys
-from grader.processes.client import Engine
-engine = Engine()
+from grader.processes.client import ServerProcess
+server = ServerProcess()
 if sys.argv[1] == "ready":
-    engine.address()
-print(engine.process.pid, flush=True)
+    server.address()
+print(server.process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -90,10 +90,10 @@ def test_it_ends_with_its_starter_however_that_ends(kit, when):
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, when], cwd=kit.root, env=kit.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )  # fmt: skip
-    engine = int(starter.stdout.readline())
+    server = int(starter.stdout.readline())
     starter.kill()
     starter.wait()
-    assert until(lambda: not alive(engine))
+    assert until(lambda: not alive(server))
     assert not (kit.exercises / ".headway" / "engine.json").exists()
     starter.stdin.close()
     starter.stdout.close()
@@ -107,11 +107,16 @@ def alive(pid):
         return False
 
 
-WHY_NOT = "from grader.processes.client import Engine, NoEngine\nimport sys\ntry: Engine(*sys.argv[1:]).address()\nexcept NoEngine as problem: print(problem)"
+WHY_NOT = """
+import sys
+from grader.processes.client import NoServer, ServerProcess
+try: ServerProcess(*sys.argv[1:]).address()
+except NoServer as problem: print(problem)
+"""
 
 
 def why_not(kit, *options, **environment):
-    """The sentence for an engine that does not start."""
+    """The sentence for a server that does not start."""
     done = subprocess.run(
         [sys.executable, "-c", WHY_NOT, *options], cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, timeout=PATIENCE * 2
     )  # fmt: skip
@@ -124,7 +129,7 @@ def test_what_keeps_it_from_starting_is_told_in_a_sentence(kit, tmp_path):
     good = suite.read_text()
     suite.write_text("def test_(:\n")
     assert why_not(kit) == "the tests could not be loaded; `pytest --collect-only` or `headway doctor` shows why"
-    assert why_not(kit, "--spare") == why_not(kit)
+    assert why_not(kit, "--prestarted") == why_not(kit)
     suite.write_text(good)
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
     path = os.pathsep.join([str(kit.root), str(tmp_path)])
@@ -132,9 +137,9 @@ def test_what_keeps_it_from_starting_is_told_in_a_sentence(kit, tmp_path):
     assert not (kit.exercises / ".headway" / "engine.json").exists()
 
 
-def test_a_job_after_the_end_is_no_engines(kit):
+def test_a_job_after_the_end_is_no_servers(kit):
     warm = WarmKit(kit)
     address = warm.address
     warm.close()
-    with pytest.raises(NoEngine):
+    with pytest.raises(NoServer):
         address.ask(warm.job())

@@ -1,4 +1,4 @@
-"""`headway check` through the engine is `headway check`: the same words, record and exit status; and without an engine it works alone."""
+"""`headway check` through the server is `headway check`: the same words, record and exit status; and without a server it works alone."""
 
 import json
 import os
@@ -9,10 +9,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from grader.processes.client import NoEngine
+from grader.processes.client import NoServer
 from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
 
 WRONG = "x = x * 2"
 CASES = {
@@ -29,14 +29,14 @@ CASES = {
 
 
 def was_asked(warm, kit, name="softmax"):
-    """Did the engine answer this check? Its runs are its children, and the check's own process loads no torch."""
+    """Did the server answer this check? Its runs are its children, and the check's own process loads no torch."""
     command = [sys.executable, "-X", "importtime", "-m", "grader.cli", "check", name]
     done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return "| torch\n" not in done.stderr and warm.alive
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_engine_says_what_a_cold_run_says(warm, case):
+def test_the_server_says_what_a_cold_run_says(warm, case):
     body, top, name, environment = CASES[case]
     write_softmax(warm.kit, body, top)
     aside = warm.file.with_suffix(".aside")
@@ -136,13 +136,13 @@ def test_a_kit_that_changed_is_not_answered_for(kit):
     assert set(warm.ask().outcomes["softmax"]) == {"passed"}
     suite = kit.root / "tests" / f"test_{CHAPTER}.py"
     suite.write_text(suite.read_text() + "\n# changed\n")
-    with pytest.raises(NoEngine):
+    with pytest.raises(NoServer):
         warm.ask()
     assert warm.gone()
     warm.close()
 
 
-def test_a_crashed_engine_is_cleared_away_and_where_nothing_can_be_written_all_works(kit):
+def test_a_crashed_server_is_cleared_away_and_where_nothing_can_be_written_all_works(kit):
     write_softmax(kit)
     warm = WarmKit(kit)
     warm.process.kill()

@@ -1,4 +1,4 @@
-"""Nothing that a learner's code does ends the engine, or is felt by the next run; and each thing has its sentence."""
+"""Nothing that a learner's code does ends the server, or is felt by the next run; and each thing has its sentence."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ import pytest
 from grader.verdict.trial import CALL_SECONDS
 from warm_runs import WarmKit, timeless, until, write_softmax
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the engine forks on Linux only, and /proc is Linux's")]
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
 
 CRASH = "segmentation fault"
 CLOSED = "it closed file descriptors that were not its own"
@@ -75,7 +75,7 @@ def good_run(warm):
 
 
 def goes_on(warm, usual):
-    """The engine is there, alone, and the next job is answered as ever."""
+    """The server is there, alone, and the next job is answered as ever."""
     assert warm.alive and warm.quiet()
     return good_run(warm) == usual
 
@@ -130,7 +130,7 @@ def test_headway_check_says_it_too(warm, usual):
 
 
 def test_where_the_debugger_can_be_answered_it_waits(kit):
-    """`pytest --exercise softmax`, which the engine's sentence names: whoever thinks for longer than a call may take loses nothing."""
+    """`pytest --exercise softmax`, which the server's sentence names: whoever thinks for longer than a call may take loses nothing."""
     pexpect = pytest.importorskip("pexpect")
     write_softmax(kit, "if x.dtype == torch.bfloat16: breakpoint()")
     environment = kit.environment(TERM="dumb")
@@ -147,11 +147,11 @@ def test_where_the_debugger_can_be_answered_it_waits(kit):
     assert "8 passed" in terminal.before
 
 
-def test_code_that_kills_the_engine_gets_its_verdict_all_the_same(kit):
+def test_code_that_kills_the_server_gets_its_verdict_all_the_same(kit):
     warm = WarmKit(kit)
     write_softmax(kit, f"import os\nif os.path.exists('/proc/{warm.process.pid}'): os.kill({warm.process.pid}, 9)")
     said = " ".join(kit.run("check", "softmax", status=None).split())
-    assert "the engine that ran the tests is gone, perhaps by your code; testing once more, without the engine" in said
+    assert "the server that ran the tests is gone, perhaps by your code; testing once more, without the server" in said
     assert "in a worker" in said and ("8 passed" in said or "8 failed" in said)  # in a worker it may not be allowed to try again
     assert until(lambda: not warm.family()) and warm.process.wait() == -9
     write_softmax(kit)

@@ -1,27 +1,27 @@
-"""How a run in a process of its own is heard: what pytest prints, what else there is to say, and for how long nobody need worry."""
+"""What a run sends to its server: what pytest prints, its results, and for how long it may be silent."""
 
 from __future__ import annotations
 
 import io
 import socket
 import time
-from os import _exit, getpid  # what the learner's code puts in their places is no concern of ours
+from os import _exit, getpid  # the learner's code may replace them in os
 from typing import TextIO, cast
 
 import pytest
 from grader.execution.exit_reason import CUT_OFF
 from grader.processes.job import encode
 
-MARGIN = 2.0  # seconds that a run is given beyond what it has said it may take
+MARGIN = 2.0  # seconds that a run gets beyond those it asked for
 
 
 class Report(io.TextIOBase):
-    """Where a run prints, and says how it goes."""
+    """The file that a run prints to; it sends the messages of job.py."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self.pid = sock, getpid()
         self._pending: list[str] = []
-        self._until = 0.0  # so long nobody worries
+        self._deadline = 0.0  # as the server knows it
 
     def write(self, text: str) -> int:
         self._pending.append(text)
@@ -36,24 +36,24 @@ class Report(io.TextIOBase):
         self.flush()
         self._send(encode(message))
 
-    def alive(self, seconds: float) -> None:
-        """So long it may take until more is heard. Said when it is time to, and not at each of a thousand calls."""
+    def extend_deadline(self, seconds: float) -> None:
+        """Let the server wait for so many seconds before it takes this run for stuck. Sent when needed, and not at each of a thousand calls."""
         least = time.monotonic() + seconds + MARGIN
-        if not least <= self._until <= least + MARGIN:
-            self._until = least + MARGIN
+        if not least <= self._deadline <= least + MARGIN:
+            self._deadline = least + MARGIN
             self.message(alive=seconds + 2 * MARGIN)
 
     def _send(self, line: bytes) -> None:
         if getpid() != self.pid:
-            _exit(0)  # a copy that the learner's code has forked off has nothing to say
+            _exit(0)  # the learner's code forked; the copy must not report
         try:
             self.sock.sendall(line)
         except OSError:
             _exit(CUT_OFF)
 
 
-def capture_anew(config: pytest.Config) -> None:
-    """What is printed goes to files of this process alone; those it was born with are shared with its whole family."""
+def restart_capture(config: pytest.Config) -> None:
+    """Capture what is printed in new files; the inherited ones are shared with every process forked from the same server."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     assert capture is not None
     capture.stop_global_capturing()
@@ -62,7 +62,7 @@ def capture_anew(config: pytest.Config) -> None:
 
 
 def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
-    """pytest's own reporter, writing to whoever asked."""
+    """pytest's own reporter, writing to this file."""
     config.pluginmanager.unregister(name="terminalreporter")
     reporter = pytest.TerminalReporter(config, cast(TextIO, file))
     reporter._tw.hasmarkup = reporter.hasmarkup = colour

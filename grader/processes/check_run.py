@@ -1,0 +1,56 @@
+"""Runs a CheckJob: the preloaded session becomes what `pytest --exercise NAME` would be."""
+
+from __future__ import annotations
+
+import bdb
+import contextlib
+import os
+import pdb
+import sys
+from collections.abc import Callable
+
+import pytest
+from grader.course.syllabus import Chapter, load_syllabus
+from grader.execution.worker import WorkerPool
+from grader.plugin.graded import GradedRun
+from grader.plugin.hooks import RUN
+from grader.processes.job import CheckJob
+from grader.processes.limits import limit_this_process
+from grader.processes.report import Report, reporter_on, restart_capture
+from grader.processes.shared_tests import Sharing, mapped, processors
+from grader.verdict.trial import Trial
+
+IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
+
+
+def run_tests(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
+    """Prepare the session for this job; its tests run next. `fork`: is forking safe here?"""
+    limit_this_process()
+    with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
+        os.chdir(job.cwd)
+    config = session.config
+    found = load_syllabus().find(job.name)
+    chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
+    run: GradedRun = config.stash[RUN]
+    run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
+    run.each = mapped if fork and processors() > 1 else map
+    suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
+    session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
+    session.testscollected = len(session.items)
+    restart_capture(config)
+    pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
+    reporter = reporter_on(config, report, job.columns, job.colour)
+    reporter.pytest_sessionstart(session)
+    reporter._numcollected = len(suites)
+    reporter.stats["deselected"] = [item for item in suites if item not in session.items]
+    reporter.report_collect(final=True)
+    report.flush()
+    if fork and not job.in_worker and processors() > 1:
+        config.pluginmanager.register(Sharing(session, report, processors()))
+
+
+def _no_debugger(instead: str) -> Callable[..., None]:
+    def stop(*_: object, **__: object) -> None:
+        raise bdb.BdbQuit(instead)
+
+    return stop

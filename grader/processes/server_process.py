@@ -1,0 +1,147 @@
+"""A server's process, from its start to its end.
+
+Its standard input is its lifeline: it closes when the process that started the server has ended. Its first line of output is its address, or the
+reason why there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from grader.course.syllabus import EXERCISES
+from grader.files import write_whole
+from grader.processes.job import Job, encode
+from grader.processes.prestarted import COLD, NeverReady, Reserve, serve_one_job
+from grader.processes.server import Assignment, Child, Server, Service
+from grader.system import process_tree
+from grader.system.streams import redirect_to_null
+
+ADDRESS = EXERCISES / ".headway" / "engine.json"
+
+
+def main(module: str, make_service: Callable[[bool, list[str]], Service], arguments: list[str] | None = None) -> None:
+    """Be a server, or one of the prestarted processes that it keeps where forking is not safe.
+
+    `module` runs this function. `make_service` gets whether runs are forked, and the arguments that are not listed here.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a run")
+    parser.add_argument("--prestarted", action="store_true", help="use prestarted processes, as where forking is not safe")
+    parser.add_argument("--one-job", type=int, metavar="PORT", help="be a prestarted process of the server that listens there")
+    options, others = parser.parse_known_args(arguments)
+    if options.one_job is not None:
+        serve_one_job(lambda: make_service(False, others), options.one_job)
+        return
+    fork = sys.platform.startswith("linux") and not options.prestarted
+    with _starting() as (out, lifeline):
+        service = make_service(fork, others)
+        service.idle_seconds = service.idle_seconds if options.idle is None else options.idle
+        try:
+            if fork:
+                _serve_by_forks(service, out, lifeline)
+            else:
+                with contextlib.closing(Reserve(module, *others)) as reserve:
+                    _serve(service, reserve.start, out, lifeline)
+        finally:
+            service.close()
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[tuple[IO[bytes], io.RawIOBase]]:
+    """Where to write the address, and the lifeline. A server that cannot start writes the reason there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is for the program at the terminal
+    out = os.fdopen(os.dup(1), "wb")
+    redirect_to_null(1)
+    lifeline = _lifeline()  # before pytest replaces standard input
+    try:
+        yield out, lifeline
+    except Exception as problem:
+        with contextlib.suppress(OSError, ValueError):
+            out.write(encode({"trouble": _in_a_sentence(problem)}))
+            out.flush()
+        sys.exit(1)
+
+
+def _in_a_sentence(problem: Exception) -> str:
+    """Why there is no server."""
+    if isinstance(problem, NeverReady):
+        return str(problem)
+    if isinstance(problem, ModuleNotFoundError):
+        return f"{problem.name} is not installed for this Python; `headway doctor` says what to do"
+    return f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may know why"
+
+
+def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
+    """Fork each run from this process, which loads everything first."""
+    from grader.processes.forked import fork
+    from grader.processes.preloaded_session import load_session
+
+    if not load_session(lambda: _serve(service, fork, out, lifeline), service.runners):
+        raise NeverReady(COLD)
+
+
+def _serve(service: Service, start: Callable[[Job], Child | Assignment], out: IO[bytes], lifeline: io.RawIOBase) -> Assignment | None:
+    """Serve, and leave no process and no file behind. Returns an assignment in a process that was forked for a run."""
+    pid = os.getpid()
+    server = Server(service, start, secrets.token_hex(16), lifeline)
+    process_tree.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        _announce(out, server, service.public)
+        return server.serve()
+    except SystemExit:  # SIGTERM
+        if os.getpid() != pid:
+            os._exit(0)
+        return None
+    finally:
+        if os.getpid() == pid:  # and not in a run's process
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _withdraw(server.token)
+            server.close()
+            process_tree.kill_orphans()
+
+
+def _announce(out: IO[bytes], server: Server, public: bool) -> None:
+    """Write the address for the process that started the server and, where it is public, to the file in which others of the same user look."""
+    address = encode({"port": server.port, "token": server.token, "pid": os.getpid()})
+    mask = os.umask(0o077)
+    with contextlib.suppress(OSError):  # where nothing can be written, only its starter finds it
+        if public:
+            write_whole(ADDRESS, address)
+    os.umask(mask)
+    with contextlib.suppress(OSError):  # its starter has ended already, and the lifeline is closed
+        out.write(address)
+        out.close()
+
+
+def _withdraw(token: str) -> None:
+    """Remove the file, unless another server has written it since."""
+    with contextlib.suppress(OSError):
+        if token in ADDRESS.read_text(encoding="utf-8"):
+            ADDRESS.unlink()
+
+
+def _lifeline() -> io.RawIOBase:
+    """Standard input as something that a selector can watch."""
+    if os.name == "posix":
+        return os.fdopen(os.dup(0), "rb", buffering=0)
+    ours, theirs = socket.socketpair()
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1 << 12):
+                pass
+        theirs.close()
+
+    threading.Thread(target=wait, name="headway lifeline", daemon=True).start()
+    return ours.makefile("rb", buffering=0)
