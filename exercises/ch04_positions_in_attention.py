@@ -70,7 +70,7 @@ def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
 
     The queries are the last q_len of the k_len positions; there are never more of them than keys. Float32, on the CPU.
     """
-    # TODO 1: number the keys from 0, and the queries so that the last query stands where the last key does
+    # TODO 1: number the keys from 0, and the queries so that the last query is at the position of the last key
     # TODO 2: take the distance of every query from every key, (q_len, k_len)
     # TODO 3: multiply it by each head's slope, with a minus sign, (H, q_len, k_len)
     raise NotImplementedError
@@ -83,7 +83,7 @@ class CausalSelfAttention(nn.Module):
     Parameters: the linear maps `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
     Also kept: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any length.
     Raises a ValueError that names d_model and n_heads when n_heads does not divide d_model, one that names d_head when
-    `positions` is "rope" and d_head is odd, and one that names `positions` when it is none of the three.
+    `positions` is "rope" and d_head is odd, and one that names `positions` when it is not one of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none", bias: bool = True, dropout: float = 0.0):

@@ -139,7 +139,7 @@ class GroupedQueryAttention(nn.Module):
     CausalSelfAttention; ALiBi's slopes go by query head. Parameters: the linear maps `W_q` and `W_out`, D -> D, and `W_k` and
     `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names both numbers
     when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when `positions` is "rope"
-    and d_head is odd, and one that names `positions` when it is none of the three. A pass without gradient (torch.no_grad,
+    and d_head is odd, and one that names `positions` when it is not one of the three. A pass without gradient (torch.no_grad,
     torch.inference_mode) gives the same, and the module can still be trained afterwards.
     """
 

@@ -143,7 +143,7 @@ class BPETokenizer:
 
     def __init__(self, merges: Mapping[Pair, int]) -> None:
         # TODO 1: keep the merges, and set self.vocab_size
-        # TODO 2: note the bytes each id stands for: 0 to 255 for themselves, a merged id for those of its two parts
+        # TODO 2: note the bytes of each id: 0 to 255 are bytes themselves, a merged id has those of its two parts
         ### BEGIN SOLUTION
         self.merges = dict(merges)
         self.vocab_size = 256 + len(self.merges)

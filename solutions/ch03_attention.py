@@ -34,7 +34,7 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
-    """Who may look at whom when nobody may see the future: a bool tensor (q_len, k_len), True where a query may attend.
+    """Which keys each query may attend to when the future is hidden: a bool tensor (q_len, k_len), True where a query may attend.
 
     Without `k_len` there are as many keys as queries. With more keys than queries, the queries are the last positions:
     query i is at position k_len - q_len + i and sees the keys up to and including that one.

@@ -170,7 +170,7 @@ class Seq2Seq(nn.Module):
         ### END SOLUTION
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Encode `src` (B, S), decode `tgt` (B, T) beside it: logits (B, T, V)."""
+        """Encode `src` (B, S) and decode `tgt` (B, T) with it: logits (B, T, V)."""
         # TODO 8: encode, then decode
         ### BEGIN SOLUTION
         return self.decode(tgt, self.encode(src), src)
@@ -200,7 +200,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     """
     # TODO 1: check that the model has learned positions
     # TODO 2: take "transformer." off the names, and count the layers: are they as many as the model's blocks?
-    # TODO 3: write down what belongs where: a name of theirs, and the names of ours that share its rows
+    # TODO 3: write down what belongs where: a name in the file, and this model's names that share its rows
     # TODO 4: find each tensor, transposed where it is linear; check that it is there and that its parts have the right sizes
     # TODO 5: only when all of them have passed: copy them, part by part
     ### BEGIN SOLUTION

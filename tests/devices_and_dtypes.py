@@ -67,7 +67,7 @@ def on_meta(f, *inputs):
 def runs_on_second_device(module, x):
     """Does the module follow its input to another device? The meta device is asked only where nothing else tells: torch loads it slowly."""
     try:
-        with torch.device("meta"):  # new tensors land there unless they are told where
+        with torch.device("meta"):  # new tensors are made there unless a device is given
             quick = module(x).device.type == "cpu"
     except (RuntimeError, NotImplementedError):
         quick = False

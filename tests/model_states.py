@@ -65,7 +65,7 @@ def observed(look, model, *arguments):
 
 
 def check_hooks_and_modes(found):
-    holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and whoever else's still be there")
+    holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and hooks of others should still be there")
     parts, whole = found["modes"]
     holds(whole, "the model was in train mode, and is not any more")
     holds(parts, "some parts of the model were in eval mode on purpose, others in train mode; now a part is in another mode than before")

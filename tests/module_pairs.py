@@ -24,7 +24,7 @@ def compare_exactly(got, expected, what):
 
 
 def set_parameters(learner, model, values, kind, names="the names of the docstring"):
-    """Both sides' models get the same numbers, however they tie their matrices; a parameter that is missing is told to the learner."""
+    """Both sides' models get the same numbers, however they tie their matrices; a missing parameter is reported to the learner."""
     problem = learner.bring(fill_parameters)(model, values, kind, names)
     holds(problem is None, problem)
 
@@ -45,7 +45,7 @@ def fill_parameters(model, values, kind, names):
 
 
 def freeze(model):
-    """No gradient is asked of cached passes; without one, caches may be copied by any means, copy.deepcopy too."""
+    """Cached passes need no gradient; without one, caches may be copied by any means, copy.deepcopy too."""
     model.requires_grad_(False)
 
 

@@ -128,7 +128,7 @@ def padded_right(ids, seed, pad_id=0):
 
 
 def at_real_tokens(tensor, real):
-    """The rows at real tokens; what stands at padding is nobody's business."""
+    """The rows at real tokens; what is at padding does not count."""
     return tensor[real] if isinstance(tensor, torch.Tensor) and tensor.shape[:2] == real.shape else tensor
 
 

@@ -30,22 +30,22 @@ def test_upper_and_lower_case_are_one_word(learner):
 
 
 @exercise("build_vocab")
-def test_any_white_space_parts_words(learner):
-    """Words are parted by any white space, however much of it, and nothing else: punctuation stays with its word."""
+def test_any_white_space_separates_words(learner):
+    """Words are separated by white space of any kind and length, and by nothing else: punctuation stays with its word."""
     corpus = ["  one two\tthree\nfour ", "don't stop, five  two."]
     same(learner.build_vocab(corpus), ["don't", "five", "four", "one", "stop,", "three", "two", "two."], "the vocabulary")
 
 
 @exercise("build_vocab")
-def test_the_order_is_that_of_sorted(learner):
-    """The words stand in the order of Python's sorted: digits before letters, accented letters last."""
+def test_the_words_are_sorted(learner):
+    """The words are in the order of Python's sorted: digits before letters, accented letters last."""
     corpus = ["pear 9 fig pear banana", "éclair apple 10 pear", "apple fig eclair"]
     same(learner.build_vocab(corpus), ["10", "9", "apple", "banana", "eclair", "fig", "pear", "éclair"], "the vocabulary")
 
 
 @exercise("build_vocab")
-def test_every_text_counts_and_texts_do_not_run_together(learner):
-    """Every text gives its words, empty ones none, and a word ends where its text ends."""
+def test_every_text_counts_and_texts_are_not_joined(learner):
+    """Every text adds its words, an empty text adds none, and a word ends where its text ends."""
     same(learner.build_vocab(["red", "", "blue", "   ", "green red"]), ["blue", "green", "red"], "the vocabulary")
     same(learner.build_vocab(["blue"]), ["blue"], "the vocabulary of one text")
 
@@ -56,8 +56,8 @@ def call_with_generator(function, texts):
 
 @exercise("build_vocab", weight=2)
 @given(corpus=corpora)
-def test_a_generator_is_a_corpus_too(learner, reference, corpus):
-    """The corpus may be any iterable of strings, also a generator, which can be walked through only once."""
+def test_the_corpus_may_be_a_generator(learner, reference, corpus):
+    """The corpus may be any iterable of strings, also a generator, which can be iterated only once."""
     got = learner.bring(call_with_generator)(learner.build_vocab, corpus)
     same(got, reference.build_vocab(corpus), "the vocabulary of a generator")
 
@@ -70,7 +70,7 @@ UNKNOWN = "{word!r} is not in the vocabulary"
 @exercise("WordTokenizer", weight=2)
 @given(vocab=vocabs, data=st.data())
 def test_an_id_is_a_position_in_the_vocabulary(learner, vocab, data):
-    """The id of a word is its position in vocab, counted from 0, in whatever order vocab stands."""
+    """The id of a word is its position in vocab, counted from 0, in any order of vocab."""
     ids = data.draw(st.lists(st.integers(0, len(vocab) - 1), min_size=3, max_size=8))
     tokenizer = learner.WordTokenizer(vocab)
     same(as_list(tokenizer.encode(" ".join(vocab[i] for i in ids))), ids, f"the ids with vocab {vocab}")
@@ -113,7 +113,7 @@ def test_an_unknown_word_is_named(learner):
 @exercise("WordTokenizer", weight=2)
 @given(vocab=vocabs, data=st.data())
 def test_an_unknown_word_becomes_unk(learner, vocab, data):
-    """With unk, each word that is not in vocab gets the id of that entry, wherever it stands; known words keep theirs."""
+    """With unk, each word that is not in vocab gets the id of that entry, at any place in vocab; known words keep their ids."""
     place = data.draw(st.integers(1, len(vocab) - 1))
     vocab = vocab[:place] + ["<unk>"] + vocab[place:]
     tokenizer = learner.WordTokenizer(vocab, unk="<unk>")

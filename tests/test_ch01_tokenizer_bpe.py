@@ -130,7 +130,7 @@ def test_merges_are_learned_one_after_another(learner, reference, text, merges):
 
 
 @exercise("train_bpe", weight=2)
-def test_counts_are_taken_anew_after_each_merge(learner):
+def test_pairs_are_counted_again_after_each_merge(learner):
     """After a merge the pairs are counted again: some are gone, and new ones hold the new id."""
     expected = {(97, 98): 256, (256, 99): 257, (257, 257): 258}
     same(learner.train_bpe("abcabcabcabc", 259), expected, "the merges of 'abcabcabcabc', in the order learned")
@@ -148,7 +148,7 @@ def test_ties_go_to_the_smallest_pair(learner):
 
 @exercise("train_bpe")
 @given(letter=st.sampled_from("aq 7"), length=st.integers(7, 15))
-def test_a_run_of_one_letter_is_halved_again_and_again(learner, reference, letter, length):
+def test_a_run_of_one_letter_is_merged_without_overlaps(learner, reference, letter, length):
     """In a run of one letter the overlapping pairs count, and are merged without overlapping."""
     text = letter * length + "xyxyx-y-"
     same(learner.train_bpe(text, 260), reference.train_bpe(text, 260), LEARNED)
@@ -163,7 +163,7 @@ def test_it_begins_with_the_bytes_of_utf8(learner):
 
 
 @exercise("train_bpe")
-def test_nothing_is_cleaned_away(learner):
+def test_the_text_is_not_normalised(learner):
     """The text is taken as it is: case, spaces and line ends belong to it, and a merge may reach across them."""
     same(learner.train_bpe("a b a b a b", 258), {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
     same(learner.train_bpe("Aa\n\nAa\n\n", 258), {(10, 10): 256, (65, 97): 257}, "the merges of two lines")
@@ -171,7 +171,7 @@ def test_nothing_is_cleaned_away(learner):
 
 @exercise("train_bpe", weight=2)
 def test_it_stops_when_no_pair_occurs_twice(learner):
-    """A pair that occurs once is not worth an id: training stops early, and twice is enough."""
+    """A pair that occurs only once gets no id: training stops early. Two occurrences are enough."""
     same(learner.train_bpe("xyzxy", 300), {(120, 121): 256}, "the merges of 'xyzxy'")
     same(learner.train_bpe("abab", 300), {(97, 98): 256}, "the merges of 'abab'")
     same(learner.train_bpe("aaaa", 300), {(97, 97): 256}, "the merges of 'aaaa'")
@@ -204,7 +204,7 @@ def test_encoding_applies_the_learned_merges(learner, reference, text, more):
 
 @exercise("BPETokenizer", weight=3)
 def test_the_earliest_learned_merge_goes_first(learner):
-    """Of the merges that could be applied, the earliest learned is, wherever it stands and however short its token."""
+    """Of the merges that could be applied, the earliest learned one is applied, at any place in the text and with a token of any length."""
     cases = [
         ({(98, 99): 256, (97, 98): 257}, {"abc": [97, 256], "ababc": [257, 97, 256]}),
         ({(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259}, {"abcd": [256, 257], "bcdabc": [258, 259]}),
@@ -229,7 +229,7 @@ def test_merges_go_on_until_none_is_left(learner):
 
 @exercise("BPETokenizer", weight=2)
 @given(text=prose, vocab_size=st.integers(257, 266))
-def test_the_training_text_becomes_what_training_ended_with(learner, reference, text, vocab_size):
+def test_encoding_the_training_text_gives_the_ids_that_training_ended_with(learner, reference, text, vocab_size):
     """Encoding the training text replays the training: its ids are those that training ended with."""
     text = "bab ab" + text
     merges, ids = reference.train_bpe(text, vocab_size), list(text.encode())
@@ -240,7 +240,7 @@ def test_the_training_text_becomes_what_training_ended_with(learner, reference, 
 
 @exercise("BPETokenizer", weight=2)
 @given(seen=prose, text=texts)
-def test_no_text_is_lost(learner, reference, seen, text):
+def test_decoding_undoes_byte_pair_encoding(learner, reference, seen, text):
     """decode(encode(text)) is the text, whatever its characters; ids stay below vocab_size and are no more than its bytes."""
     merges = reference.train_bpe(seen + "bab ab", 262)
     tokenizer = learner.BPETokenizer(merges)
@@ -272,8 +272,8 @@ def test_ids_are_decoded_together(learner):
 
 
 @exercise("BPETokenizer")
-def test_bytes_that_are_no_utf8_are_replaced(learner):
-    """Bytes that are no UTF-8 become U+FFFD, the replacement character, and everything around them is kept."""
+def test_invalid_utf8_is_replaced(learner):
+    """Bytes that are not valid UTF-8 become U+FFFD, the replacement character, and everything around them is kept."""
     tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257})
     same(tokenizer.decode([97, 257]), "a\ufffd", "the text of half an emoji")
     same(tokenizer.decode([98, 128, 97, 195]), "b\ufffda\ufffd", "the text of stray bytes")

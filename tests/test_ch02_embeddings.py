@@ -1,4 +1,4 @@
-"""Chapter 2, first part: vectors that are learned, of tokens and of positions. Positions made of waves are in test_ch02_embeddings_waves.py."""
+"""Chapter 2, first part: vectors that are learned, of tokens and of positions. Sinusoidal positions are in test_ch02_embeddings_positions.py."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_each_id_becomes_its_row_of_the_table(learner, n, seed):
 @exercise("TokenEmbedding", weight=2)
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_scale_multiplies_by_the_root_of_d_model(learner, n, seed):
-    """With scale=True every vector is its row times sqrt(d_model), so that small rows are not drowned by positions."""
+    """With scale=True every vector is its row times sqrt(d_model), so that it stays large enough next to the positions."""
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     module = filled(learner.TokenEmbedding(vocab_size=n.V, d_model=n.D, scale=True), weight)
     close(module(ids), weight[ids] * math.sqrt(n.D), "the scaled vectors")
@@ -67,8 +67,8 @@ def beginnings(module, ids):
 
 @exercise("TokenEmbedding")
 @given(n=distinct("D", V=(8, 12)))
-def test_no_two_tokens_begin_alike(learner, n):
-    """In a new module the vectors are finite, and every token has another one."""
+def test_new_vectors_differ_between_tokens(learner, n):
+    """In a new module the vectors are finite and differ from token to token."""
     module = learner.TokenEmbedding(n.V, n.D)
     shape, finite, different = learner.bring(beginnings)(module, torch.arange(n.V)[None])
     same(shape, [1, n.V, n.D], "the shape of the vectors")
@@ -91,7 +91,7 @@ def test_only_looked_up_rows_learn(learner, n, seed):
 
 @exercise("TokenEmbedding")
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
-def test_tokens_moved_to_other_places_take_their_vectors_along(learner, n, seed):
+def test_permuted_ids_give_permuted_vectors(learner, n, seed):
     """A vector depends on its id alone: permuting the ids permutes the vectors."""
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     order = torch.arange(n.T).roll(1).flip(0)
@@ -103,7 +103,7 @@ def test_tokens_moved_to_other_places_take_their_vectors_along(learner, n, seed)
 
 @exercise("TokenEmbedding")
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
-def test_looking_up_leaves_the_table_alone(learner, n, seed):
+def test_a_lookup_does_not_change_the_table(learner, n, seed):
     """Two calls with the same ids give the same vectors, and `weight` is what it was."""
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     module = filled(learner.TokenEmbedding(n.V, n.D, scale=True), weight)
@@ -140,7 +140,7 @@ def test_position_t_gets_row_t(learner, n, seed):
 @exercise("LearnedPositions")
 @given(n=table_sizes, seed=seeds)
 def test_the_same_token_differs_at_two_places(learner, n, seed):
-    """One and the same vector at every place comes out different at each, and alike in every sequence."""
+    """The same vector at every position gives a different result at each position, and the same in every sequence."""
     token, weight = tensor(seed, n.D), tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     result = shaped(module(token.expand(n.B, n.T, n.D).clone()), (n.B, n.T, n.D))
@@ -174,7 +174,7 @@ def test_the_whole_table_can_be_used(learner, n, seed):
 
 @exercise("LearnedPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
-def test_a_position_past_max_len_is_refused(learner, n, seed):
+def test_a_position_past_max_len_raises_an_error(learner, n, seed):
     """A position that has no row is a ValueError that names max_len, whether T or `start` leads there."""
     weight = tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)

@@ -1,4 +1,4 @@
-"""Chapter 2, second part: positions made of waves."""
+"""Chapter 2, second part: sinusoidal positions."""
 
 import math
 
@@ -97,8 +97,8 @@ def test_positions_far_out_are_still_exact(learner, n):
 
 @exercise("SinusoidalPositions", weight=3)
 @given(n=table_sizes, seed=seeds)
-def test_position_t_gets_wave_t(learner, n, seed):
-    """Row t of the table of waves is added to position t of every sequence of the batch."""
+def test_position_t_gets_row_t_of_the_sinusoids(learner, n, seed):
+    """Row t of the table of sinusoids is added to position t of every sequence of the batch."""
     x = tensor(seed, n.B, n.T, n.D)
     close(learner.SinusoidalPositions(n.max_len, n.D)(x), x + waves(n.T, n.D).float(), "x with its positions")
 
@@ -106,7 +106,7 @@ def test_position_t_gets_wave_t(learner, n, seed):
 @exercise("SinusoidalPositions")
 @given(n=table_sizes)
 def test_zeros_come_out_as_the_table(learner, n):
-    """With x all zeros each sequence becomes the table's first T rows: nothing is scaled, and every place is another."""
+    """With x all zeros each sequence becomes the table's first T rows: nothing is scaled, and the rows differ."""
     zeros, expected = torch.zeros(n.B, n.T, n.D), waves(n.T, n.D).float().expand(n.B, -1, -1)
     module = learner.SinusoidalPositions(n.max_len, n.D)
     close(module(zeros), expected, "zeros with their positions")
@@ -115,7 +115,7 @@ def test_zeros_come_out_as_the_table(learner, n):
 
 @exercise("SinusoidalPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
-def test_start_names_the_first_wave(learner, n, seed):
+def test_start_names_the_first_row_of_the_sinusoids(learner, n, seed):
     """With `start` the rows start ... start + T - 1 are added: what the same tokens get at the end of a longer sequence."""
     start = 1 + seed % (n.max_len - n.T)
     sizes(start=start)
@@ -128,7 +128,7 @@ def test_start_names_the_first_wave(learner, n, seed):
 
 @exercise("SinusoidalPositions")
 @given(n=table_sizes, seed=seeds)
-def test_the_whole_table_of_waves_can_be_used(learner, n, seed):
+def test_the_whole_table_of_sinusoids_can_be_used(learner, n, seed):
     """A sequence of max_len vectors fits, and so does a shorter one that ends at the last row."""
     x, table = tensor(seed, n.B, n.max_len, n.D), waves(n.max_len, n.D).float()
     module = learner.SinusoidalPositions(n.max_len, n.D)
@@ -138,7 +138,7 @@ def test_the_whole_table_of_waves_can_be_used(learner, n, seed):
 
 @exercise("SinusoidalPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
-def test_a_wave_past_max_len_is_refused(learner, n, seed):
+def test_a_sinusoidal_position_past_max_len_raises_an_error(learner, n, seed):
     """A position that has no row is a ValueError that names max_len, whether T or `start` leads there."""
     module = learner.SinusoidalPositions(n.max_len, n.D)
     x = tensor(seed, n.B, n.max_len + 1, n.D)
@@ -171,7 +171,7 @@ def test_there_is_nothing_to_train_and_nothing_to_save(learner, n, seed):
 @exercise("SinusoidalPositions")
 @given(n=table_sizes, seed=seeds)
 def test_the_gradient_passes_unchanged(learner, n, seed):
-    """Adding a constant changes no slope: x gets exactly the gradient of the result."""
+    """Adding a constant does not change the gradient: x gets exactly the gradient of the result."""
     x, cotangent = tensor(seed, n.B, n.T, n.D), tensor(seed + 1, n.B, n.T, n.D)
     found = gradients(learner.SinusoidalPositions(n.max_len, n.D), x, cotangent=cotangent)
     close(found.output, x + waves(n.T, n.D).float(), "x with its positions")
@@ -180,7 +180,7 @@ def test_the_gradient_passes_unchanged(learner, n, seed):
 
 @exercise("SinusoidalPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
-def test_waves_keep_dtype_and_device(learner, n, seed):
+def test_sinusoidal_positions_keep_dtype_and_device(learner, n, seed):
     """The result has the dtype of x, far positions are exact in every dtype, and the table moves with the module."""
     x, start = tensor(seed, n.B, n.T, n.D, dtype=torch.float64), 260 + seed % 7 * 3
     sizes(start=start, max_len=300)

@@ -1,4 +1,4 @@
-"""Chapter 3, first part: softmax and the masks. Attention itself is in test_ch03_attention_scaled.py, its heads in the files beside it."""
+"""Chapter 3, first part: softmax and the masks. Attention itself is in test_ch03_attention_scaled.py, its heads in three further files."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_scores_far_apart_in_one_slice(learner, reference, n, seed):
 @exercise("softmax", weight=2)
 @given(n=distinct("T", "V"), seed=seeds)
 def test_minus_infinity_gets_no_weight(learner, reference, n, seed):
-    """An entry of -inf gets weight 0, and the others share what there is."""
+    """An entry of -inf gets weight 0, and the other weights sum to 1."""
     x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~random_mask(seed, n.T, n.V), -math.inf)
     close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
@@ -98,7 +98,7 @@ def test_softmax_keeps_the_dtype(learner, reference, n, seed):
 
 @exercise("causal_mask", weight=2)
 @given(T=st.integers(2, 7))
-def test_a_query_sees_itself_and_what_came_before(learner, reference, T):
+def test_a_query_may_attend_to_itself_and_earlier_keys(learner, reference, T):
     """With as many keys as queries, query i may attend to the keys 0 to i, and to none after it."""
     sizes(T=T)
     same(learner.causal_mask(T), reference.causal_mask(T), "the mask")
@@ -107,7 +107,7 @@ def test_a_query_sees_itself_and_what_came_before(learner, reference, T):
 @exercise("causal_mask", weight=3)
 @given(q_len=st.integers(2, 4), earlier=st.integers(1, 4))
 def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q_len, earlier):
-    """With k_len keys the queries stand at the end: the last one sees every key, and all see the keys that came before."""
+    """With k_len keys the queries are the last positions: the last one sees every key, and all see the keys that came before."""
     sizes(q_len=q_len, k_len=q_len + earlier)
     same(learner.causal_mask(q_len, q_len + earlier), reference.causal_mask(q_len, q_len + earlier), "the mask")
 

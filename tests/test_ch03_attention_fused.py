@@ -48,7 +48,7 @@ def test_gradients_of_fused_attention(learner, reference, n, seed):
 @exercise("FusedSelfAttention", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)
-def test_the_future_is_never_heard(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = fused_pair(learner, reference, n, seed)
     x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
@@ -56,7 +56,7 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
     changed[:, t] += 1.0
     by = largest_changes(mine(x), mine(changed), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should change the output there and at every later position")
 
 
 @exercise("FusedSelfAttention")
@@ -108,7 +108,7 @@ def test_the_mask_is_no_parameter_and_not_saved(learner, reference, n, seed):
 @exercise("FusedSelfAttention", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)
-def test_longer_than_max_len_is_refused(learner, reference, n, seed):
+def test_an_input_longer_than_max_len_raises_an_error(learner, reference, n, seed):
     """An input longer than max_len raises a ValueError that names both lengths."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed, "max_len")
@@ -122,7 +122,7 @@ def test_longer_than_max_len_is_refused(learner, reference, n, seed):
 @exercise("FusedSelfAttention")
 @few
 @given(n=attention_sizes, seed=seeds)
-def test_fused_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
+def test_fused_heads_that_do_not_divide_the_width_raise_an_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, FusedSelfAttention raises a ValueError that names both numbers."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")

@@ -44,7 +44,7 @@ def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
 
 @exercise("split_heads", weight=2)
 @given(n=distinct("B", "T", "d_head", H=(2, 5)), seed=seeds)
-def test_heads_that_do_not_divide_the_features_are_refused(learner, reference, n, seed):
+def test_heads_that_do_not_divide_the_features_raise_an_error(learner, reference, n, seed):
     """When n_heads does not divide D, split_heads raises a ValueError that names both numbers."""
     good, D = tensor(seed, n.B, n.T, n.H * n.d_head), n.H * n.d_head + 1
     close(learner.split_heads(good, n.H), reference.split_heads(good, n.H), "the tensor of heads")
@@ -65,7 +65,7 @@ def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
 
 @exercise("merge_heads", weight=3)
 @given(n=head_shapes)
-def test_heads_stand_side_by_side_at_each_position(learner, reference, n):
+def test_heads_are_concatenated_at_each_position(learner, reference, n):
     """Position t gets the features of head 0 at t, then those of head 1 at t, and so on."""
     x = numbered(n.B, n.H, n.T, n.d_head)
     close(learner.merge_heads(x), reference.merge_heads(x), "the merged tensor")
@@ -75,7 +75,7 @@ def test_heads_stand_side_by_side_at_each_position(learner, reference, n):
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_merging_undoes_splitting(learner, reference, n, seed):
-    """What split_heads cut, merge_heads puts together again, number for number."""
+    """merge_heads(split_heads(x)) is x, number for number."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head)
     close(learner.merge_heads(reference.split_heads(x, n.H)), x, "what was split and merged")
 
@@ -141,7 +141,7 @@ def test_rows_of_qkv_are_queries_then_keys_then_values(learner, reference, n, se
 @few
 @given(n=head_sizes, seed=seeds)
 def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, seed):
-    """Positions in another order give the same outputs in that order: a head alone knows nothing of order."""
+    """Positions in another order give the same outputs in that order: a head alone does not depend on the order."""
     mine, ours = two_heads(learner, reference, n, seed)
     x, order = tensor(seed, n.B, n.T, n.d_model), tensor(seed, n.T).argsort()
     close(mine(x[:, order]), ours(x)[:, order], "the output for the moved positions")

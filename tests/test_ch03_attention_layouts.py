@@ -1,4 +1,4 @@
-"""Chapter 3, last part: the way between attention with separate maps and with one fused map, there and back."""
+"""Chapter 3, last part: converting attention with separate maps to one fused map, and back."""
 
 import torch
 from attention_modules import (
@@ -114,7 +114,7 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
     holds(got.inputs[0] is not None, "no gradient reaches x through the fused attention")
     close(got.inputs[0], expected.inputs[0], "the gradient of x", tol=5e-5)
     for name, gradient in fused_values(expected.parameters).items():
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after fusing it can learn no more")
+        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after fusing it can no longer learn")
         close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
 
 
@@ -216,7 +216,7 @@ def test_separate_gives_what_fused_gave(learner, reference, n, seed):
 @exercise("split_qkv", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)
-def test_there_and_back_again(learner, reference, n, seed):
+def test_fusing_and_splitting_again_gives_the_same_module(learner, reference, n, seed):
     """split_qkv(fuse_qkv(a, max_len)) equals a, tensor for tensor, and so does its output."""
     attention, model, values = attention_pair(learner, reference, n, seed)
     again = learner.split_qkv(learner.fuse_qkv(attention, n.max_len))
@@ -238,7 +238,7 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
     for name, gradient in apart_values(expected.parameters).items():
         if name == "W_k.bias":
             continue
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after cutting it can learn no more")
+        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after cutting it can no longer learn")
         close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
 
 

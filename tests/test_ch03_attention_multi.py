@@ -26,8 +26,8 @@ def some(seed, *shape):
 @exercise("MultiHeadAttention", weight=3)
 @few
 @given(n=across, seed=seeds)
-def test_heads_attend_side_by_side(learner, reference, n, seed):
-    """Every head attends in its own block of q, k and v, divided by the root of d_head; W_out mixes what they found."""
+def test_each_head_attends_in_its_own_features(learner, reference, n, seed):
+    """Every head attends in its own block of q, k and v, with scores divided by the root of d_head; W_out mixes the heads."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
@@ -75,7 +75,7 @@ def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
 @exercise("MultiHeadAttention", weight=2)
 @few
 @given(n=across, seed=seeds)
-def test_return_weights_shows_who_listened_to_whom(learner, reference, n, seed):
+def test_return_weights_gives_the_weights_of_each_head(learner, reference, n, seed):
     """With return_weights the result is (output, weights), the weights (B, H, Tq, Tk) of each head, not their average."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context, real = attention_input(n, seed), attention_input(n, seed + 1, "S"), padding_by_row(n.B, n.S)
@@ -97,7 +97,7 @@ def test_gradients_of_multi_head_attention(learner, reference, n, seed):
 @exercise("MultiHeadAttention", weight=2)
 @few
 @given(n=across, seed=seeds)
-def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output_under_a_causal_mask(learner, reference, n, seed):
     """Under a causal mask, another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = attention_pair(learner, reference, n, seed)
     x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
@@ -105,7 +105,7 @@ def test_the_future_cannot_be_heard_through_a_causal_mask(learner, reference, n,
     changed[:, t] += 1.0
     by = largest_changes(mine(x, mask=lower_triangle(n.T)), mine(changed, mask=lower_triangle(n.T)), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should change the output there and at every later position")
 
 
 @exercise("MultiHeadAttention", weight=2)
@@ -133,14 +133,14 @@ def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
 @exercise("MultiHeadAttention")
 @few
 @given(n=across, seed=seeds)
-def test_rows_of_a_batch_do_not_hear_each_other(learner, reference, n, seed):
+def test_rows_of_a_batch_do_not_mix(learner, reference, n, seed):
     """Another token in one row of the batch changes every position of that row, and no other row."""
     mine, _, _ = attention_pair(learner, reference, n, seed)
     x, row = attention_input(n, seed), seed % n.B
     changed = x.clone()
     changed[row, 0] += 1.0
     difference = (mine(changed) - mine(x)).abs()
-    holds(float(difference[row].amax(-1).min()) > 1e-5, "another first token should be heard at every position of its row")
+    holds(float(difference[row].amax(-1).min()) > 1e-5, "another first token should change every position of its row")
     rest = torch.cat([difference[:row], difference[row + 1 :]])
     holds(float(rest.max()) < 1e-5, f"another token in row {row} of the batch changed another row")
 
@@ -162,7 +162,7 @@ def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
 @exercise("MultiHeadAttention")
 @few
 @given(n=across, seed=seeds)
-def test_heads_that_do_not_divide_the_width_are_refused(learner, reference, n, seed):
+def test_heads_that_do_not_divide_the_width_raise_an_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, MultiHeadAttention raises a ValueError that names both numbers."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")

@@ -47,7 +47,7 @@ def same_attention(got, expected, tol=None):
 
 @exercise("scaled_dot_product_attention", weight=4)
 @given(n=attention_sizes, lead=st.integers(0, 2), seed=seeds)
-def test_each_query_averages_the_values_by_how_well_keys_match(learner, reference, n, lead, seed):
+def test_each_query_averages_the_values_with_softmax_weights(learner, reference, n, lead, seed):
     """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the values mixed by them."""
     q, k, v = qkv(seed, n, lead=lead)
     same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v))
@@ -99,7 +99,7 @@ def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
 @few
 @given(n=distinct("B", "H", "d", "d_v", T=(3, 7)), seed=seeds)
 def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
-    """Under a causal mask, another key and value at position t leaves every output before t as it was, and is heard from t on."""
+    """Under a causal mask, another key and value at position t leaves every output before t as it was, and changes those from t on."""
     n.Tq = n.Tk = n.T
     q, k, v = qkv(seed, n)
     mask, t = reference.causal_mask(n.T), 1 + seed % (n.T - 1)
@@ -139,7 +139,7 @@ def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
 @exercise("scaled_dot_product_attention", weight=2)
 @given(n=attention_sizes, seed=seeds)
 def test_a_query_whose_keys_are_all_masked_gets_zeros(learner, reference, n, seed):
-    """A query that may attend to nothing has weights and output of zero, and the other queries are as ever."""
+    """A query that may attend to nothing has weights and output of zero, and the other queries do not change."""
     q, k, v = qkv(seed, n)
     mask = random_mask(seed, n.B, 1, n.Tq, n.Tk)
     mask[seed % n.B, :, seed % n.Tq] = False

@@ -1,4 +1,4 @@
-"""Chapter 4, first part: rotary angles, and features turned by them. ALiBi and the module are in the two files beside this one."""
+"""Chapter 4, first part: rotary angles, and features turned by them. ALiBi and the module are in two further files."""
 
 import math
 
@@ -129,7 +129,7 @@ def test_angles_are_made_where_the_positions_are(learner, n, seed):
 @exercise("apply_rope", weight=2)
 @few
 @given(p=st.integers(1, 30), a=st.sampled_from([1.0, 2.0, -3.0]))
-def test_one_pair_goes_round_a_circle(learner, p, a):
+def test_one_pair_is_rotated_counter_clockwise(learner, p, a):
     """The pair (a, 0) at position p becomes (a cos p, a sin p), and (0, a) becomes (-a sin p, a cos p): counter-clockwise."""
     sizes(T=1, d_head=2)
     there = torch.tensor([p])
@@ -149,7 +149,7 @@ def test_neighbouring_features_turn_together(learner, n, seed):
 @exercise("apply_rope", weight=3)
 @given(n=distinct("B", T=(3, 5), pairs=(2, 4)).filter(apart).map(paired), seed=seeds)
 def test_the_positions_given_are_the_ones_used(learner, n, seed):
-    """Row t stands at positions[t]: these may begin anywhere, leave gaps, and come in any order."""
+    """Row t belongs to positions[t]: these may begin anywhere, leave gaps, and come in any order."""
     x, positions = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T)
     last = positions[-1:]
     whole, alone = learner.apply_rope(x, positions), learner.apply_rope(x[:, -1:].clone(), last)
@@ -159,7 +159,7 @@ def test_the_positions_given_are_the_ones_used(learner, n, seed):
 
 @exercise("apply_rope", weight=2)
 @given(n=rope_sizes, lead=st.integers(0, 2), seed=seeds)
-def test_any_number_of_axes_may_stand_in_front(learner, n, lead, seed):
+def test_any_number_of_leading_axes(learner, n, lead, seed):
     """x may be (T, d_head), (B, T, d_head) or (B, H, T, d_head): the positions belong to the last axis but one."""
     sizes(**{axis: None for axis in ("B", "H")[lead:]})
     x, positions = tensor(seed, *(n.B, n.H)[:lead], n.T, n.d_head), places(seed, n.T)
@@ -177,7 +177,7 @@ def test_the_base_reaches_the_angles(learner, n, base, seed):
 
 @exercise("apply_rope", weight=2)
 @given(n=rope_sizes, seed=seeds)
-def test_turning_keeps_every_length(learner, n, seed):
+def test_a_rotation_keeps_the_length_of_each_vector(learner, n, seed):
     """Position 0 changes nothing, and wherever a vector stands its length stays the same."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     positions[seed % n.T] = 0
@@ -204,7 +204,7 @@ def test_scores_depend_on_the_distance_alone(learner, n, seed):
 @exercise("apply_rope", weight=2)
 @few
 @given(n=rope_sizes, seed=seeds)
-def test_the_gradient_turns_back(learner, n, seed):
+def test_the_gradient_is_rotated_back(learner, n, seed):
     """x gets the gradient of the result turned by the opposite angle; the positions get none."""
     x, positions, cotangent = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), tensor(seed + 1, n.B, n.T, n.d_head)
     sizes(H=None)
@@ -237,7 +237,7 @@ def test_angles_far_out_are_not_rounded_to_half_precision(learner, n, seed):
 @exercise("apply_rope")
 @few
 @given(n=rope_sizes, seed=seeds)
-def test_odd_features_are_refused(learner, n, seed):
+def test_an_odd_number_of_features_raises_an_error(learner, n, seed):
     """When d_head is odd, apply_rope raises a ValueError that names it."""
     x, positions, odd = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), n.d_head + 7
     sizes(H=None)
@@ -265,7 +265,7 @@ def test_views_are_turned_like_any_tensor(learner, n, seed):
 @exercise("apply_rope")
 @few
 @given(n=rope_sizes, seed=seeds)
-def test_turning_happens_where_x_is(learner, n, seed):
+def test_the_rotation_runs_on_the_device_of_x(learner, n, seed):
     """Nothing is made on a device of its own: x and the positions may be anywhere."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")

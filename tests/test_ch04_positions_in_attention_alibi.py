@@ -99,7 +99,7 @@ def test_bias_is_minus_slope_times_distance(learner, n):
 @exercise("alibi_bias", weight=3)
 @given(n=bias_sizes)
 def test_the_queries_are_the_last_positions(learner, n):
-    """With fewer queries than keys the queries stand at the end: the last query is at distance 0 from the last key."""
+    """With fewer queries than keys the queries are the last positions: the last query is at distance 0 from the last key."""
     close(learner.alibi_bias(n.H, n.q_len, n.k_len), biases(n.H, n.q_len, n.k_len), "the bias")
 
 

@@ -79,7 +79,7 @@ def test_no_positions_unless_asked_for(learner, reference, n, seed):
 @exercise("CausalSelfAttention", weight=3)
 @given(n=even_width, seed=seeds)
 def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
-    """With positions="rope" the queries and keys of every head are turned by their positions, 0 to T - 1, before they are held together."""
+    """With positions="rope" the queries and keys of every head are rotated by their positions, 0 to T - 1, before their dot products are taken."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
 
@@ -107,7 +107,7 @@ def test_return_weights_shows_the_weights_of_every_head(learner, reference, n, s
 @exercise("CausalSelfAttention", weight=2)
 @few
 @given(n=even_width, seed=seeds)
-def test_the_future_is_never_heard(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before it, with none, rope and alibi alike."""
     t = 1 + seed % (n.T - 2)
     x = inputs(n, seed)
@@ -119,14 +119,14 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
         close(before[:, :t], model(x)[:, :t], f"the output with {kind} before position {t}")
         by = [float(d.abs().max()) for d in (after - before).unbind(1)]
         holds(max(by[:t]) < 1e-5, f"with {kind} a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-        holds(min(by[t:]) > 1e-5, f"with {kind} a change at position {t} should be heard there and at every later position")
+        holds(min(by[t:]) > 1e-5, f"with {kind} a change at position {t} should change the output there and at every later position")
 
 
 @exercise("CausalSelfAttention", weight=2)
 @few
 @given(n=even_width, more=st.integers(2, 5), seed=seeds)
-def test_the_same_words_later_in_a_text_share_alike(learner, reference, n, more, seed):
-    """Moved to a later place, the same tokens share their attention among each other as before: only distance counts, in rope and alibi."""
+def test_attention_depends_on_relative_positions_only(learner, reference, n, more, seed):
+    """At a later place in the text, the same tokens have the same attention weights among each other: with rope and alibi only distance counts."""
     sizes(earlier=more)
     x = inputs(n, seed)
     longer = torch.cat([inputs(n, seed + 1, more), x], dim=1)
@@ -180,7 +180,7 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
 @exercise("CausalSelfAttention", weight=2)
 @few
 @given(n=even_width, seed=seeds)
-def test_four_maps_and_nothing_else(learner, reference, n, seed):
+def test_the_parameters_are_four_linear_maps(learner, reference, n, seed):
     """Parameters and state dict hold W_q, W_k, W_v and W_out, D x D, each with a bias of D or, with bias=False, without, and nothing of positions."""
     modules = [(kind, bias, *pair(learner, reference, n, seed, kind, bias=bias)) for kind in KINDS for bias in (False, True)]
     results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, _, mine, _, _ in modules]
@@ -193,7 +193,7 @@ def test_four_maps_and_nothing_else(learner, reference, n, seed):
 @exercise("CausalSelfAttention")
 @few
 @given(n=even_width, seed=seeds)
-def test_any_length_in_any_order(learner, reference, n, seed):
+def test_sequences_of_any_length_in_any_order(learner, reference, n, seed):
     """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
     for kind in KINDS:
         mine, model, _ = pair(learner, reference, n, seed, kind)
@@ -205,7 +205,7 @@ def test_any_length_in_any_order(learner, reference, n, seed):
 @exercise("CausalSelfAttention")
 @few
 @given(n=even_width, seed=seeds)
-def test_sizes_that_cannot_work(learner, reference, n, seed):
+def test_heads_that_do_not_divide_the_width_raise_a_value_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, a ValueError names both numbers."""
     mine, model, _ = pair(learner, reference, n, seed, "none")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they fit")
@@ -231,7 +231,7 @@ def test_rope_needs_an_even_d_head(learner, reference, n, seed):
 @exercise("CausalSelfAttention")
 @few
 @given(n=even_width, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
-def test_other_positions_are_refused(learner, reference, n, word, seed):
+def test_an_unknown_kind_of_positions_raises_an_error(learner, reference, n, word, seed):
     """Any other `positions` is a ValueError that names it, and is never taken for one of the three."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")

@@ -30,8 +30,8 @@ def in_bfloat16(f, x, expected, approximate):
 
 @exercise("gelu", weight=3)
 @given(n=distinct("B", "T", "D"), seed=seeds)
-def test_each_number_times_the_chance_below_it(learner, reference, n, seed):
-    """gelu(x) is x times the chance that a standard normal number lies below x, for every number by itself, also negative ones."""
+def test_gelu_is_x_times_the_normal_probability_below_x(learner, reference, n, seed):
+    """gelu(x) is x times the probability that a standard normal number lies below x, element by element, also for negative numbers."""
     x = tensor(seed, n.B, n.T, n.D, scale=2.0)
     got = [learner.gelu(x), learner.gelu(x, False), learner.gelu(x, approximate=False)]
     for result in got:
@@ -51,7 +51,7 @@ def test_the_tanh_form_is_the_one_of_gpt2(learner, reference, n, seed):
 @exercise("gelu")
 @few
 @given(shift=st.integers(0, 4))
-def test_numbers_known_by_heart(learner, shift):
+def test_gelu_of_zero_and_plus_and_minus_one(learner, shift):
     """gelu(1) = 0.8413 and gelu(-1) = -0.1587: of the normal numbers 84.13 % lie below 1, and 15.87 % below -1; gelu(0) = 0."""
     x = torch.tensor([-1.0, 0.0, 1.0, 3.0, -3.0]).roll(shift)
     exact = torch.tensor([-0.15865525, 0.0, 0.84134475, 2.99595031, -0.00404969]).roll(shift)
@@ -64,8 +64,8 @@ def test_numbers_known_by_heart(learner, shift):
 @exercise("gelu")
 @few
 @given(n=distinct("T", "D"), seed=seeds)
-def test_what_is_lost_on_one_side_comes_out_on_the_other(learner, n, seed):
-    """gelu(x) - gelu(-x) is x: the chances to lie below x and below -x sum to 1."""
+def test_gelu_of_x_minus_gelu_of_minus_x_is_x(learner, n, seed):
+    """gelu(x) - gelu(-x) is x: the probabilities of lying below x and below -x sum to 1."""
     x = tensor(seed, n.T, n.D, scale=2.0)
     for approximate, form in forms.items():
         got = learner.gelu(x, approximate=approximate), learner.gelu(-x, approximate=approximate)
@@ -76,7 +76,7 @@ def test_what_is_lost_on_one_side_comes_out_on_the_other(learner, n, seed):
 @exercise("gelu")
 @few
 @given(seed=seeds)
-def test_far_out_it_is_x_or_nothing(learner, reference, seed):
+def test_large_numbers_stay_and_large_negative_numbers_become_zero(learner, reference, seed):
     """Numbers far above zero pass as they are, numbers far below it give 0, and nothing overflows."""
     x = torch.cat([tensor(seed, 5).abs() + size for size in (8.0, 60.0, 1e3, 1e5)])
     x = torch.cat([x, -x])
@@ -88,7 +88,7 @@ def test_far_out_it_is_x_or_nothing(learner, reference, seed):
 @exercise("gelu", weight=2)
 @few
 @given(n=distinct("T", "D"), seed=seeds)
-def test_slope_of_gelu(learner, reference, n, seed):
+def test_gradient_of_gelu(learner, reference, n, seed):
     """The gradient is that of the formula, 1/2 at zero, and there is no corner anywhere."""
     x = tensor(seed, n.T, n.D, scale=1.5)
     x[0, 0], x[-1, -1] = 0.0, 20.0
@@ -193,8 +193,8 @@ many = distinct(B=(10, 12), T=(13, 15), D=(16, 18))
 @exercise("dropout", weight=3)
 @few
 @given(n=many, seed=seeds)
-def test_p_is_the_chance_to_be_dropped(learner, n, seed):
-    """In training each number is set to 0 with chance p: of many, a share of about p."""
+def test_p_is_the_probability_of_being_dropped(learner, n, seed):
+    """In training each number is set to 0 with probability p: of many numbers, a share of about p."""
     x = clear_of_zero(seed, n)
     got = [share(learner, x, p) for p in RATES]
     for p, found in zip(RATES, got):
@@ -204,7 +204,7 @@ def test_p_is_the_chance_to_be_dropped(learner, n, seed):
 @exercise("dropout", weight=3)
 @few
 @given(n=many, seed=seeds)
-def test_what_stays_is_divided_by_its_chance_to_stay(learner, n, seed):
+def test_kept_numbers_are_divided_by_one_minus_p(learner, n, seed):
     """What stays is divided by 1 - p, so that in the mean every number is what it was."""
     x = clear_of_zero(seed, n)
     got = [answer(learner, "by which factor is the rest multiplied?", x, p, True) for p in RATES]
@@ -216,8 +216,8 @@ def test_what_stays_is_divided_by_its_chance_to_stay(learner, n, seed):
 @exercise("dropout", weight=2)
 @few
 @given(n=distinct(B=(3, 5), T=(40, 44), D=(45, 50)), seed=seeds)
-def test_every_number_has_its_own_draw(learner, n, seed):
-    """Features, positions and texts are not dropped together, small numbers no sooner than large ones, and how many go is chance too."""
+def test_each_number_is_dropped_independently(learner, n, seed):
+    """Features, positions and texts are dropped independently, small numbers as often as large ones, and the number of dropped entries is random too."""
     x = clear_of_zero(seed, n)
     together, counted, sorted_out = (
         answer(learner, question, x, 0.5) for question in ("which are dropped together?", "are as many dropped each time?", "are small numbers dropped more often?")
@@ -234,11 +234,11 @@ def test_every_number_has_its_own_draw(learner, n, seed):
 @exercise("dropout", weight=2)
 @few
 @given(n=many, seed=seeds)
-def test_each_call_draws_anew(learner, n, seed):
-    """Two calls do not drop the same numbers, and what was drawn before them does not come back."""
+def test_each_call_draws_new_numbers(learner, n, seed):
+    """Two calls do not drop the same numbers, and no call resets the random generator."""
     x = clear_of_zero(seed, n)
     alike = answer(learner, "are the same dropped each time?", x, 0.5)
-    holds(not alike, "six calls dropped the very same numbers; each call should draw anew")
+    holds(not alike, "six calls dropped the very same numbers; each call should draw new numbers")
 
 
 @exercise("dropout", weight=2)
@@ -257,7 +257,7 @@ def test_without_training_nothing_changes(learner, n, seed):
 @exercise("dropout")
 @few
 @given(n=many, seed=seeds)
-def test_training_decides_and_not_gradient(learner, n, seed):
+def test_the_training_flag_decides_and_not_the_gradient_mode(learner, n, seed):
     """Under torch.no_grad and torch.inference_mode numbers are dropped in training, and only then."""
     x = clear_of_zero(seed, n)
     look = learner.bring(seen_in_training)
@@ -271,7 +271,7 @@ def test_training_decides_and_not_gradient(learner, n, seed):
 @exercise("dropout", weight=2)
 @few
 @given(n=distinct("B", "T", "D"), seed=seeds)
-def test_none_and_all(learner, n, seed):
+def test_p_of_zero_and_p_of_one(learner, n, seed):
     """With p = 0 every number stays as it is; with p = 1 none does, and the result is zeros, not NaN."""
     x = clear_of_zero(seed, n)
     got = learner.dropout(x, 0.0), learner.dropout(x, 1.0)
@@ -282,7 +282,7 @@ def test_none_and_all(learner, n, seed):
 @exercise("dropout", weight=2)
 @few
 @given(n=many, seed=seeds)
-def test_gradient_takes_the_same_way(learner, n, seed):
+def test_dropped_numbers_get_no_gradient(learner, n, seed):
     """A number that was dropped gets no gradient, and one that stayed gets it divided by 1 - p; without training it passes as it is."""
     x, cotangent = clear_of_zero(seed, n), clear_of_zero(seed + 1, n)
     gradient, untouched = (learner.bring(gradient_in_training)(learner.dropout, x, cotangent, 0.4, training) for training in (True, False))

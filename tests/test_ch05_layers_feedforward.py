@@ -37,7 +37,7 @@ def same_gradients(got, expected):
 
 
 def alone(mine, model, x, seed):
-    """Each position by itself, whatever stands beside it and however many axes lie in front."""
+    """Each position by itself, whatever its neighbours are and however many axes lie in front."""
     changed = x.clone()
     changed[-1, -1] = 3.0 * tensor(seed + 3, x.size(-1))
     got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
@@ -64,7 +64,7 @@ def keeps_dtype_and_device(mine, model, learner, x):
 
 @exercise("FeedForward", weight=4)
 @given(n=shapes, seed=seeds)
-def test_up_gelu_down(learner, reference, n, seed):
+def test_the_output_is_down_of_gelu_of_up(learner, reference, n, seed):
     """The output is down(gelu(up(x))), gelu in its exact form."""
     mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, seed=seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
@@ -73,8 +73,8 @@ def test_up_gelu_down(learner, reference, n, seed):
 
 @exercise("FeedForward", weight=3)
 @given(n=shapes, seed=seeds)
-def test_activation_chooses_the_bend(learner, reference, n, seed):
-    """`activation` is "gelu", "gelu_tanh" or "relu": what stands between up and down, and nowhere else."""
+def test_activation_chooses_the_nonlinear_function(learner, reference, n, seed):
+    """`activation` is "gelu", "gelu_tanh" or "relu": it is applied between up and down, and nowhere else."""
     pairs = {name: pair(learner, reference, "FeedForward", n.D, n.d_ff, activation=name, seed=seed) for name in ("relu", "gelu", "gelu_tanh")}
     x = tensor(seed, n.B, n.T, n.D) * 2
     got = [mine(x) for mine, _ in pairs.values()]
@@ -85,13 +85,13 @@ def test_activation_chooses_the_bend(learner, reference, n, seed):
 @exercise("FeedForward", weight=2)
 @few
 @given(n=shapes, seed=seeds)
-def test_an_activation_nobody_knows_is_refused(learner, reference, n, seed):
+def test_an_unknown_activation_raises_an_error(learner, reference, n, seed):
     """Any other activation is a ValueError that names it."""
     pairs = [pair(learner, reference, "FeedForward", n.D, n.d_ff, name, seed=seed) for name in ("relu", "gelu")]
     x = tensor(seed, n.B, n.T, n.D)
     for mine, model in pairs:
         close(mine(x), model(x), "the output with an activation that is known")
-    because = "`swish` is none of the three activations"
+    because = "`swish` is not one of the three activations"
     refuses(lambda: learner.FeedForward(n.D, n.d_ff, activation="swish")(x), naming={"activation": "swish"}, because=because)
 
 
@@ -112,7 +112,7 @@ def test_d_ff_is_four_times_d_model_unless_given(learner, reference, n, seed):
 @exercise("FeedForward", weight=2)
 @few
 @given(n=shapes, seed=seeds)
-def test_each_position_thinks_by_itself(learner, reference, n, seed):
+def test_each_position_is_computed_by_itself(learner, reference, n, seed):
     """The output at a position depends on the vector there and on nothing else, with any axes in front."""
     mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, seed=seed)
     alone(mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
@@ -160,7 +160,7 @@ def seen_in_training(module, x, plain):
 @few
 @given(n=distinct(B=(20, 22), T=(11, 13), D=(14, 18), d_ff=(8, 10)), seed=seeds)
 def test_dropout_acts_on_the_output_in_training(learner, reference, n, seed):
-    """In training each number of the output is dropped with chance `dropout`, or divided by 1 - dropout; what lies before is whole."""
+    """In training each number of the output is dropped with probability `dropout`, or divided by 1 - dropout; nothing before it is dropped."""
     mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, "gelu", 0.3, seed=seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
     plain = model.eval()(x)
@@ -251,7 +251,7 @@ def test_gradients_of_swiglu(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_large_gates_do_not_overflow(learner, reference, n, seed):
-    """Where the gate is far below zero nothing passes, far above it passes whole, and no NaN arises."""
+    """A gate far below zero gives 0, a gate far above zero gives the full value, and there is no NaN."""
     mine, model = pair(learner, reference, "SwiGLU", n.D, n.d_ff, seed=seed)
     x = tensor(seed, n.B, n.T, n.D) * 300
     got = mine(x), mine.eval()(x)

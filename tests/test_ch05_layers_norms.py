@@ -54,7 +54,7 @@ def keeps_dtype_and_device(learner, reference, kind, n, seed):
 
 
 def alone(learner, reference, kind, n, seed):
-    """Each position by itself, whatever stands beside it and however many axes lie in front."""
+    """Each position by itself, whatever its neighbours are and however many axes lie in front."""
     mine, model = pair(learner, reference, kind, n, seed)
     x = uneven(seed, n)
     changed = x.clone()
@@ -128,7 +128,7 @@ def test_a_new_layer_norm_gives_mean_zero_and_variance_one(learner, reference, n
 @few
 @given(n=shapes, seed=seeds)
 def test_shift_and_scale_of_a_vector_do_not_matter(learner, reference, n, seed):
-    """A vector stretched by a positive number and moved by another comes out the same."""
+    """A vector times a positive number plus another number gives the same result."""
     mine, model = pair(learner, reference, "LayerNorm", n, seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
     stretch, move = 2 + tensor(seed + 1, n.B, n.T, 1).abs(), tensor(seed + 2, n.B, n.T, 1, scale=2.0)
@@ -158,7 +158,7 @@ def test_a_constant_vector_gives_the_bias(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_eps_is_added_to_the_variance(learner, reference, n, seed):
-    """eps stands under the root, beside the variance; for vectors with a spread near 0.001 that makes all the difference. It is 1e-5 unless given."""
+    """eps is added to the variance under the root; vectors with a spread near 0.001 show it. The default is 1e-5."""
     x = small(seed, n)
     pairs = [pair(learner, reference, "LayerNorm", n, seed, **options) for options in ({}, {"eps": 1e-3}, {"eps": 1e-8})]
     got = [mine(x) for mine, _ in pairs]
@@ -226,7 +226,7 @@ def test_a_new_rms_norm_gives_mean_square_one(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_scale_does_not_matter_and_shift_does(learner, reference, n, seed):
-    """A vector stretched by a positive number comes out the same; a vector moved by a number does not."""
+    """A vector times a positive number gives the same result; a vector plus a number does not."""
     mine, model = pair(learner, reference, "RMSNorm", n, seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
     stretch = 2 + tensor(seed + 1, n.B, n.T, 1).abs()
@@ -253,7 +253,7 @@ def test_a_vector_of_zeros_stays_zeros(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_eps_is_added_to_the_mean_square(learner, reference, n, seed):
-    """eps stands under the root, beside the mean square; for numbers near 0.001 that makes all the difference. It is 1e-6 unless given."""
+    """eps is added to the mean square under the root; numbers near 0.001 show it. The default is 1e-6."""
     x = small(seed, n)
     pairs = [pair(learner, reference, "RMSNorm", n, seed, **options) for options in ({}, {"eps": 1e-3}, {"eps": 1e-8})]
     got = [mine(x) for mine, _ in pairs]

@@ -35,7 +35,7 @@ def hears_only_the_past(mine, n, seed):
     changed[:, t] = tensor(seed + 1, n.B, n.H * n.d_head)
     by = largest_changes(mine(x), mine(changed), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should change the output there and at every later position")
 
 
 # ---- PreNormBlock
@@ -44,7 +44,7 @@ def hears_only_the_past(mine, n, seed):
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
 @settings(max_examples=4)
-def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
+def test_attention_is_added_and_then_the_feed_forward(learner, reference, n, seed):
     """x + attn(ln1(x)), and then the same with ffn and ln2, starting from that sum; one position alone works too."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     x = block_input(n, seed)
@@ -56,7 +56,7 @@ def test_listen_and_add_then_think_and_add(learner, reference, n, seed):
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
-def test_the_stream_runs_through_untouched(learner, reference, n, seed):
+def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
     """When attention and feed-forward answer zeros, the block gives x itself, and the gradient comes back exactly as it was sent."""
     mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
     x, sent = block_input(n, seed), block_input(n, seed + 1)
@@ -80,7 +80,7 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
 @exercise("PreNormBlock", weight=3)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
-def test_no_position_hears_the_future(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output_of_a_pre_norm_block(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     hears_only_the_past(mine, n, seed)
@@ -112,7 +112,7 @@ def test_positions_reach_the_attention(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_activation_and_d_ff_reach_the_feed_forward(learner, reference, n, seed):
-    """`activation` bends and `d_ff` sizes the feed-forward; left out, they are gelu and 4 * d_model. Activation is the last argument."""
+    """`activation` and `d_ff` reach the feed-forward; the defaults are gelu and 4 * d_model. Activation is the last argument."""
     width, x = n.H * n.d_head, block_input(n, seed)
     words = ("gelu", "gelu_tanh", "relu")
     made = [module_pair(learner, reference, "PreNormBlock", width, n.H, n.d_ff, seed=seed, activation=word) for word in words]
@@ -137,7 +137,7 @@ def test_parts_and_names_of_a_pre_norm_block(learner, reference, n, seed):
 @exercise("PreNormBlock")
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
-def test_what_cannot_work_is_refused(learner, reference, n, seed):
+def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
     """Heads that do not divide d_model, unknown `positions` or `activation`, and RoPE with an odd d_head are ValueErrors."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed, positions="alibi", activation="relu")
     close(mine(block_input(n, seed)), model(block_input(n, seed)), 'the output with positions="alibi"')
@@ -155,14 +155,14 @@ def test_what_cannot_work_is_refused(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed))
 
 
 @exercise("PreNormBlock", weight=2)
-def test_dropout_acts_on_weights_and_on_thoughts(learner, reference):
-    """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+def test_dropout_acts_on_attention_weights_and_on_the_feed_forward_output(learner, reference):
+    """Each weight of the attention and each number of the feed-forward's output is dropped with the given probability, and the others are scaled up."""
     sizes(B=400, T=1, H=2, d_head=2)
     x = tensor(3, 400, 1, 4)
     mine, model, values = module_pair(learner, reference, "PreNormBlock", 4, 2, seed=4, dropout=DROPOUT)
@@ -183,7 +183,7 @@ def test_dtype_and_device_of_a_pre_norm_block(learner, reference, n, seed):
 @exercise("PreNormBlock")
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
-def test_rows_of_a_batch_do_not_meet(learner, reference, n, seed):
+def test_rows_of_a_batch_are_computed_alone(learner, reference, n, seed):
     """Every sequence of a batch gets the output that it gets by itself, in train mode as in eval mode."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     x, row = block_input(n, seed), seed % n.B
@@ -234,7 +234,7 @@ def test_each_sum_has_its_own_norm(learner, reference, n, seed):
 @exercise("PostNormBlock", weight=2)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
-def test_no_position_of_a_post_norm_block_hears_the_future(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output_of_a_post_norm_block(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before."""
     mine, _, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
     hears_only_the_past(mine, n, seed)
@@ -278,14 +278,14 @@ def test_sizes_and_names_of_a_post_norm_block(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_a_post_norm_block_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed))
 
 
 @exercise("PostNormBlock")
-def test_dropout_of_a_post_norm_block_on_weights_and_thoughts(learner, reference):
-    """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+def test_dropout_of_a_post_norm_block_on_weights_and_feed_forward_output(learner, reference):
+    """Each weight of the attention and each number of the feed-forward's output is dropped with the given probability, and the others are scaled up."""
     sizes(B=400, T=1, H=2, d_head=2)
     x = tensor(5, 400, 1, 4)
     mine, model, values = module_pair(learner, reference, "PostNormBlock", 4, 2, seed=6, dropout=DROPOUT)

@@ -1,4 +1,4 @@
-"""Chapter 6, third part: the block of a decoder that listens to a memory too, with a mask for each attention."""
+"""Chapter 6, third part: the block of a decoder that also attends to a memory, with a mask for each attention."""
 
 import torch
 from grader.execution.proxy import gradients, load
@@ -44,7 +44,7 @@ def decoders(learner, reference, n, seed, **options):
 @exercise("DecoderBlock", weight=3)
 @given(n=both, seed=seeds)
 @settings(max_examples=4)
-def test_listen_to_oneself_then_to_the_memory_then_think(learner, reference, n, seed):
+def test_self_attention_then_cross_attention_then_feed_forward(learner, reference, n, seed):
     """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by a norm of its own."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     close(mine(x, memory, self_mask, memory_mask), model(x, memory, self_mask, memory_mask), "the output under both masks")
@@ -68,7 +68,7 @@ def test_each_mask_belongs_to_one_attention(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
-    """Where what is written is as long as the source, each mask still acts on its own attention, and None on none."""
+    """When target and source have the same length, each mask still acts on its own attention only, and None masks nothing."""
     mine, model, _, x, _, self_mask, _ = decoders(learner, reference, n, seed)
     memory, memory_mask = block_input(n, seed + 2), random_mask(seed, n.B, 1, n.T, n.T)
     cases = [(self_mask, memory_mask), (self_mask, None), (None, memory_mask), (None, None)]
@@ -81,7 +81,7 @@ def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
 @exercise("DecoderBlock", weight=3)
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
-def test_every_memory_that_is_not_masked_is_heard(learner, reference, n, seed):
+def test_every_unmasked_memory_position_counts(learner, reference, n, seed):
     """Another vector at one position of the memory changes the whole output where the mask shows that position, and nothing where it hides it."""
     mine, model, _, x, memory, self_mask, mask = decoders(learner, reference, n, seed)
     other = 3 * block_input(n, seed + 3, "S")
@@ -100,7 +100,7 @@ def test_every_memory_that_is_not_masked_is_heard(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
-    """Under a causal self_mask another token at position t changes no output before t; without a mask it is heard at every position."""
+    """Under a causal self_mask another token at position t changes no output before t; without a mask it changes the output at every position."""
     mine, _, _, x, memory, _, mask = decoders(learner, reference, n, seed)
     t = 1 + seed % (n.T - 2)
     changed = x.clone()
@@ -108,8 +108,8 @@ def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
     by = largest_changes(mine(x, memory, lower_triangle(n.T), mask), mine(changed, memory, lower_triangle(n.T), mask), 1)
     bare = largest_changes(mine(x, memory), mine(changed, memory), 1)
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
-    holds(min(bare) > 1e-5, f"with no mask given, a change at position {t} should be heard at every position, the first one too")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should change the output there and at every later position")
+    holds(min(bare) > 1e-5, f"with no mask given, a change at position {t} should change the output at every position, the first one too")
 
 
 @exercise("DecoderBlock", weight=2)
@@ -163,7 +163,7 @@ def test_sizes_and_names_of_a_decoder_block(learner, reference, n, seed):
 @exercise("DecoderBlock")
 @given(n=both, seed=seeds)
 @settings(max_examples=2)
-def test_a_decoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, seed):
+def test_a_decoder_with_heads_that_do_not_divide_the_width_raises_an_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, that is a ValueError that names both."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed)
     close(mine(x, memory), model(x, memory), "the output")
@@ -176,14 +176,14 @@ def test_a_decoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, 
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_a_decoder_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 training hears W_out's bias of both attentions and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, both attentions give only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed, dropout=1.0)
     compare_full_dropout(mine, model, x, memory)
 
 
 @exercise("DecoderBlock")
-def test_dropout_of_a_decoder_on_weights_and_thoughts(learner, reference):
-    """Each weight of either attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+def test_dropout_of_a_decoder_on_weights_and_feed_forward_output(learner, reference):
+    """Each weight of either attention and each number of the feed-forward's output is dropped with the given probability, and the others are scaled up."""
     sizes(B=400, T=1, S=1, H=2, d_head=2)
     x, memory = tensor(5, 400, 1, 4), tensor(7, 400, 1, 4)
     mine, model, values = module_pair(learner, reference, "DecoderBlock", 4, 2, seed=6, dropout=DROPOUT)

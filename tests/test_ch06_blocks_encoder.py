@@ -61,15 +61,15 @@ def test_an_encoder_follows_its_mask(learner, reference, n, seed):
 @exercise("EncoderBlock", weight=2)
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
-def test_every_position_hears_every_other(learner, reference, n, seed):
-    """With no mask another last token is heard at every position, and other sequences of the batch hear nothing of it."""
+def test_every_position_attends_to_every_other(learner, reference, n, seed):
+    """Without a mask another last token changes the output at every position, and no other sequence of the batch."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x, row = block_input(n, seed, "S"), seed % n.B
     changed = x.clone()
     changed[row, -1] = tensor(seed + 1, n.H * n.d_head)
     before, after = mine(x), mine(changed)
     close(before, model(x), "the output")
-    holds(min(largest_changes(before[row], after[row], 0)) > 1e-5, "without a mask, another last token should be heard at every position, the first one too")
+    holds(min(largest_changes(before[row], after[row], 0)) > 1e-5, "without a mask, another last token should change the output at every position, the first one too")
     others = [i for i in range(n.B) if i != row]
     holds(max(largest_changes(before[others], after[others], 0)) < 1e-5, f"another token in row {row} of the batch changed another row")
 
@@ -77,8 +77,8 @@ def test_every_position_hears_every_other(learner, reference, n, seed):
 @exercise("EncoderBlock", weight=2)
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
-def test_padding_is_never_heard(learner, reference, n, seed):
-    """What stands at a padded position, on the left or on the right, changes no real position."""
+def test_padding_changes_no_real_position(learner, reference, n, seed):
+    """The token at a padded position, on the left or on the right, changes no real position."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x, mask = block_input(n, seed, "S"), padding_by_row(n.B, n.S)
     real = mask[:, 0, 0, :, None]
@@ -137,7 +137,7 @@ def test_sizes_and_names_of_an_encoder_block(learner, reference, n, seed):
 @exercise("EncoderBlock")
 @given(n=source, seed=seeds)
 @settings(max_examples=2)
-def test_an_encoder_with_heads_that_do_not_fit_is_refused(learner, reference, n, seed):
+def test_an_encoder_with_heads_that_do_not_divide_the_width_raises_an_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, that is a ValueError that names both."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     close(mine(block_input(n, seed, "S")), model(block_input(n, seed, "S")), "the output")
@@ -150,14 +150,14 @@ def test_an_encoder_with_heads_that_do_not_fit_is_refused(learner, reference, n,
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_an_encoder_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 training hears W_out's bias of the attention and nothing of the feed-forward; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed, "S"))
 
 
 @exercise("EncoderBlock")
-def test_dropout_of_an_encoder_on_weights_and_thoughts(learner, reference):
-    """Each weight of the attention and each number of the feed-forward's output is dropped with the chance given, and the others are enlarged."""
+def test_dropout_of_an_encoder_on_weights_and_feed_forward_output(learner, reference):
+    """Each weight of the attention and each number of the feed-forward's output is dropped with the given probability, and the others are scaled up."""
     sizes(B=400, S=1, H=2, d_head=2)
     x = tensor(5, 400, 1, 4)
     mine, model, values = module_pair(learner, reference, "EncoderBlock", 4, 2, seed=6, dropout=DROPOUT)

@@ -1,4 +1,4 @@
-"""Chapter 7, first part: a GPT from ids to logits, and its configuration. Its loss is in test_ch07_models_loss.py, the other models in files beside it."""
+"""Chapter 7, first part: a GPT from ids to logits, and its configuration. Its loss is in test_ch07_models_loss.py, the other models in further files."""
 
 import torch
 from calls import GRADIENT_FREE_MODES, call_without_gradient
@@ -26,16 +26,16 @@ def test_ids_become_logits(learner, reference):
 
 
 @exercise("GPT", weight=2)
-def test_positions_may_be_waves(learner, reference):
-    """With positions="sinusoidal" the fixed table of waves is added, and is no parameter."""
+def test_positions_may_be_sinusoidal(learner, reference):
+    """With positions="sinusoidal" the fixed table of sinusoids is added, and it is not a parameter."""
     n, seed = draw_gpt_sizes()
     mine, model = gpt_pair(learner, reference, n, seed, positions="sinusoidal")
     close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], 'the logits with positions="sinusoidal"')
 
 
 @exercise("GPT", weight=3)
-def test_rope_and_alibi_live_inside_attention(learner, reference):
-    """With positions="rope" or "alibi" the blocks' attention tells the order, nothing is added to the tokens, and pos_emb is None."""
+def test_rope_and_alibi_act_inside_attention(learner, reference):
+    """With positions="rope" or "alibi" the blocks' attention encodes the order, nothing is added to the tokens, and pos_emb is None."""
     n, seed = draw_gpt_sizes()
     models = {positions: gpt_pair(learner, reference, n, seed, positions=positions) for positions in ATTENTION_POSITIONS}
     got = {positions: mine(gpt_ids(n, seed)) for positions, (mine, _) in models.items()}
@@ -59,7 +59,7 @@ def test_without_targets_there_is_no_loss(learner, reference):
 
 
 @exercise("GPT", weight=2)
-def test_the_future_changes_nothing(learner, reference):
+def test_later_tokens_change_no_earlier_logits(learner, reference):
     """Another token at position t changes the logits there and later, and none before, whatever the positions are made of."""
     n, seed = draw_gpt_sizes()
     t = 2 + seed % (n.T - 3)
@@ -124,7 +124,7 @@ def keeps(model):
 
 @exercise("GPT")
 def test_the_config_is_kept(learner, reference):
-    """The attribute `config` says later how the model was made."""
+    """The attribute `config` is the configuration that the model was made with."""
     n, seed = draw_gpt_sizes()
     mine, model = gpt_pair(learner, reference, n, seed, positions="alibi", dropout=0.25)
     logits = mine.eval()(gpt_ids(n, seed))
@@ -133,18 +133,18 @@ def test_the_config_is_kept(learner, reference):
 
 
 @exercise("GPT")
-def test_unknown_positions_are_refused(learner, reference):
+def test_unknown_positions_raise_an_error(learner, reference):
     """Any other value of `positions` is a ValueError that names it, at the latest when the model is first called."""
     n, seed = draw_gpt_sizes()
     mine, model = gpt_pair(learner, reference, n, seed)
     close(logits_of(mine, gpt_ids(n, seed)), model(gpt_ids(n, seed))[0], "the logits with learned positions")
     for unknown in ("none", "rotary"):
-        because = f"positions={unknown!r} is none of the four"
+        because = f"positions={unknown!r} is not one of the four"
         refuses(lambda unknown=unknown: make_gpt(learner, n, positions=unknown)(gpt_ids(n, seed)), naming={"positions": unknown}, because=because)
 
 
 @exercise("GPT", weight=2)
-def test_where_positions_are_a_table_it_can_run_out(learner, reference):
+def test_input_longer_than_a_position_table_raises_an_error(learner, reference):
     """With learned and sinusoidal positions max_len tokens fit, and one more is a ValueError that names max_len."""
     n, seed = draw_gpt_sizes()
     ids = gpt_ids(n, seed, n.max_len + 1)
@@ -155,8 +155,8 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
 
 
 @exercise("GPT", weight=2)
-def test_rope_and_alibi_go_on_past_max_len(learner, reference):
-    """RoPE and ALiBi have no table that could end: longer input is read like any other."""
+def test_rope_and_alibi_work_past_max_len(learner, reference):
+    """RoPE and ALiBi have no table that could end: input longer than max_len works like any other."""
     n, seed = draw_gpt_sizes()
     ids = gpt_ids(n, seed, n.max_len + 2)
     for positions in ATTENTION_POSITIONS:

@@ -21,7 +21,7 @@ def hard(name):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_embeddings_and_norms_go_in_as_they_are(learner, n, seed):
-    """wte, wpe, ln_1, ln_2 and ln_f find their places, in the very model that was given."""
+    """wte, wpe, ln_1, ln_2 and ln_f are copied into the model that was given."""
     theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
     before = parameters(model)
     got = loaded_parameters(learner, model, theirs)
@@ -33,7 +33,7 @@ def test_embeddings_and_norms_go_in_as_they_are(learner, n, seed):
 @exercise("load_gpt2", weight=2)
 @few
 @given(n=gpt2_sizes, seed=seeds)
-def test_linear_maps_are_turned(learner, n, seed):
+def test_linear_maps_are_transposed(learner, n, seed):
     """attn.c_proj, mlp.c_fc and mlp.c_proj are stored as (in, out), and nn.Linear keeps (out, in); biases go in as they are."""
     theirs = published_weights(n, seed)
     got = loaded_parameters(learner, make_gpt2(learner, n, seed), theirs)
@@ -94,7 +94,7 @@ def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_other_names_are_ignored(learner, n, seed):
-    """Masks such as h.0.attn.bias and h.0.attn.masked_bias, and names never heard of, change nothing, and neither does the order of the names."""
+    """Masks such as h.0.attn.bias and h.0.attn.masked_bias, and unknown names change nothing, and neither does the order of the names."""
     theirs = published_weights(n, seed)
     more = {f"h.{i}.attn.bias": torch.ones(1, 1, n.L, n.L, dtype=torch.bool).tril() for i in range(n.N)}
     more |= {f"h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(n.N)}
@@ -151,7 +151,7 @@ def test_the_model_keeps_its_dtype_when_loaded(learner, n, seed):
 @exercise("load_gpt2")
 @few
 @given(n=gpt2_sizes, seed=seeds)
-def test_the_loaded_model_speaks_and_can_go_on_learning(learner, reference, n, seed):
+def test_the_loaded_model_gives_gpt2_logits_and_can_be_trained(learner, reference, n, seed):
     """The loaded model computes what GPT-2 computes, and every parameter still gets gradient."""
     theirs, mine, model = published_weights(n, seed), make_gpt2(learner, n, seed), make_gpt2(reference, n, seed)
     theirs = {name: value / 2 if value.dim() > 1 else value for name, value in theirs.items()}

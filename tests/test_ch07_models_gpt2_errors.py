@@ -77,7 +77,7 @@ def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
 @exercise("load_gpt2")
 @few
 @given(n=gpt2_sizes, seed=seeds)
-def test_another_number_of_layers_is_refused(learner, n, seed):
+def test_another_number_of_layers_raises_an_error(learner, n, seed):
     """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
     bad = []
     for layers in (n.N + 1, n.N - 1):
@@ -88,7 +88,7 @@ def test_another_number_of_layers_is_refused(learner, n, seed):
 @exercise("load_gpt2")
 @few
 @given(n=gpt2_sizes, seed=seeds)
-def test_a_model_without_learned_positions_is_refused(learner, n, seed):
+def test_a_model_without_learned_positions_raises_an_error(learner, n, seed):
     """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and is as it was."""
     theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
     got = loaded_parameters(learner, model, theirs)

@@ -1,4 +1,4 @@
-"""Chapter 7, second part: a GPT's loss and what it teaches, its head tied to its embedding or not, and how everything begins."""
+"""Chapter 7, second part: a GPT's loss and what it teaches, its head tied to its embedding or not, and the initial weights."""
 
 import math
 
@@ -36,7 +36,7 @@ def loss_gradients(side, model, ids, targets):
 
 @exercise("GPT", weight=3)
 def test_the_loss_is_the_mean_over_the_targets(learner, reference):
-    """The loss is the mean of -log p(target) over all targets that are not -100, be it one; targets are shifted already."""
+    """The loss is the mean of -log p(target) over all targets that are not -100, even if it is only one; targets are shifted already."""
     n, seed = draw_gpt_sizes()
     ids, targets, every = gpt_ids(n, seed), gpt_targets(n, seed), token_ids(seed + 50, n.B, n.T, vocab=n.V)
     single = torch.full_like(every, -100)
@@ -49,7 +49,7 @@ def test_the_loss_is_the_mean_over_the_targets(learner, reference):
 
 
 @exercise("GPT")
-def test_nothing_to_learn_is_a_loss_of_zero(learner, reference):
+def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
     """When every target is -100 the loss is 0, and so is its gradient: never NaN."""
     n, seed = draw_gpt_sizes()
     ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
@@ -134,7 +134,7 @@ def beginnings(model, ids):
 
 
 @exercise("GPT", weight=3)
-def test_everything_begins_small(learner, reference):
+def test_a_new_model_has_small_weights(learner, reference):
     """In a new model every matrix, embeddings and positions too, is N(0, 0.02), biases are 0, norms 1 and 0; its loss is about ln V."""
     ids = token_ids(int(torch.randint(10000, ())), 3, 50, vocab=101)
     found = {}

@@ -1,4 +1,4 @@
-"""Chapter 7, fifth part: counting what a model learns."""
+"""Chapter 7, fifth part: counting a model's parameters."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -41,7 +41,7 @@ counted = distinct("a", "b", "c", least=3, most=9)
 @exercise("count_parameters", weight=2)
 @settings(max_examples=2)
 @given(n=counted)
-def test_every_number_that_learns_is_counted(learner, n):
+def test_every_trainable_number_is_counted(learner, n):
     """Weights and biases of every shape count, number by number, at whatever depth of the model they are."""
     same(learner.count_parameters(learner.bring(Sample)(n.a, n.b, n.c)), by_hand(n.a, n.b, n.c), "the count")
 
@@ -54,7 +54,7 @@ def test_a_tensor_in_two_places_counts_once(learner, n):
     sample = learner.bring(Sample)
     alone, shared = learner.count_parameters(sample(n.a, n.b, n.c)), learner.count_parameters(sample(n.a, n.b, n.c, tied=True))
     same(alone, by_hand(n.a, n.b, n.c), "the count of a model in which nothing is shared")
-    same(shared, by_hand(n.a, n.b, n.c), "the count of the model in which one layer and one matrix stand in two places")
+    same(shared, by_hand(n.a, n.b, n.c), "the count of the model in which one layer and one matrix are used in two places")
 
 
 @exercise("count_parameters", weight=2)

@@ -1,4 +1,4 @@
-"""Chapter 7, third part: a translator made of encoder and decoder: its numbers, dropout, names, sizes and dtypes. Who hears whom is in a file of its own."""
+"""Chapter 7, third part: a translator made of encoder and decoder: its numbers, dropout, names, sizes and dtypes. Masks are in test_ch07_models_seq2seq_masks.py."""
 
 from types import SimpleNamespace
 
@@ -75,7 +75,7 @@ def test_forward_is_encode_then_decode(learner, reference, n, seed):
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_sources_and_targets_of_any_length(learner, reference, n, seed):
-    """A source of max_len, or a target of max_len, or one of a single token: all of them work."""
+    """A source or a target of max_len tokens works, and so does one of a single token."""
     mine, _, _ = seq2seq_pair(learner, reference, n, seed)
     long, short = ids_without_padding(seed, n.B, n.L, n.V), ids_without_padding(seed + 1, n.B, 1, n.W)
     other_way = ids_without_padding(seed, n.B, 1, n.V), ids_without_padding(seed + 1, n.B, n.L, n.W)
@@ -140,7 +140,7 @@ def test_the_names_of_the_parts(learner, reference, n, seed):
 @exercise("Seq2Seq")
 @few
 @given(n=seq2seq_sizes, seed=seeds)
-def test_a_sentence_longer_than_max_len_is_refused(learner, reference, n, seed):
+def test_a_sentence_longer_than_max_len_raises_an_error(learner, reference, n, seed):
     """A source or a target with more than max_len tokens raises a ValueError that names max_len."""
     mine, _, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)

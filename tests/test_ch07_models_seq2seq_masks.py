@@ -1,4 +1,4 @@
-"""Chapter 7, fourth part: who hears whom in a translator: padding is never heard, nor is what comes later in the target."""
+"""Chapter 7, fourth part: masks in a translator: padding is never attended to, nor is a later position of the target."""
 
 import torch
 from grader.execution.proxy import gradients, load
@@ -53,7 +53,7 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
-    """Wherever the padding stands, the vector of its id reaches no real token's logits."""
+    """At any place of the padding, the vector of its id does not change a real token's logits."""
     mine, _, values = seq2seq_pair(learner, reference, n, seed)
     (src, _), (tgt, real) = anywhere(source_and_target(n, seed)[0], seed), anywhere(source_and_target(n, seed)[1], seed + 1)
     before = check_logits_differ(mine(src, tgt), n.B, n.T, n.W)
@@ -86,13 +86,13 @@ def test_any_id_may_be_the_padding(learner, reference, n, seed):
     check_logits_differ(before, n.B, n.T, n.W)
     compare_logits(after[pad_id], before, f"the tensor of logits, after the embedding of pad_id = {pad_id} was changed,", real)
     by = changed(before, after[0], axis=0)
-    holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should be heard")
+    holds(min(by) > 1e-5, f"with pad_id = {pad_id}, 0 is a word, and another embedding of it should change the logits")
 
 
 @exercise("Seq2Seq", weight=2)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
-def test_every_real_place_of_the_memory_is_heard(learner, reference, n, seed):
+def test_every_real_position_of_the_memory_counts(learner, reference, n, seed):
     """The logits at each target position depend on every real place of the memory, and on none where the source is padding."""
     mine, _, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
@@ -102,9 +102,9 @@ def test_every_real_place_of_the_memory_is_heard(learner, reference, n, seed):
     cotangent[:, position] = tensor(seed + 1, n.B, n.W)
     got = gradients(mine.decode, tgt, memory, src, cotangent=cotangent)
     check_logits_differ(got.output, n.B, n.T, n.W)
-    heard = got.inputs[1]
-    holds(heard is not None, "the logits do not depend on the memory")
-    by = heard.abs().amax(-1)
+    gradient = got.inputs[1]
+    holds(gradient is not None, "the logits do not depend on the memory")
+    by = gradient.abs().amax(-1)
     holds(float(by[~real].max()) == 0, "the logits depend on a place of the memory where the source is padding")
     holds(float(by[real].min()) > 0, f"the logits at target position {position} should depend on every real place of the memory")
 
@@ -126,7 +126,7 @@ def test_the_decoder_never_looks_ahead(learner, n, reference, seed):
     before, after = mine(src, tgt), mine(src, other)
     by = changed(before, after)
     holds(max(by[:t]) < 1e-5, f"another token at position {t} of the target changed the logits at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:-1]) > 1e-5, f"another token at position {t} of the target should be heard there and at every later position")
+    holds(min(by[t:-1]) > 1e-5, f"another token at position {t} of the target should change the output there and at every later position")
 
 
 @exercise("Seq2Seq", weight=2)
@@ -140,7 +140,7 @@ def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
     other[:, -1] = 1 + other[:, -1] % (n.V - 1)
     memories, logits = (mine.encode(src), mine.encode(other)), (mine(src, tgt), mine(other, tgt))
     by = changed(*memories)
-    holds(min(by) > 1e-5, f"another last token of the source should be heard at every place of the memory; at {by.index(min(by))} it is not")
+    holds(min(by) > 1e-5, f"another last token of the source should change the memory at every position; at {by.index(min(by))} it is not")
     by = changed(*logits)
     holds(min(by) > 1e-5, f"another last token of the source should change the logits at every position of the target; at {by.index(min(by))} it does not")
 

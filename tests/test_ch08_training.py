@@ -34,7 +34,7 @@ def same_windows(got, expected, ids, seq_len):
 
 @exercise("next_token_pairs", weight=3)
 @given(ids=texts_as_ids, seq_len=lengths)
-def test_a_window_is_inputs_and_what_follows_each_of_them(learner, reference, ids, seq_len):
+def test_a_window_is_inputs_and_their_next_tokens(learner, reference, ids, seq_len):
     """A window is a pair of lists, inputs and targets: each target is the id right after its input. Windows follow one another."""
     sizes(ids=len(ids), seq_len=seq_len)
     got, expected = (learner.next_token_pairs(ids, seq_len), learner.next_token_pairs(tuple(ids), seq_len)), reference.next_token_pairs(ids, seq_len)
@@ -43,7 +43,7 @@ def test_a_window_is_inputs_and_what_follows_each_of_them(learner, reference, id
 
 
 @exercise("next_token_pairs", weight=2)
-def test_every_pair_of_neighbours_is_learned_once(learner):
+def test_every_id_but_the_first_is_a_target_once(learner):
     """Every id but the first is a target in exactly one window, whatever the length of the text: the last window may be shorter."""
     ids = [31, 14, 25, 9, 26, 5, 35, 8, 97, 3]
     found = {(n, seq_len): windows(learner.next_token_pairs(ids[:n], seq_len)) for n in (5, 6, 7, 8, 9, 10) for seq_len in (3, 4)}
@@ -69,7 +69,7 @@ def test_windows_of_one_input(learner):
 
 @exercise("next_token_pairs")
 def test_less_than_two_ids_give_no_window(learner):
-    """A text of one id, or of none, has nothing to predict: no window, and no error."""
+    """A text of one id, or of none, has no target: no window, and no error."""
     one, none, two = learner.next_token_pairs([4], 3), learner.next_token_pairs([], 3), learner.next_token_pairs([4, 5], 3)
     same_windows(two, [([4], [5])], [4, 5], 3)
     same_windows(one, [], [4], 3)
@@ -77,7 +77,7 @@ def test_less_than_two_ids_give_no_window(learner):
 
 
 @exercise("next_token_pairs")
-def test_a_window_without_inputs_is_refused(learner):
+def test_seq_len_below_one_raises_an_error(learner):
     """seq_len below 1 raises a ValueError, also a negative one; 1 is fine."""
     same_windows(learner.next_token_pairs([3, 5, 4], 1), [([3], [5]), ([5], [4])], [3, 5, 4], 1)
     for seq_len in (0, -2):
@@ -105,15 +105,15 @@ def same_batch(got, expected, when=""):
 @settings(max_examples=3)
 @given(n=distinct("short", "middle", "long", most=6), pad_id=st.sampled_from([7, 32, 50]), seed=seeds)
 def test_short_rows_are_filled_on_the_right(learner, reference, n, pad_id, seed):
-    """Each row begins with its window; after it stand pad_id among the inputs and -100 among the targets. T is the longest window's length."""
+    """Each row begins with its window; after it the inputs hold pad_id and the targets -100. T is the longest window's length."""
     pairs = pairs_of(seed, n.middle, n.long, n.short, 1)
     same_batch(learner.collate(pairs, pad_id), reference.collate(pairs, pad_id), f" with pad_id = {pad_id}")
     same_batch(learner.collate(pairs), reference.collate(pairs), " without a word about pad_id")
 
 
 @exercise("collate", weight=2)
-def test_padding_is_told_from_words(learner):
-    """A real word stays a target whatever its id, pad_id and 0 too; only what was filled in is -100."""
+def test_real_words_stay_targets(learner):
+    """A real word stays a target with any id, also pad_id and 0; only the padding gets -100."""
     pairs = [([4, 3, 8], [3, 8, 0]), ([8, 3], [3, 3]), ([0], [4])]
     zero, three, named = learner.collate(pairs), learner.collate(pairs, 3), learner.collate(pairs, pad_id=9)
     targets = torch.tensor([[3, 8, 0], [3, 3, -100], [4, -100, -100]])
@@ -125,7 +125,7 @@ def test_padding_is_told_from_words(learner):
 @exercise("collate")
 @settings(max_examples=3)
 @given(n=distinct("B", "T"), seed=seeds)
-def test_equal_rows_need_no_filling(learner, n, seed):
+def test_rows_of_equal_length_are_not_padded(learner, n, seed):
     """Windows of one length are laid under each other as they are, in their order; one window alone makes a batch of one."""
     pairs = pairs_of(seed, *[n.T] * n.B)
     whole, alone = learner.collate(pairs, pad_id=33), learner.collate(pairs[:1], pad_id=33)
@@ -160,7 +160,7 @@ def places(seed, *shape, vocab, ignored=-100):
 
 @exercise("cross_entropy", weight=3)
 @given(n=cubes, seed=seeds)
-def test_the_loss_is_the_mean_surprise(learner, reference, n, seed):
+def test_the_loss_is_the_mean_negative_log_probability(learner, reference, n, seed):
     """Without anything ignored, the loss is the mean over all places of -log p(target), p being the softmax over the vocabulary."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
     close(learner.cross_entropy(logits, targets), reference.cross_entropy(logits, targets), "the loss")
@@ -211,7 +211,7 @@ def of_slices(cross_entropy, logits, targets):
 @exercise("cross_entropy")
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
-def test_slices_are_welcome(learner, reference, n, seed):
+def test_inputs_may_be_slices(learner, reference, n, seed):
     """Logits and targets may be slices of longer tensors, such as logits[:, :-1] and ids[:, 1:]."""
     logits, targets = tensor(seed, n.B, n.T + 1, n.V, scale=3.0), places(seed, n.B, n.T + 1, vocab=n.V)
     expected = reference.cross_entropy(logits[:, :-1].contiguous(), targets[:, 1:].contiguous())
@@ -221,7 +221,7 @@ def test_slices_are_welcome(learner, reference, n, seed):
 @exercise("cross_entropy", weight=2)
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
-def test_the_slope_is_what_was_predicted_minus_what_came(learner, reference, n, seed):
+def test_the_gradient_is_softmax_minus_one_hot(learner, reference, n, seed):
     """The gradient of the logits is (softmax - one-hot) / number of kept targets, and exactly zero at ignored places."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=2.0), places(seed, n.B, n.T, vocab=n.V)
     got, expected = gradients(learner.cross_entropy, logits, targets), gradients(reference.cross_entropy, logits, targets)
@@ -238,7 +238,7 @@ def value_of(cross_entropy, logits, targets):
 @exercise("cross_entropy", weight=2)
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
-def test_nothing_to_learn_is_a_loss_of_zero(learner, reference, n, seed):
+def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference, n, seed):
     """When every target is ignored the loss is 0, and not 0 / 0."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), places(seed, n.B, n.T, vocab=n.V)
     value = learner.bring(value_of)
@@ -254,7 +254,7 @@ def test_nothing_to_learn_is_a_loss_of_zero(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_logits_of_any_size_are_safe(learner, reference, n, seed):
-    """Logits of ten thousand, and targets that the model holds for impossible, give a finite loss and a finite gradient."""
+    """Logits of ten thousand, and targets of probability almost 0, give a finite loss and a finite gradient."""
     targets, x = places(seed, n.B, n.T, vocab=n.V), tensor(seed, n.B, n.T, n.V)
     far = [x * 12, x * 1e4, x * 2 + 1e4, x * 50 - 3e3]
     found = [gradients(learner.cross_entropy, logits, targets) for logits in far]

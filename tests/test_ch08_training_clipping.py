@@ -51,7 +51,7 @@ def same_gradients(got, expected, when, tol=1e-4):
 @exercise("clip_gradients", weight=3)
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
-def test_all_gradients_are_shortened_by_one_factor(learner, n, seed):
+def test_all_gradients_are_scaled_by_one_factor(learner, n, seed):
     """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: together they keep their direction."""
     gradients = unequal(n, seed)
     norm = length(gradients)
@@ -65,8 +65,8 @@ def test_all_gradients_are_shortened_by_one_factor(learner, n, seed):
 @exercise("clip_gradients", weight=2)
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
-def test_the_norm_from_before_comes_back(learner, n, seed):
-    """What comes back is the norm of all gradients as one long vector, as a float, as it was before clipping; clipped or not."""
+def test_the_norm_before_clipping_is_returned(learner, n, seed):
+    """The result is the norm of all gradients as one long vector, as a float, before clipping, whether they are clipped or not."""
     gradients = unequal(n, seed)
     norm = length(gradients)
     shortened, left, triangle = clip(learner, gradients, 0.5), clip(learner, gradients, 1e3), clip(learner, [torch.tensor([3.0, 0.0]), torch.tensor([4.0])], 1.0)
@@ -80,7 +80,7 @@ def test_the_norm_from_before_comes_back(learner, n, seed):
 @exercise("clip_gradients", weight=2)
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
-def test_gradients_within_the_limit_stay(learner, n, seed):
+def test_gradients_within_max_norm_do_not_change(learner, n, seed):
     """Gradients whose joint norm is below max_norm stay as they are, and are never stretched; zeros stay zeros."""
     gradients = unequal(n, seed)
     norm = length(gradients)
@@ -101,18 +101,18 @@ def test_parameters_without_gradient_do_not_count(learner, n, seed):
     """Parameters whose gradient is None are passed over; where none has a gradient, or there is no parameter, the norm is 0.0."""
     first, second, third = unequal(n, seed)
     gradients = [None, first, None, second, third]
-    some, none, nobody = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
+    some, none, empty = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
     same_gradients(some.after, scaled(gradients, 0.7 / length(gradients)), "among parameters without,")
     close(some.norm, length(gradients), "the norm where some have no gradient")
     close(none.norm, 0.0, "the norm where none has a gradient")
-    close(nobody.norm, 0.0, "the norm of no parameters")
+    close(empty.norm, 0.0, "the norm of no parameters")
 
 
 @exercise("clip_gradients")
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_parameters_may_come_from_a_generator(learner, n, seed):
-    """The parameters may come as a generator, as model.parameters() is: it can be walked through only once. Dtypes stay."""
+    """The parameters may come as a generator, as model.parameters() is: it can be iterated only once. Dtypes stay."""
     for dtype in (torch.float32, torch.float64):
         gradients = unequal(n, seed, dtype)
         got = clip(learner, gradients, 0.9, as_generator=True)

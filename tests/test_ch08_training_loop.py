@@ -1,4 +1,4 @@
-"""Chapter 8, last part: what two curves of losses say, and the loop around it all. Validation is in test_ch08_training_validation.py."""
+"""Chapter 8, last part: what two curves of losses show, and the training loop. Validation is in test_ch08_training_validation.py."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -22,7 +22,7 @@ def judged(learner, *cases):
 
 @exercise("judge_fit", weight=2)
 @given(high=st.floats(3.0, 9.0), rise=st.floats(1.2, 1.8))
-def test_overfitting_is_validation_that_turned_upward(learner, high, rise):
+def test_overfitting_is_a_rising_validation_loss(learner, high, rise):
     """Training at its lowest, validation more than 5 % above its lowest: overfitting; up to 5 %, or still falling: learning."""
     train = [high * part for part in (1.0, 0.7, 0.5, 0.3)]
     low = 0.6 * high
@@ -43,7 +43,7 @@ def test_overfitting_is_validation_that_turned_upward(learner, high, rise):
 
 @exercise("judge_fit", weight=2)
 @given(high=st.floats(3.0, 9.0))
-def test_underfitting_is_training_that_hardly_moved(learner, high):
+def test_underfitting_is_a_training_loss_that_hardly_fell(learner, high):
     """The last training loss less than 10 % below the first: underfitting, whatever came between; else learning."""
     val = [high * part for part in (1.1, 1.0, 0.95, 0.9)]
     level, little = [high, 0.99 * high, 0.98 * high, 0.97 * high], [high, 0.98 * high, 0.95 * high, 0.93 * high]
@@ -152,7 +152,7 @@ def the_same(got, expected, name, tol=None):
 @exercise("fit", weight=2)
 @given(n=language_sizes, seed=seeds)
 def test_one_update_a_batch(learner, reference, n, seed):
-    """Every batch of every epoch is one update, in the order in which they come: the weights end where those steps lead."""
+    """Every batch of every epoch is one update, in order; the final weights are those after all updates."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
     same(got["happened"], expected["happened"], "the list of updates")
     close(got["weight"], expected["weight"], "the model's weight after three epochs", tol=1e-4)
@@ -161,7 +161,7 @@ def test_one_update_a_batch(learner, reference, n, seed):
 @exercise("fit", weight=3)
 @given(n=language_sizes, seed=seeds)
 def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
-    """`train_loss` is the epoch's mean over kept targets, be it one, of the losses as they were met while training; padding does not count."""
+    """`train_loss` is the epoch's mean over kept targets, even if it is only one, of the losses as they were met while training; padding does not count."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
     weight, single = tensor(seed, n.V, n.V, scale=2.0), [uneven_batches(seed, n, ((1, 1),))]
     one, alone = (side.bring(trained)(side.fit, weight, single, 1, validated=False) for side in (learner, reference))
@@ -190,7 +190,7 @@ def test_validation_ends_each_epoch(learner, reference, n, seed):
 
 @exercise("fit", weight=2)
 @given(n=language_sizes, seed=seeds)
-def test_batches_are_asked_for_anew_each_epoch(learner, reference, n, seed):
+def test_make_batches_is_called_once_each_epoch(learner, reference, n, seed):
     """make_batches() is called once an epoch, and may give other batches each time."""
     got, expected = both_fits(learner, reference, n, seed, as_tuple=True)
     same(got["asked"], 3, "how often make_batches was called in 3 epochs")
@@ -199,7 +199,7 @@ def test_batches_are_asked_for_anew_each_epoch(learner, reference, n, seed):
 
 @exercise("fit")
 @given(n=language_sizes, seed=seeds)
-def test_after_validation_training_goes_on_in_train_mode(learner, reference, n, seed):
+def test_training_continues_in_train_mode_after_validation(learner, reference, n, seed):
     """Also when validate leaves the model in eval mode, the next epoch trains in train mode: dropout is on again."""
     got, expected = both_fits(learner, reference, n, seed)
     close(got["weight"], expected["weight"], "the model's weight after three epochs", tol=1e-4)

@@ -32,7 +32,7 @@ def the_same_rates(got, expected, where=""):
 
 @exercise("warmup_cosine", weight=2)
 @given(schedule=schedules())
-def test_the_rate_climbs_in_a_straight_line(learner, schedule):
+def test_the_rate_rises_linearly_during_warmup(learner, schedule):
     """Below `warmup` the rate is peak * step / warmup: 0 at step 0, and `peak` not before step `warmup`, whatever the floor."""
     warmup, _, peak, _ = schedule
     got = rates(learner.warmup_cosine, range(warmup + 1), *schedule)
@@ -63,7 +63,7 @@ def test_every_step_between_has_its_rate(learner, reference, schedule):
 
 @exercise("warmup_cosine")
 @given(schedule=schedules())
-def test_the_floor_holds_from_total_on(learner, schedule):
+def test_the_rate_is_floor_from_total_on(learner, schedule):
     """At `total` the rate is `floor`, and it stays there however long training goes on."""
     warmup, total, peak, floor = schedule
     steps = [warmup, total, total + 1, total + (total - warmup) // 2, 2 * total - warmup, 9 * total]
@@ -158,7 +158,7 @@ def test_decay_stays_out_of_the_averages(learner, reference, n, seed):
 
 @exercise("AdamW")
 @given(n=two_shapes, seed=seeds)
-def test_eps_is_added_after_correction_and_root(learner, reference, n, seed):
+def test_eps_is_added_after_the_square_root(learner, reference, n, seed):
     """eps joins the root of the corrected average, nothing else: with gradients of a millionth, or a large eps, one sees where it stands."""
     for scale, options in ((1e-6, {}), (1.0, {"eps": 0.1})):
         slopes = [weights(seed + 10 * step, n, scale=scale) for step in range(3)]
@@ -176,7 +176,7 @@ def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
 
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
-def test_no_gradient_no_change(learner, reference, n, seed):
+def test_parameters_without_gradient_do_not_change(learner, reference, n, seed):
     """A parameter without gradient is left alone, with no decay and no step counted, while the others learn; later it goes on as if nothing had been."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(5)]
     slopes[0][0] = slopes[1][0] = slopes[3][0] = slopes[2][1] = None
@@ -185,7 +185,7 @@ def test_no_gradient_no_change(learner, reference, n, seed):
 
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
-def test_a_schedule_sets_the_rate(learner, reference, n, seed):
+def test_a_schedule_may_set_the_learning_rate(learner, reference, n, seed):
     """The "lr" written into param_groups[0] holds for the next step, for the move as for the decay."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(4)]
     the_same_course(learner, reference, "parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
@@ -219,7 +219,7 @@ def live(AdamW, weight, inputs):
 
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
-def test_a_model_learns_in_place(learner, reference, n, seed):
+def test_parameters_are_changed_in_place(learner, reference, n, seed):
     """Parameters may come as a generator; they are changed in place, so the model that holds them answers differently after each step."""
     weight, inputs = tensor(seed, n.A, n.B), [tensor(seed + step, n.C, n.B) for step in (1, 2, 3)]
     got = learner.bring(live)(learner.AdamW, weight, inputs)

@@ -18,33 +18,33 @@ models = distinct("B", "T", "D", V=(8, 11))
 
 
 def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
-    """A model and its optimizer, brought to the far side. Its numbers differ with its mode and that of its part; `heard` is what befell it."""
+    """A model and its optimizer, brought to the far side. Its numbers differ with its mode and that of its part; `events` lists what happened."""
 
     class Tiny(nn.Module):
         def __init__(self):
             super().__init__()
             self.table, self.head = nn.Embedding(vocab, width), nn.Linear(width, vocab)
-            self.part, self.spare, self.heard = nn.Dropout(0.0), nn.Parameter(torch.ones(3)), []  # spare never gets a gradient
+            self.part, self.spare, self.events = nn.Dropout(0.0), nn.Parameter(torch.ones(3)), []  # spare never gets a gradient
 
         def forward(self, ids):
             x = self.table(ids) * (2.0 if self.part.training else 1.0)
             logits = self.head(torch.tanh(x)) * (1.0 if self.training else 0.6)
             if logits.requires_grad:
-                logits.register_hook(lambda gradient: self.heard.append("backward"))
+                logits.register_hook(lambda gradient: self.events.append("backward"))
             return (logits, None) if gives_tuple else logits
 
     class Descent:
         """Gradient descent with momentum, so that each update leaves a trace in the next."""
 
         def __init__(self, model):
-            self.param_groups, self.speed, self.heard = [{"params": list(model.parameters()), "lr": lr}], {}, model.heard
+            self.param_groups, self.speed, self.events = [{"params": list(model.parameters()), "lr": lr}], {}, model.events
 
         def zero_grad(self, set_to_none=True):
             for parameter in self.param_groups[0]["params"]:
                 parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter.grad)
 
         def step(self, closure=None):
-            self.heard.append("step")
+            self.events.append("step")
             with torch.no_grad():
                 for parameter in self.param_groups[0]["params"]:
                     if parameter.grad is not None:
@@ -96,8 +96,8 @@ def left_over(model):
 
 
 def same_steps(mine, model, when=""):
-    """Equal losses and equal parameters. All is asked for before anything is judged; what the model heard tells mistakes apart."""
-    got, expected, _ = parameters(mine.model), parameters(model.model), mine.model.heard
+    """Equal losses and equal parameters. All is asked for before anything is judged; the model's events tell mistakes apart."""
+    got, expected, _ = parameters(mine.model), parameters(model.model), mine.model.events
     for i, (loss, wanted) in enumerate(zip(mine.losses, model.losses)):
         close(loss, wanted, f"the loss of step {i + 1}{when}" if len(model.losses) > 1 else f"the loss that comes back{when}", tol=1e-4)
     for name, value in expected.items():
@@ -110,7 +110,7 @@ def same_steps(mine, model, when=""):
 @exercise("train_step", weight=3)
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
-def test_one_step_goes_down_the_gradient(learner, reference, n, seed):
+def test_one_step_follows_the_gradient(learner, reference, n, seed):
     """One train_step updates the parameters once, along the gradient of the batch's loss; the loss that comes back is from before the update."""
     mine, model = (Taught(side, n, seed).train(batches(n, seed, 1)) for side in (learner, reference))
     same_steps(mine, model)
@@ -119,8 +119,8 @@ def test_one_step_goes_down_the_gradient(learner, reference, n, seed):
 @exercise("train_step", weight=3)
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
-def test_each_step_forgets_the_last_ones_gradient(learner, reference, n, seed):
-    """Each step goes along the gradient of its own batch alone: what earlier batches left behind is forgotten."""
+def test_each_step_uses_the_gradient_of_its_own_batch(learner, reference, n, seed):
+    """Each step uses the gradient of its own batch alone: gradients of earlier batches are cleared."""
     mine, model = (Taught(side, n, seed, momentum=0.5).train(batches(n, seed, 3)) for side in (learner, reference))
     same_steps(mine, model)
 
@@ -128,7 +128,7 @@ def test_each_step_forgets_the_last_ones_gradient(learner, reference, n, seed):
 @exercise("train_step", weight=2)
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
-def test_learning_is_done_in_train_mode(learner, reference, n, seed):
+def test_a_step_runs_in_train_mode(learner, reference, n, seed):
     """The model and all its parts are in train mode while they learn, also when the model came in eval mode."""
     mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
     for taught in (mine, model):
@@ -164,7 +164,7 @@ def test_gradients_are_clipped_before_the_update(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_the_loss_of_a_step_is_a_float(learner, reference, n, seed):
-    """The loss comes back as a float, which holds on to nothing; it is what the reference measures before the update, however far that goes."""
+    """The loss is returned as a float, without a graph; it is the loss before the update."""
     mine, model = (Taught(side, n, seed, lr=30.0).train(batches(n, seed, 1)) for side in (learner, reference))
     close(mine.losses[0], model.losses[0], "the loss that comes back", tol=1e-4)
     holds(isinstance(mine.losses[0], float), "the loss should come back as a float; as a tensor it keeps alive all that it was computed from")
@@ -186,7 +186,7 @@ accumulated = distinct("D", T=(4, 6), V=(8, 11))
 @exercise("accumulated_step", weight=4)
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
-def test_pieces_teach_what_the_whole_batch_would(learner, reference, n, seed):
+def test_pieces_give_the_update_of_the_whole_batch(learner, reference, n, seed):
     """One accumulated_step is one train_step on all pieces at once, its loss too, however unequally the kept targets are spread."""
     pieces = pieces_of(n, seed)
     mine = Taught(learner, n, seed).accumulate(pieces)
@@ -210,8 +210,8 @@ def test_pieces_of_any_shape_and_number(learner, reference, n, seed):
 @exercise("accumulated_step", weight=2)
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
-def test_one_update_for_all_pieces_and_old_gradients_forgotten(learner, reference, n, seed):
-    """Each accumulated_step is one update, and none hears the gradients of the one before."""
+def test_one_update_for_all_pieces_without_old_gradients(learner, reference, n, seed):
+    """Each accumulated_step is one update, and none uses the gradients of the one before."""
     updates = [pieces_of(n, seed), [*pieces_of(n, seed + 40), batch(n, seed + 80, n.T, 3)], pieces_of(n, seed + 120)[::-1]]
     mine, model = (Taught(side, n, seed, momentum=0.5).accumulate(*updates) for side in (learner, reference))
     same_steps(mine, model)
@@ -264,7 +264,7 @@ def test_the_whole_gradient_is_clipped_once(learner, reference, n, seed):
 @exercise("accumulated_step", weight=2)
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
-def test_pieces_are_learned_in_train_mode(learner, reference, n, seed):
+def test_pieces_run_in_train_mode(learner, reference, n, seed):
     """The model is in train mode for every piece, and may return a tuple that begins with the logits; the loss comes back as a float."""
     mine, model = Taught(learner, n, seed, gives_tuple=True), Taught(reference, n, seed, gives_tuple=True)
     for taught in (mine, model):

@@ -1,4 +1,4 @@
-"""Chapter 8, fifth part: which texts are kept for validation, and how surprised a model is by them."""
+"""Chapter 8, fifth part: which texts are kept for validation, and a model's perplexity on them."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -47,14 +47,14 @@ def right(found, asked, sentence):
 
 
 @exercise("is_validation", weight=2)
-def test_about_the_fraction_asked_for(learner):
-    """About `fraction` of many texts are kept: a quarter, seven tenths, or a tenth where nothing is said."""
+def test_about_the_given_fraction_is_kept(learner):
+    """About `fraction` of many texts are kept: a quarter, seven tenths, or a tenth by default."""
     for answer in [the_right_share(learner, *fraction) for fraction in ((0.25,), (0.7,), ())]:
         right(*answer)
 
 
 @exercise("is_validation")
-def test_nothing_and_everything(learner):
+def test_fractions_of_zero_and_one(learner):
     """With fraction 0 no text is kept, with fraction 1 every text, with 0.5 about half of them."""
     for answer in [the_right_share(learner, fraction, unit=0.00025 if fraction in (0.0, 1.0) else 0.05) for fraction in (0.5, 0.0, 1.0)]:
         right(*answer)
@@ -82,7 +82,7 @@ def steady(is_validation, texts):
 @settings(max_examples=3)
 @given(seed=seeds)
 def test_the_answer_depends_on_the_text_alone(learner, seed):
-    """The same text gets the same answer in any order and in any company."""
+    """The same text gets the same answer in any order and with any other texts."""
     texts = [f"text {seed} {i}" for i in range(200)]
     share, unchanged = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
     right(*share)
@@ -164,15 +164,15 @@ def both(learner, reference, weight, batches, **options):
 @exercise("perplexity", weight=3)
 @given(n=language_sizes, seed=seeds)
 def test_every_token_counts_the_same(learner, reference, n, seed):
-    """Perplexity is e to the mean surprise over all kept targets of all batches, however unequally the batches are filled."""
+    """Perplexity is e to the mean of -log p over all kept targets of all batches, however unequally the batches are filled."""
     got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
 
 
 @exercise("perplexity")
 @given(n=language_sizes, seed=seeds)
-def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
-    """A model with equal logits has a perplexity of V, the size of its vocabulary; one that is sure and right has 1."""
+def test_a_uniform_model_has_a_perplexity_of_the_vocabulary_size(learner, n, seed):
+    """A model with equal logits has a perplexity of V, the size of its vocabulary; one that gives each target the probability 1 has 1."""
     batches = uneven_batches(seed, n, TOKEN_COUNTS)
     knows_nothing = learner.bring(surprised)(learner.perplexity, torch.zeros(n.V, n.V), batches)
     sure = learner.bring(surprised)(learner.perplexity, 50 * torch.eye(n.V), [(inputs, inputs) for inputs, _ in batches])
@@ -182,7 +182,7 @@ def test_one_that_knows_nothing_hesitates_among_all(learner, n, seed):
 
 @exercise("perplexity", weight=2)
 @given(n=language_sizes, seed=seeds)
-def test_how_it_is_cut_into_batches_does_not_matter(learner, reference, n, seed):
+def test_the_division_into_batches_does_not_matter(learner, reference, n, seed):
     """The same rows in one batch or in several, from a list or from a generator, with a batch of padding among them, give one number."""
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     width = batches[-1][0].size(1)
@@ -206,8 +206,8 @@ def test_the_model_may_give_a_tuple(learner, reference, n, seed):
 
 @exercise("perplexity", weight=2)
 @given(n=language_sizes, seed=seeds)
-def test_it_only_looks(learner, reference, n, seed):
-    """The model is asked in eval mode and without gradient, and its weights stay as they are."""
+def test_perplexity_does_not_change_the_model(learner, reference, n, seed):
+    """The model is called in eval mode and without gradient, and its weights do not change."""
     weight = tensor(seed, n.V, n.V, scale=2.0)
     got, expected = both(learner, reference, weight, uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
@@ -233,8 +233,8 @@ def test_every_module_gets_its_mode_back(learner, reference, n, seed):
 
 @exercise("perplexity")
 @given(n=language_sizes, seed=seeds)
-def test_no_token_is_refused(learner, reference, n, seed):
-    """Without any batch, or with none that has a target, there is nothing to measure: a ValueError."""
+def test_perplexity_without_targets_raises_an_error(learner, reference, n, seed):
+    """No batches, or batches without any target, raise a ValueError."""
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     empty = [(inputs, torch.full_like(targets, -100)) for inputs, targets in batches]
     got, expected = both(learner, reference, weight, batches)

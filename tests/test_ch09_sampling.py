@@ -1,4 +1,4 @@
-"""Chapter 9, first part: temperature and the two filters. Drawing one token, and whole texts, are in the files beside it."""
+"""Chapter 9, first part: temperature and the two filters. Drawing one token, and whole texts, are in further files."""
 
 import math
 
@@ -51,7 +51,7 @@ def test_temperature_one_changes_nothing(learner, n, seed):
 @exercise("apply_temperature")
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
-def test_impossible_stays_impossible_at_any_temperature(learner, n, seed):
+def test_masked_logits_stay_masked_at_any_temperature(learner, n, seed):
     """A logit of -inf is -inf at every temperature, and never NaN; the others are divided as always."""
     logits = tensor(seed, n.B, n.V, scale=2.0)
     logits[0, 1:3], logits[1, 0] = -INF, -INF
@@ -76,7 +76,7 @@ def test_a_temperature_must_be_above_zero(learner):
 @exercise("apply_temperature")
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
-def test_cooler_logits_keep_their_dtype_and_device(learner, n, seed):
+def test_temperature_keeps_dtype_and_device(learner, n, seed):
     """The result has the dtype of the logits (float64 stays exact, bfloat16 stays bfloat16) and is where they are."""
     double = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     got = [learner.apply_temperature(double.to(kind), 0.7) for kind in (torch.float64, torch.bfloat16)]
@@ -90,7 +90,7 @@ def test_cooler_logits_keep_their_dtype_and_device(learner, n, seed):
 
 @exercise("top_k_filter", weight=3)
 @given(n=cubes, k=st.integers(1, 7), seed=seeds)
-def test_the_k_greatest_stay_as_they_are(learner, reference, n, k, seed):
+def test_the_k_greatest_keep_their_values(learner, reference, n, k, seed):
     """In each distribution the k greatest logits keep their places and values, and all others become -inf: (..., V) -> (..., V)."""
     sizes(k=k)
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
@@ -113,7 +113,7 @@ def test_each_row_has_its_own_threshold(learner, reference, V, k, seed):
 
 
 @exercise("top_k_filter", weight=2)
-def test_all_that_tie_with_the_kth_stay(learner):
+def test_logits_equal_to_the_kth_all_stay(learner):
     """Logits equal to the k-th greatest all stay, so that more than k may; those above count one each, also where they tie."""
     logits = torch.tensor([[1.0, 3.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 4.0, 4.0, 1.0, 4.0], [7.0, 7.0, 7.0, 7.0, 7.0, 7.0]])
     at_least = {5: (1, 4, 7), 1: (3, 5, 7), 3: (2, 4, 7), 2: (2, 5, 7)}
@@ -126,8 +126,8 @@ def test_all_that_tie_with_the_kth_stay(learner):
 @exercise("top_k_filter", weight=2)
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
-def test_k_may_be_as_large_as_you_like(learner, n, seed):
-    """With k = V or above it everything stays as it is; of one single token, too."""
+def test_k_may_be_larger_than_the_vocabulary(learner, n, seed):
+    """With k = V or above it every logit keeps its value; with a single token, too."""
     logits, one = tensor(seed, n.B, n.V, scale=2.0), tensor(seed, n.B, 1)
     less, alone = learner.top_k_filter(logits, n.V - 1), learner.top_k_filter(one, 3)
     same_k, more = learner.top_k_filter(logits, n.V), learner.top_k_filter(logits, 10 * n.V)
@@ -140,7 +140,7 @@ def test_k_may_be_as_large_as_you_like(learner, n, seed):
 @exercise("top_k_filter")
 @settings(max_examples=3)
 @given(seed=seeds)
-def test_impossible_tokens_are_not_among_the_k(learner, seed):
+def test_masked_logits_are_not_among_the_k(learner, seed):
     """Entries that are -inf already stay so, and take no place among the k; fewer finite ones than k all stay."""
     logits = tensor(seed, 3, 8, scale=2.0)
     logits[0, [1, 4]], logits[1, :6], logits[2, 1:] = -INF, -INF, -INF
@@ -151,7 +151,7 @@ def test_impossible_tokens_are_not_among_the_k(learner, seed):
 
 
 @exercise("top_k_filter")
-def test_at_least_one_must_stay(learner):
+def test_k_below_one_raises_an_error(learner):
     """k below 1 raises a ValueError that names it; 1 is fine."""
     logits = torch.tensor([[1.5, -2.0, 3.0], [0.5, 0.25, -1.0]])
     close(learner.top_k_filter(logits, 1), torch.tensor([[-INF, -INF, 3.0], [0.5, -INF, -INF]]), "the logits filtered with k = 1")
@@ -162,7 +162,7 @@ def test_at_least_one_must_stay(learner):
 @exercise("top_k_filter")
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
-def test_filtered_by_k_in_the_same_dtype_and_place(learner, reference, n, seed):
+def test_top_k_keeps_dtype_and_device(learner, reference, n, seed):
     """The result has the dtype of the logits and is where they are; float64 tells apart what float32 could not."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     near = torch.tensor([1.0, 1.0 + 1e-12, 1.0 + 2e-12, -3.0], dtype=torch.float64)
@@ -178,7 +178,7 @@ def test_filtered_by_k_in_the_same_dtype_and_place(learner, reference, n, seed):
 
 @exercise("top_p_filter", weight=4)
 @given(n=cubes, p=st.sampled_from([0.1, 0.35, 0.6, 0.85, 0.95]), seed=seeds)
-def test_the_nucleus_stays_as_it_is(learner, reference, n, p, seed):
+def test_the_nucleus_keeps_its_values(learner, reference, n, p, seed):
     """In each distribution the likeliest tokens stay as they are, as few as reach p together; all others become -inf: (..., V) -> (..., V)."""
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
@@ -203,7 +203,7 @@ def test_the_token_that_crosses_p_stays(learner):
 @settings(max_examples=3)
 @given(V=st.integers(5, 8), p=st.sampled_from([0.3, 0.6, 0.9]), seed=seeds)
 def test_each_row_has_its_own_nucleus(learner, reference, V, p, seed):
-    """A row that is sure keeps few tokens and a row that hesitates keeps many, also where there are as many rows as tokens."""
+    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also where there are as many rows as tokens."""
     sizes(V=V)
     logits = tensor(seed, V, V) * torch.linspace(0.2, 5.0, V)[:, None]
     q = clear_of_sums(logits, p)
@@ -214,7 +214,7 @@ def test_each_row_has_its_own_nucleus(learner, reference, V, p, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_with_p_one_everything_stays(learner, n, seed):
-    """With p = 1 nothing goes, not even tokens so unlikely that the sum is 1 without them; and of one single token nothing goes at any p."""
+    """With p = 1 every token stays, even tokens so unlikely that the sum rounds to 1 without them; a single token stays at any p."""
     logits, one = tensor(seed, n.B, n.V, scale=3.0), tensor(seed, n.B, 1)
     logits[:, 0], logits[:, 2], logits[0, 3] = 30.0, -12.0, -200.0
     most, alone = learner.top_p_filter(logits, 0.5), learner.top_p_filter(one, 0.3)
@@ -256,7 +256,7 @@ def test_where_p_is_a_running_sum_rounding_may_decide(learner):
 @exercise("top_p_filter", weight=2)
 @settings(max_examples=3)
 @given(seed=seeds)
-def test_impossible_tokens_are_not_in_the_nucleus(learner, reference, seed):
+def test_masked_logits_are_not_in_the_nucleus(learner, reference, seed):
     """Entries that are -inf already stay so and have no probability; the nucleus is found among the others, with p = 1 all of those."""
     logits = tensor(seed, 3, 9, scale=1.5)
     logits[0, [1, 4]], logits[1, :6], logits[2, 1:] = -INF, -INF, -INF
@@ -290,7 +290,7 @@ def test_p_is_above_zero_and_at_most_one(learner):
 @exercise("top_p_filter")
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
-def test_filtered_by_p_in_the_same_dtype_and_place(learner, reference, n, seed):
+def test_top_p_keeps_dtype_and_device(learner, reference, n, seed):
     """The result has the dtype of the logits and is where they are."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     q, plain = clear_of_sums(logits, 0.7), logits_of(0.1, 0.6, 0.3)

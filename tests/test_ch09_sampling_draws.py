@@ -72,7 +72,7 @@ def test_temperature_zero_takes_the_likeliest(learner, n, seed):
 
 
 @exercise("sample_next_token", weight=3)
-def test_tokens_come_as_often_as_their_probabilities_say(learner):
+def test_tokens_are_drawn_with_their_probabilities(learner):
     """Each row draws from the softmax of its own logits, and independently of the other rows."""
     chances = torch.tensor([[0.1, 0.45, 0.05, 0.25, 0.15], [0.3, 0.05, 0.4, 0.05, 0.2]])
     ids = drawn(learner.bring(draws)(learner.sample_next_token, chances.log() + 3.0, 2000, 11), (2000, 2), 5)
@@ -93,7 +93,7 @@ def test_a_temperature_changes_the_frequencies(learner):
 
 
 @exercise("sample_next_token", weight=2)
-def test_what_is_filtered_is_never_drawn(learner):
+def test_filtered_tokens_are_never_drawn(learner):
     """top_k, top_p, and -inf in the logits leave some tokens; those are drawn with the probabilities they have among themselves."""
     logits = logits_of(0.16, 0.3, 0.0, 0.25, 0.04, 0.2, 0.05)
     cases = {"top_k = 3": (3, None, [1, 3, 5]), "top_p = 0.85": (None, 0.85, [0, 1, 3, 5]), "no filter": (None, None, [0, 1, 3, 4, 5, 6])}
@@ -154,18 +154,18 @@ def with_generators(sample, logits, seed):
 @settings(max_examples=2)
 @given(seed=seeds)
 def test_the_same_generator_draws_the_same(learner, seed):
-    """All chance comes from the generator: one with the same seed gives the same ids, and it moves on from one call to the next."""
+    """All random numbers come from the generator: one with the same seed gives the same ids, and its state changes with each call."""
     logits = tensor(seed, 40, 9) * 0.3
     found = learner.bring(with_generators)(learner.sample_next_token, logits, seed)
     first, again, other, second, second_again = (drawn(ids, (40,), 9) for ids in found)
     same(again, first, "the tensor of ids from a second generator with the same seed")
     same(second_again, second, "the second draw from a second generator with the same seed")
     holds(not torch.equal(other, first), "a generator with another seed should give other ids; it gave the same 40")
-    holds(not torch.equal(second, first), "a second call with the same generator should draw anew; it gave the same 40 ids")
+    holds(not torch.equal(second, first), "a second call with the same generator should draw new numbers; it gave the same 40 ids")
 
 
 @exercise("sample_next_token")
-def test_every_call_draws_anew(learner):
+def test_every_call_draws_again(learner):
     """Call after call for one distribution (V,) the ids follow its probabilities; without a generator, too, two calls differ."""
     chances, flat = torch.tensor([0.1, 0.2, 0.55, 0.15]), torch.zeros(40, 8)
     ids = drawn(learner.bring(one_by_one)(learner.sample_next_token, chances.log(), 300, 4), (300,), 4)
@@ -173,7 +173,7 @@ def test_every_call_draws_anew(learner):
     large = drawn(learner.bring(draws)(learner.sample_next_token, chances.log(), 2000, None), (2000,), 4)
     as_often(ids, chances, "call after call")
     as_often(large, chances, "without a generator")
-    holds(not torch.equal(drawn(once, (40,), 8), drawn(twice, (40,), 8)), "two calls without a generator should draw anew; they gave the same 40 ids")
+    holds(not torch.equal(drawn(once, (40,), 8), drawn(twice, (40,), 8)), "two calls without a generator should draw new numbers; they gave the same 40 ids")
 
 
 @exercise("sample_next_token")

@@ -1,4 +1,4 @@
-"""Chapter 9, third part: writing on from a prompt."""
+"""Chapter 9, third part: generating text from a prompt."""
 
 import torch
 from grader.execution.proxy import load
@@ -36,8 +36,8 @@ def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", m
             if positions in ("learned", "sinusoidal") and T > max_len:
                 raise ValueError(f"the model was given {T} tokens, and its table of positions ends at max_len = {max_len}")
             self.always_eval = self.always_eval and not any(module.training for module in self.modules())
-            heard = ((ids + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
-            says = (heard * 5 + torch.arange(T)) % (vocab - (eos is not None))
+            mixed = ((ids + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
+            says = (mixed * 5 + torch.arange(T)) % (vocab - (eos is not None))
             if eos is not None:
                 says = says + (says >= eos)
                 says[torch.arange(T) == start - 2 + ids[:, :1]] = eos
@@ -85,8 +85,8 @@ def test_each_token_follows_from_all_before_it(learner, reference, n, seed):
 
 
 @exercise("generate", weight=3)
-def test_a_gpt_writes(learner, reference):
-    """A GPT of chapter 7 writes on from its prompt, past max_len too, with each kind of positions."""
+def test_a_gpt_continues_its_prompt(learner, reference):
+    """A GPT of chapter 7 continues its prompt, past max_len too, with each kind of positions."""
     seed, found = 5, []
     ids = token_ids(seed, 3, 4, vocab=13)
     for positions in TABLES + NO_TABLES:
@@ -100,7 +100,7 @@ def test_a_gpt_writes(learner, reference):
 @exercise("generate", weight=3)
 @few
 @given(n=speech, seed=seeds)
-def test_a_table_of_positions_sees_the_last_max_len_tokens(learner, reference, n, seed):
+def test_a_model_with_a_position_table_gets_the_last_max_len_tokens(learner, reference, n, seed):
     """Where positions are a table the model is given the last max_len tokens once there are more, and nothing of the text is lost."""
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in TABLES for each in (ids, longer)]
@@ -111,7 +111,7 @@ def test_a_table_of_positions_sees_the_last_max_len_tokens(learner, reference, n
 @exercise("generate", weight=2)
 @few
 @given(n=speech, seed=seeds)
-def test_rope_and_alibi_see_the_whole_text(learner, reference, n, seed):
+def test_a_model_with_rope_or_alibi_gets_the_whole_text(learner, reference, n, seed):
     """With RoPE and ALiBi nothing is cut off: the model is given the whole text, however long."""
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in NO_TABLES for each in (ids, longer)]
@@ -142,7 +142,7 @@ def test_a_model_needs_no_config(learner, reference, n, seed):
 @exercise("generate")
 @few
 @given(n=speech, seed=seeds)
-def test_as_many_tokens_as_asked_for(learner, reference, n, seed):
+def test_max_new_tokens_sets_the_number_of_tokens(learner, reference, n, seed):
     """max_new_tokens new tokens: one, seven, or none; after a single token, in a single row."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     cases = [(ids, 1), (ids, 7), (ids, 0), (ids[:, :1], 5), (ids[:1], 5)]
@@ -181,7 +181,7 @@ def test_a_finished_row_is_filled_with_eos(learner, reference, n, seed):
 @exercise("generate", weight=2)
 @few
 @given(n=speech, seed=seeds)
-def test_when_all_are_finished_writing_ends(learner, reference, n, seed):
+def test_the_text_ends_when_all_rows_are_finished(learner, reference, n, seed):
     """The text ends with the eos_id of the row that finishes last, though more tokens were allowed; a single row ends with its own."""
     eos = n.V - 1 - seed % 3
     found = [(max(firsts), ends(learner, reference, n, seed, eos, firsts, 9)) for firsts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
@@ -217,8 +217,8 @@ def test_any_id_may_be_eos_or_none(learner, reference, n, seed):
 @exercise("generate", weight=2)
 @few
 @given(n=speech, seed=seeds)
-def test_writing_only_looks(learner, reference, n, seed):
-    """The model is asked in eval mode, in which dropout is off, and without gradient, at every step."""
+def test_generating_does_not_change_the_model(learner, reference, n, seed):
+    """The model is called in eval mode, in which dropout is off, and without gradient, at every step."""
     got, expected, facts, _ = texts(learner, reference, token_ids(seed, n.B, n.T, vocab=n.V), 5, vocab=n.V)
     same(got, expected, "the text of a model with dropout")
     holds(facts["always eval"], "the model was asked in train mode: with dropout the text is another one each time")
@@ -236,7 +236,7 @@ CASES = [
 @exercise("generate")
 @few
 @given(n=speech, seed=seeds)
-def test_writing_leaves_each_module_in_its_mode(learner, reference, n, seed):
+def test_generating_restores_the_mode_of_each_module(learner, reference, n, seed):
     """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     found = [texts(learner, reference, ids, 3, vocab=n.V, **case) for case, _ in CASES]

@@ -1,4 +1,4 @@
-"""Chapter 9, fourth part: what is drawn while writing, and where it is kept."""
+"""Chapter 9, fourth part: random draws while generating, and the device of the text."""
 
 import torch
 from devices_and_dtypes import check_device_of_result
@@ -33,7 +33,7 @@ def powered(probs, exponent):
 @exercise("generate", weight=3)
 @few
 @given(seed=seeds)
-def test_it_draws_as_asked(learner, seed):
+def test_tokens_are_drawn_with_the_given_options(learner, seed):
     """Tokens are drawn with the model's probabilities; temperature, top_k and top_p are passed on to the choice."""
     order = torch.randperm(4, generator=torch.Generator().manual_seed(seed)).tolist()
     probs = [(0.5, 0.3, 0.15, 0.05)[i] for i in order]
@@ -52,7 +52,7 @@ def test_it_draws_as_asked(learner, seed):
 
 
 def chances(generate, rows, vocab):
-    """Is the text the same with the same seed, another one with another seed or with none, and drawn anew at each step and in each row?"""
+    """Is the text the same with the same seed, another one with another seed or with none, and drawn again at each step and in each row?"""
 
     class Even(nn.Module):
         def forward(self, ids):
@@ -71,11 +71,11 @@ def chances(generate, rows, vocab):
 @few
 @given(n=distinct("B", "V", B=(4, 6), V=(7, 9)))
 def test_the_same_generator_gives_the_same_text(learner, n):
-    """Two generators with the same seed give the same text, another seed or none gives another; every step and every row draws anew."""
+    """Two generators with the same seed give the same text, another seed or none gives another; every step and every row has its own draw."""
     again, other, steps, rows, free = learner.bring(chances)(learner.generate, n.B, n.V)
     holds(other, "two generators with different seeds gave the same text: there is no chance in it")
     holds(again, "two generators with the same seed gave different texts: something is drawn without the generator")
-    holds(steps, "the same tokens are drawn at every step: chance begins anew each time")
+    holds(steps, "the same tokens are drawn at every step: the random draw starts again each time")
     holds(rows, "all rows draw the same tokens")
     holds(free, "without a generator the text is the same each time: chance is set back to where it was")
 
@@ -97,7 +97,7 @@ def writer(generate, vocab, eos):
 
 @exercise("generate")
 def test_the_text_stays_on_its_device(learner):
-    """What is kept for each row is made where the ids are; each token stays int64."""
+    """Tensors made for each row are on the device of the ids; each token stays int64."""
     ids = token_ids(3, 3, 4, vocab=7)
     text = learner.bring(writer)(learner.generate, 8, 7)
     got, expected = text(ids), torch.cat([ids, ids[:, -1:].expand(3, 3)], dim=1)

@@ -38,8 +38,8 @@ def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen
         def decode(self, tgt, memory, src):
             T, words = tgt.size(1), [word for word in range(vocab) if word not in (sos, eos, pad)]
             read = ((memory.argmax(-1) + 1) * torch.arange(1, src.size(1) + 1) * (src != pad)).sum(1, keepdim=True)
-            heard = ((tgt + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
-            says = torch.tensor(words)[(read + heard * 5 + torch.arange(T)) % len(words)]
+            mixed = ((tgt + 1) * torch.arange(1, T + 1) ** 2).cumsum(1)  # every token counts, by its place
+            says = torch.tensor(words)[(read + mixed * 5 + torch.arange(T)) % len(words)]
             says[torch.arange(1, T + 1) == src[:, :1]] = eos
             return self.look(says)
 
@@ -87,7 +87,7 @@ def special(seed):
 @exercise("translate", weight=4)
 @few
 @given(seed=seeds)
-def test_each_word_is_the_likeliest_after_all_before_it(learner, reference, seed):
+def test_each_word_is_the_likeliest_next_one(learner, reference, seed):
     """Each row begins with sos_id; each new word is the one the decoder finds likeliest after the whole text so far, beside the memory."""
     found = [texts(learner, reference, sources(seed, (9, 9, 9)), 6), texts(learner, reference, sources(seed, (9, 7), pad=9), 5, sos=12, pad=9)]
     for answer in found:
@@ -130,7 +130,7 @@ def test_a_finished_row_is_filled_with_pad_id(learner, reference, seed):
 @exercise("translate", weight=2)
 @few
 @given(seed=seeds)
-def test_when_all_rows_are_finished_writing_ends(learner, reference, seed):
+def test_the_translation_ends_when_all_rows_are_finished(learner, reference, seed):
     """The text ends with the eos_id of the row that finishes last, though more words were allowed; a single row ends with its own."""
     found = [(max(lasts), texts(learner, reference, sources(seed, lasts), 8)) for lasts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
@@ -140,8 +140,8 @@ def test_when_all_rows_are_finished_writing_ends(learner, reference, seed):
 @exercise("translate")
 @few
 @given(seed=seeds)
-def test_as_many_words_as_allowed(learner, reference, seed):
-    """Without an end in sight there are 1 + max_new_tokens tokens: with one, seven, or none allowed. eos_id may be 0 too."""
+def test_max_new_tokens_limits_the_translation(learner, reference, seed):
+    """Without an eos_id there are 1 + max_new_tokens tokens: with one, seven, or none allowed. eos_id may be 0 too."""
     src = sources(seed, (9, 8, 9), pad=7)
     found = [(new, texts(learner, reference, src, new, pad=7, eos=0)) for new in (1, 7, 0)]
     found.append((6, texts(learner, reference, sources(seed, (3, 9, 2), pad=7), 6, pad=7, eos=0)))
@@ -173,8 +173,8 @@ def test_the_source_is_read_once(learner, reference):
 @exercise("translate", weight=2)
 @few
 @given(seed=seeds)
-def test_translating_only_looks(learner, reference, seed):
-    """Encoder and decoder are asked in eval mode, in which dropout is off, and without gradient."""
+def test_translating_does_not_change_the_model(learner, reference, seed):
+    """Encoder and decoder are called in eval mode, in which dropout is off, and without gradient."""
     got, expected, facts, _ = texts(learner, reference, sources(seed, (4, 9, 2)), 5)
     same(got, expected, "the text of a translator with dropout")
     holds(facts["always eval"], "the model was asked in train mode: with dropout the text is another one each time")
@@ -192,7 +192,7 @@ CASES = [
 @exercise("translate")
 @few
 @given(seed=seeds)
-def test_translating_leaves_each_module_in_its_mode(learner, reference, seed):
+def test_translating_restores_the_mode_of_each_module(learner, reference, seed):
     """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
     found = [texts(learner, reference, sources(seed, (4, 9, 2)), 3, **case) for case, _ in CASES]
     for answer, (_, sentence) in zip(found, CASES):
@@ -203,8 +203,8 @@ def test_translating_leaves_each_module_in_its_mode(learner, reference, seed):
 
 
 @exercise("translate", weight=2)
-def test_a_target_that_outgrows_max_len_is_refused(learner, reference):
-    """A translation that comes to no end within max_len tokens raises a ValueError that names max_len."""
+def test_a_target_longer_than_max_len_raises_an_error(learner, reference):
+    """A translation that needs more than max_len tokens raises a ValueError that names max_len."""
     seed = 6
     mine, model = pair(learner, reference, seed, max_len=7)
     src, never = sources(seed, (5, 7, 3)), 99
@@ -229,7 +229,7 @@ def translator(translate, model):
 
 @exercise("translate")
 def test_the_translation_is_where_the_source_is(learner, reference):
-    """What the translation begins with is made where the source is; each token is int64."""
+    """The first tokens are made on the device of the source; each token is int64."""
     load_meta_device()
     mine, model = pair(learner, reference, 4)
     src = sources(4, (5, 7, 3))

@@ -54,8 +54,8 @@ def test_length_counts_positions(learner):
 
 
 @exercise("KVCache", weight=2)
-def test_one_position_at_a_time_for_long(learner):
-    """After a prompt, single positions can be added for as long as one likes, and nothing of the past is lost or rounded."""
+def test_many_single_positions_can_be_added(learner):
+    """After a prompt, many single positions can be added, and no earlier position is lost or rounded."""
     n, seed = draw_cache_sizes()
     parts = chunks(n, seed, [5] + 30 * [1])
     cache = learner.KVCache()
@@ -66,7 +66,7 @@ def test_one_position_at_a_time_for_long(learner):
 
 @exercise("KVCache", weight=2)
 def test_each_cache_is_its_own(learner):
-    """Two caches filled by turns hold each its own positions, also when they differ in heads and width; a new one is empty."""
+    """Two caches filled in turns each hold their own positions, also when they differ in heads and width; a new one is empty."""
     lengths = shuffled(3, 1, 2)
     n, seed = draw_cache_sizes(appended=lengths)
     other = SimpleNamespace(B=n.B, H=n.H + 1, d_head=n.d_head + 2)
@@ -103,7 +103,7 @@ def own_pasts(learner, before):
 
 
 @exercise("KVCache", weight=4)
-def test_a_branch_shares_nothing(learner):
+def test_a_copy_shares_nothing(learner):
     """copy() gives a cache with the same past; what is appended to one of the two afterwards never shows in the other."""
     for before in ([3], [3, 2], [2, 1, 1]):
         own_pasts(learner, before)
@@ -150,7 +150,7 @@ def stays(learner, modes):
 
 
 @exercise("KVCache", weight=2)
-def test_what_append_gave_stays(learner):
+def test_returned_keys_and_values_do_not_change(learner):
     """The keys and values that append gave keep their values, whatever is appended afterwards, to this cache or to a branch."""
     stays(learner, ["enable_grad"])
 

@@ -90,8 +90,8 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
 
 
 @exercise("CachedSelfAttention", weight=2)
-def test_two_texts_by_turns(learner, reference):
-    """Two texts read by turns, each with its own cache, and a branch of one of them, do not hear each other: the past is in the cache, not in the module."""
+def test_two_texts_read_in_turns_do_not_mix(learner, reference):
+    """Two texts read in turns, each with its own cache, and a branch of one of them, do not mix: the past is in the cache, not in the module."""
     n, seed = draw_cache_sizes()
     kind, lengths = KINDS[seed % 3], [3, 1, 2]
     texts = [tensor(seed + i, n.B, 6, n.D) for i in range(3)]
@@ -111,7 +111,7 @@ def test_two_texts_by_turns(learner, reference):
 
 
 @exercise("CachedSelfAttention", weight=3)
-def test_the_past_is_not_computed_again(learner, reference):
+def test_each_position_is_computed_once(learner, reference):
     """Each position goes through each projection once: to read a text position by position costs about what it costs at once, and kept keys and values stay."""
     n, seed = draw_cache_sizes()
     kind = KINDS[seed % 3]

@@ -1,4 +1,4 @@
-"""Chapter 10, fourth part: writing with caches, and what they weigh."""
+"""Chapter 10, fourth part: generating with caches, and how many bytes they take."""
 
 import numbers
 from types import SimpleNamespace
@@ -65,7 +65,7 @@ def noting(model):
 
 
 @exercise("generate_cached", weight=3)
-def test_the_text_is_generates(learner, reference):
+def test_the_text_equals_that_of_generate(learner, reference):
     """Greedy text is that of `generate`, token for token, in every row and with every kind of positions."""
     n, seed = drawn()
     texts = {}
@@ -89,8 +89,8 @@ CHANCES = ({}, {"temperature": 0.4}, {"temperature": 30.0, "top_k": 2}, {"top_p"
 
 
 @exercise("generate_cached", weight=3)
-def test_the_same_chance_gives_the_same_text(learner, reference):
-    """From the same state of the same generator it draws what `generate` draws: temperature, top_k and top_p count, and without a generator torch's own chance."""
+def test_the_same_generator_gives_the_text_of_generate(learner, reference):
+    """From the same state of the same generator it draws what `generate` draws: temperature, top_k and top_p count, and without a generator torch's default generator."""
     n, seed = drawn()
     mine, _ = pair(learner, reference, n, seed, either(seed))
     ids, text = prompt(n, seed), learner.bring(by_chance)
@@ -102,7 +102,7 @@ def test_the_same_chance_gives_the_same_text(learner, reference):
 
 
 @exercise("generate_cached")
-def test_as_many_tokens_as_asked_for(learner, reference):
+def test_max_new_tokens_sets_the_number_of_tokens(learner, reference):
     """With max_new_tokens=0 the prompt comes back alone, with 1 one token follows, the likeliest; and a prompt may be a single token."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, either(seed))
@@ -153,7 +153,7 @@ def test_a_finished_row_is_filled_with_eos(learner, reference):
 
 
 @exercise("generate_cached", weight=2)
-def test_when_all_are_finished_writing_ends(learner, reference):
+def test_the_text_ends_when_all_rows_are_finished(learner, reference):
     """When the last row has written its eos_id the text ends there, and not before: (B, T + n) with n below max_new_tokens."""
     n, seed = drawn()
     mine, model, ids, eos = ending(learner, reference, n, seed)
@@ -165,7 +165,7 @@ def test_when_all_are_finished_writing_ends(learner, reference):
 
 @exercise("generate_cached")
 def test_eos_in_the_prompt_finishes_nothing(learner, reference):
-    """Only an eos_id that the model writes finishes a row; one that stands in the prompt does not."""
+    """Only an eos_id that the model writes finishes a row; one in the prompt does not."""
     n, seed = drawn()
     mine, model, ids, eos = ending(learner, reference, n, seed, in_prompt=True)
     got = learner.generate_cached(mine, ids, n.new, eos_id=eos, **GREEDY)
@@ -191,7 +191,7 @@ def test_each_position_goes_through_the_model_once(learner, reference):
 
 
 @exercise("generate_cached", weight=2)
-def test_a_table_has_to_have_room(learner, reference):
+def test_a_text_longer_than_the_position_table_raises_an_error(learner, reference):
     """With learned or sinusoidal positions, prompt plus new tokens above max_len is a ValueError that names max_len, before the model is called; just max_len is fine."""
     n, seed = drawn()
     found = []
@@ -212,7 +212,7 @@ def test_a_table_has_to_have_room(learner, reference):
 
 
 @exercise("generate_cached", weight=2)
-def test_rope_and_alibi_go_on(learner, reference):
+def test_rope_and_alibi_work_past_max_len_when_generating(learner, reference):
     """With rope and alibi max_len is no limit, and beyond it nothing of the past is forgotten or read again."""
     n, seed = drawn()
     found = []
@@ -229,8 +229,8 @@ def test_rope_and_alibi_go_on(learner, reference):
 
 
 @exercise("generate_cached", weight=2)
-def test_every_text_begins_anew(learner, reference):
-    """Nothing is left of one text in the next: other prompts, longer ones, more rows, and the model called without caches, give what they give on their own."""
+def test_texts_do_not_affect_later_texts(learner, reference):
+    """No text changes a later one: other prompts, longer ones, more rows, and calls without caches give the same results as alone."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, either(seed))
     asked = [prompt(n, seed), prompt(n, seed + 1), prompt(n, seed + 2, rows=5, length=n.T + 2), prompt(n, seed)]
@@ -252,8 +252,8 @@ def modes_now(model):
 
 
 @exercise("generate_cached", weight=2)
-def test_writing_only_looks(learner, reference):
-    """The model writes in eval mode and keeps no gradients; afterwards every part of it is in its own mode again."""
+def test_generating_does_not_change_the_model(learner, reference):
+    """The model runs in eval mode and without gradient; afterwards every part of it is in its own mode again."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, either(seed), dropout=0.5)
     learner.bring(noting)(mine)
@@ -262,7 +262,7 @@ def test_writing_only_looks(learner, reference):
     after, notes = learner.bring(modes_now)(mine), mine.notes
     same(text, reference.generate(model.eval(), ids, n.new, **GREEDY), "the text of a model that came in training mode, with dropout")
     holds(all(quiet for _, quiet, _ in notes), "the model was called while a part of it was in training mode")
-    holds(not any(graph for *_, graph in notes), "the model's logits carry a graph for gradients, which nobody will ask for: it grows with every token")
+    holds(not any(graph for *_, graph in notes), "the model's logits carry a graph for gradients, which is never used: it grows with every token")
     holds(after == [*before, True], "afterwards the model's parts, or torch's grad mode, are not in the mode they were in before")
 
 
@@ -301,7 +301,7 @@ def test_one_row_in_half_precision(learner, n):
 @settings(max_examples=1)
 @given(n=layers)
 def test_a_model_of_seven_billion(learner, n):
-    """A 7B Llama (32 layers, 32 heads of 128) keeps just 1 GiB for 2,048 tokens in half precision, and a quarter of that with 8 key heads."""
+    """A 7B Llama (32 layers, 32 heads of 128) needs exactly 1 GiB for 2,048 tokens in half precision, and a quarter of that with 8 key heads."""
     found = [learner.kv_cache_bytes(32, heads, 128, tokens) for heads, tokens in ((32, 2048), (8, 2048), (32, 3000))]
     for got, expected, what in zip(found, (2**30, 2**28, 3000 * 2**19), ("2,048 tokens", "2,048 tokens with 8 key heads", "3,000 tokens")):
         weighs(got, expected, f"the number of bytes for {what}")

@@ -98,7 +98,7 @@ def test_as_many_key_heads_as_query_heads(learner, reference, n, seed):
         load(mine, values)
         results.append((kind, mine(inputs(n, seed)), model))
     for kind, got, model in results:
-        close(got, model(inputs(n, seed)), f"the output with {kind}, where nobody shares,")
+        close(got, model(inputs(n, seed)), f"the output with {kind}, with one key head for each query head,")
 
 
 @exercise("GroupedQueryAttention", weight=2)
@@ -126,7 +126,7 @@ def test_no_positions_unless_asked_for(learner, reference, n, seed):
 @exercise("GroupedQueryAttention", weight=2)
 @few
 @given(n=any_size, seed=seeds)
-def test_the_future_is_never_heard(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before it, with none, rope and alibi alike."""
     t = 1 + seed % (n.T - 2)
     x = inputs(n, seed)
@@ -138,7 +138,7 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
         close(before[:, :t], model(x)[:, :t], f"the output with {kind} before position {t}")
         by = [float(d.abs().max()) for d in (after - before).unbind(1)]
         holds(max(by[:t]) < 1e-5, f"with {kind} a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-        holds(min(by[t:]) > 1e-5, f"with {kind} a change at position {t} should be heard there and at every later position")
+        holds(min(by[t:]) > 1e-5, f"with {kind} a change at position {t} should change the output there and at every later position")
 
 
 @exercise("GroupedQueryAttention", weight=2)
@@ -176,7 +176,7 @@ def test_keys_and_values_are_narrower(learner, reference, n, seed):
 @exercise("GroupedQueryAttention")
 @one
 @given(n=any_size, seed=seeds)
-def test_any_length_in_any_order(learner, reference, n, seed):
+def test_sequences_of_any_length_in_any_order(learner, reference, n, seed):
     """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
     for kind in KINDS[1:]:
         mine, model, _ = pair(learner, reference, n, seed, kind)
@@ -188,7 +188,7 @@ def test_any_length_in_any_order(learner, reference, n, seed):
 @exercise("GroupedQueryAttention")
 @one
 @given(n=any_size, seed=seeds)
-def test_heads_that_cannot_be_cut_or_shared(learner, reference, n, seed):
+def test_heads_that_do_not_divide_raise_an_error(learner, reference, n, seed):
     """When n_heads does not divide d_model, or n_kv_heads does not divide n_heads, a ValueError names both numbers."""
     mine, model, _ = pair(learner, reference, n, seed, "none")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they fit")
@@ -203,7 +203,7 @@ def test_heads_that_cannot_be_cut_or_shared(learner, reference, n, seed):
 @exercise("GroupedQueryAttention")
 @one
 @given(n=any_size, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
-def test_positions_that_are_none(learner, reference, n, word, seed):
+def test_invalid_positions_raise_an_error(learner, reference, n, word, seed):
     """With rope an odd d_head is a ValueError that names it, and so is any other word for `positions`; with none and alibi d_head may be odd."""
     odd, x = 2 * n.pairs + 1, tensor(seed, 2, 3, n.H * (2 * n.pairs + 1))
     for kind in ("none", "alibi"):

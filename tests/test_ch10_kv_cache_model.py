@@ -63,7 +63,7 @@ def agrees_with_one_pass(learner, reference, *schedules):
 
 @exercise("CachedGPT", weight=2)
 def test_without_caches_it_is_a_gpt(learner, reference):
-    """Without caches, or with new ones, the logits are those of GPT at every position, be it of one layer: (B, T) becomes (B, T, V), a tensor."""
+    """Without caches, or with new ones, the logits are those of GPT at every position, also with one layer: (B, T) becomes (B, T, V), a tensor."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, 5)
     kinds = TABLE_POSITIONS[seed % 2], ATTENTION_POSITIONS[seed % 2]
@@ -111,8 +111,8 @@ def test_every_layer_has_its_own_cache(learner, reference):
 
 
 @exercise("CachedGPT", weight=2)
-def test_two_texts_by_turns(learner, reference):
-    """Two texts read by turns, each with its own caches, do not hear each other; nor does a branch that goes on from copies."""
+def test_two_texts_read_in_turns_do_not_mix(learner, reference):
+    """Two texts read in turns, each with its own caches, do not mix; nor does a branch that goes on from copies."""
     n, seed = drawn()
     positions, lengths = (TABLE_POSITIONS + ATTENTION_POSITIONS)[seed % 4], [3, 1, 2]
     texts = [gpt_ids(n, seed + i, 6) for i in range(3)]
@@ -132,7 +132,7 @@ def test_two_texts_by_turns(learner, reference):
 
 
 @exercise("CachedGPT", weight=2)
-def test_the_past_is_not_computed_again(learner, reference):
+def test_each_position_is_computed_once(learner, reference):
     """Each token goes through each layer once: to read a text token by token costs about what it costs at once, and kept keys and values stay."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, 9)
@@ -155,7 +155,7 @@ def test_the_past_is_not_computed_again(learner, reference):
 
 
 @exercise("CachedGPT", weight=2)
-def test_where_positions_are_a_table_it_can_run_out(learner, reference):
+def test_input_longer_than_a_position_table_raises_an_error(learner, reference):
     """With learned and sinusoidal positions past and new tokens together may be max_len; one more is a ValueError that names max_len, with caches or without."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, n.max_len + 1)
@@ -170,7 +170,7 @@ def test_where_positions_are_a_table_it_can_run_out(learner, reference):
 
 
 @exercise("CachedGPT")
-def test_rope_and_alibi_go_on_past_max_len(learner, reference):
+def test_rope_and_alibi_work_past_max_len(learner, reference):
     """RoPE and ALiBi have no table that could end: with caches too, a text may be longer than max_len."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, n.max_len + 3)

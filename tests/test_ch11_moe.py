@@ -1,4 +1,4 @@
-"""Chapter 11, first part: choosing experts, and the loss that keeps them all at work. The layer, the block and the count have files of their own."""
+"""Chapter 11, first part: choosing experts, and the loss that balances their work. The layer, the block and the count have files of their own."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ def drawn_router():
 
 
 def scores(seed, *shape):
-    """Router logits in which each token's experts are well apart, so that nobody's rounding decides who is chosen."""
+    """Router logits in which each token's experts are well apart, so that rounding does not decide which expert is chosen."""
     places = tensor(seed, *shape).argsort(-1).argsort(-1).float()
     return 0.5 * (places - places.mean()) + 0.3 * tensor(seed + 1, *shape).sigmoid()
 
@@ -43,7 +43,7 @@ def same_routing(got, expected, when="", tol=None):
 @exercise("route", weight=3)
 @settings(max_examples=3)
 @given(n=routers, seed=seeds)
-def test_the_best_experts_and_their_shares(learner, reference, n, seed):
+def test_the_experts_with_the_greatest_logits_and_their_weights(learner, reference, n, seed):
     """A token's experts are those with the greatest logits, best first; their weights are their probabilities, divided by the sum of these."""
     logits = scores(seed, n.B, n.T, n.N)
     got = {k: learner.route(logits, k) for k in (2, 3)}
@@ -72,7 +72,7 @@ def test_one_expert_alone_has_the_weight_one(learner):
 
 @exercise("route", weight=2)
 def test_all_experts_chosen_is_the_softmax_itself(learner):
-    """With top_k = N nothing is left out: the weights are the softmax of the logits, from the greatest to the smallest."""
+    """With top_k = N no expert is left out: the weights are the softmax of the logits, from the greatest to the smallest."""
     n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     got = learner.route(logits, n.N)
@@ -82,7 +82,7 @@ def test_all_experts_chosen_is_the_softmax_itself(learner):
 
 @exercise("route", weight=2)
 def test_each_token_chooses_for_itself(learner, reference):
-    """What a token gets depends on its own logits, and not on the other tokens of its sequence or batch."""
+    """A token's experts and weights depend on its own logits, and not on the other tokens of its sequence or batch."""
     n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     others = scores(seed + 5, n.B, n.T, n.N) * 3
@@ -106,8 +106,8 @@ def test_any_axes_may_stand_in_front(learner, reference):
 @exercise("route", weight=2)
 @settings(max_examples=3)
 @given(n=routers, seed=seeds)
-def test_those_left_out_have_no_say(learner, n, seed):
-    """The weights are the softmax over the chosen logits alone: how far behind the others are changes nothing."""
+def test_experts_that_are_not_chosen_do_not_change_the_weights(learner, n, seed):
+    """The weights are the softmax over the chosen logits alone: the other logits do not change them."""
     logits = scores(seed, n.T, n.N)
     best, who = logits.topk(2, -1)
     behind = (logits - 4.0).scatter(-1, who, best)
@@ -119,7 +119,7 @@ def test_those_left_out_have_no_say(learner, n, seed):
 @exercise("route", weight=2)
 @settings(max_examples=3)
 @given(n=routers, seed=seeds)
-def test_the_weights_teach_the_router(learner, reference, n, seed):
+def test_the_weights_send_gradient_to_the_router(learner, reference, n, seed):
     """The gradient of the weights reaches the logits of the chosen experts, and is zero for those left out."""
     logits = scores(seed, n.T, n.N)
     got, expected = gradients(learner.route, logits, 3), gradients(reference.route, logits, 3)
@@ -129,7 +129,7 @@ def test_the_weights_teach_the_router(learner, reference, n, seed):
 
 @exercise("route", weight=2)
 def test_logits_of_any_size_are_safe(learner, reference):
-    """The same number added to all of a token's logits changes nothing, be it 10,000; and logits far apart give weights of 1 and 0, never NaN."""
+    """The same number added to all of a token's logits changes nothing, even 10,000; and logits far apart give weights of 1 and 0, never NaN."""
     n, seed = drawn_router()
     logits = (scores(seed, n.T, n.N) * 8).round() / 8  # eighths stay exact beside 10,000
     apart = learner.route(logits * 300, 1)
@@ -140,7 +140,7 @@ def test_logits_of_any_size_are_safe(learner, reference):
 
 
 @exercise("route", weight=2)
-def test_a_top_k_that_cannot_be_is_refused(learner, reference):
+def test_an_invalid_top_k_raises_an_error(learner, reference):
     """top_k above the number of experts is a ValueError that names both numbers, and one below 1 a ValueError too."""
     n, seed = drawn_router()
     logits = scores(seed, n.T, n.N)
@@ -217,8 +217,8 @@ def test_one_expert_for_everything_is_n(learner):
 
 
 @exercise("load_balancing_loss", weight=2)
-def test_an_expert_that_nobody_chose_has_the_share_zero(learner, reference):
-    """An expert that nobody chose adds nothing to the loss, be it the first, the last or one between."""
+def test_an_expert_without_tokens_has_the_share_zero(learner, reference):
+    """An expert that no token chose adds nothing to the loss, whether it is the first, the last or one between."""
     n, seed = drawn_router()
     probs = probabilities(seed, n.T, n.N)
     pairs = {"the last ones": (0, 1), "the first ones": (n.N - 1, n.N - 2), "those between": (n.N - 1, 0)}
@@ -263,7 +263,7 @@ def test_all_tokens_count_alike(learner, reference):
 
 @exercise("load_balancing_loss", weight=3)
 def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference):
-    """The gradient of each probability is N * f_i / tokens: the busier an expert, the harder it is pushed down."""
+    """The gradient of each probability is N * f_i / tokens: the more tokens an expert has, the larger its gradient."""
     n, seed = drawn_router()
     probs, experts = probabilities(seed, n.B, n.T, n.N), choices(seed, 2, n.B, n.T, n.N)
     got, expected = gradients(learner.load_balancing_loss, probs, experts), gradients(reference.load_balancing_loss, probs, experts)
@@ -279,8 +279,8 @@ def slope_of_logits(balance, logits, experts):
 
 
 @exercise("load_balancing_loss", weight=2)
-def test_it_pulls_tokens_from_a_crowded_expert(learner):
-    """Where one expert does everything, the router's logits feel it: that expert's are pushed down for every token, and all others' up."""
+def test_the_loss_lowers_the_logits_of_a_crowded_expert(learner):
+    """When one expert gets every token, the gradient lowers that expert's logits for every token and raises all others."""
     n, seed = drawn_router()
     logits, crowded = scores(seed, n.T, n.N), torch.full((n.T, 1), 2)
     loss, slope = learner.bring(slope_of_logits)(learner.load_balancing_loss, logits, crowded)

@@ -41,7 +41,7 @@ class Tower(nn.Module):
 
 @exercise("active_parameters", weight=3)
 def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner):
-    """Of one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
+    """In one MoELayer a token uses the whole router and top_k of the experts, weights and biases."""
     n = drawn_layer()
     made = {(d_ff, k): learner.MoELayer(n.D, d_ff, n.N, k) for d_ff in (n.F, None) for k in (1, 2, n.N - 1)}
     whole = {options: learner.bring(all_of)(layer) for options, layer in made.items()}
@@ -62,7 +62,7 @@ def test_each_layer_leaves_out_its_own(learner):
 
 
 @exercise("active_parameters", weight=2)
-def test_inside_a_block(learner):
+def test_a_block_counts_its_norms_and_attention(learner):
     """In an MoEBlock, or a list of them, a token uses norms and attention as well."""
     n = drawn_layer()
     blocks = learner.bring(listed)([learner.MoEBlock(4 * n.D, 2, n.F, n.N, k) for k in (2, 1)])
@@ -78,8 +78,8 @@ def listed(blocks):
 
 
 @exercise("active_parameters", weight=2)
-def test_what_stands_in_two_places_counts_once(learner):
-    """A matrix that is embedding and head at once is one set of numbers, and a table that learns nothing is none."""
+def test_a_parameter_used_twice_counts_once(learner):
+    """A matrix that is embedding and head at once is one set of numbers, and a table that is not trained does not count."""
     n = drawn_layer()
     tower = learner.bring(Tower)
     one, two = (tower(n.D, 11, [learner.MoELayer(n.D, n.F, n.N, 2)], tied=tied, table=True) for tied in (True, False))

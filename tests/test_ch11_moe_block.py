@@ -1,4 +1,4 @@
-"""Chapter 11, third part: the block that thinks with experts."""
+"""Chapter 11, third part: the transformer block with experts."""
 
 import torch
 from grader.execution.proxy import gradients, load, parameters, state
@@ -38,8 +38,8 @@ def silenced(values, *parts):
 @exercise("MoEBlock", weight=3)
 @few
 @given(n=stream, seed=seeds)
-def test_listen_and_add_then_ask_the_experts_and_add(learner, reference, n, seed):
-    """x + attn(ln1(x)), then the same with moe and ln2, starting from that sum; beside it the experts' balance loss."""
+def test_attention_is_added_and_then_the_experts(learner, reference, n, seed):
+    """x + attn(ln1(x)), then the same with moe and ln2, starting from that sum; the second result is the experts' balance loss."""
     mine, model, _ = blocks(learner, reference, n, seed)
     first, whole = mine(x_of(n, seed)[:, :1]), mine(x_of(n, seed))
     compare_output_and_loss(whole, model(x_of(n, seed)))
@@ -49,7 +49,7 @@ def test_listen_and_add_then_ask_the_experts_and_add(learner, reference, n, seed
 @exercise("MoEBlock", weight=3)
 @few
 @given(n=stream, seed=seeds)
-def test_the_stream_runs_through_untouched(learner, reference, n, seed):
+def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
     """When attention and experts answer zeros the block gives x itself, and the gradient comes back exactly as it was sent."""
     mine, model, values = blocks(learner, reference, n, seed)
     x, sent = x_of(n, seed), x_of(n, seed + 1)
@@ -79,7 +79,7 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
 @exercise("MoEBlock", weight=2)
 @few
 @given(n=stream, seed=seeds)
-def test_the_future_is_never_heard(learner, reference, n, seed):
+def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
     """Another token at position t changes the outputs from t on, and none before; only the balance loss is about all of them."""
     mine, model, _ = blocks(learner, reference, n, seed)
     x, t = x_of(n, seed), 1 + seed % (n.T - 2)
@@ -89,7 +89,7 @@ def test_the_future_is_never_heard(learner, reference, n, seed):
     close(output_and_loss(before)[0][:, :t], model(x)[0][:, :t], f"the output before position {t}")
     by = [float(d.abs().max()) for d in (output_and_loss(after)[0] - before[0]).unbind(1)]
     holds(max(by[:t]) < 1e-5, f"a change at position {t} changed the output at position {by.index(max(by[:t]))}, which comes before it")
-    holds(min(by[t:]) > 1e-5, f"a change at position {t} should be heard there and at every later position")
+    holds(min(by[t:]) > 1e-5, f"a change at position {t} should change the output there and at every later position")
 
 
 @exercise("MoEBlock", weight=2)
@@ -109,7 +109,7 @@ def test_sizes_reach_the_experts(learner, reference, n, seed):
 @exercise("MoEBlock", weight=2)
 @few
 @given(n=stream, seed=seeds)
-def test_both_results_teach(learner, reference, n, seed):
+def test_both_results_send_gradient(learner, reference, n, seed):
     """The gradients of the output, and those of the balance loss, reach x and every part they come from as in the formula."""
     mine, model, _ = blocks(learner, reference, n, seed)
     x = x_of(n, seed)
@@ -124,7 +124,7 @@ def test_both_results_teach(learner, reference, n, seed):
 @exercise("MoEBlock", weight=2)
 @few
 @given(n=stream, seed=seeds)
-def test_parts_and_names(learner, reference, n, seed):
+def test_the_parameters_have_the_names_of_the_parts(learner, reference, n, seed):
     """Its parameters are those of ln1, attn, ln2 and moe, each its own, and the state dict holds nothing else."""
     mine, model, values = blocks(learner, reference, n, seed)
     got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
@@ -135,7 +135,7 @@ def test_parts_and_names(learner, reference, n, seed):
 @exercise("MoEBlock")
 @few
 @given(n=stream, seed=seeds)
-def test_what_cannot_work_is_refused(learner, reference, n, seed):
+def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
     """Heads that do not divide d_model, and top_k above n_experts, are ValueErrors that name the numbers."""
     mine, model, _ = blocks(learner, reference, n, seed)
     D, x = n.H * n.d_head, x_of(n, seed)

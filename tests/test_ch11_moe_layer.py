@@ -56,7 +56,7 @@ def test_chosen_experts_are_weighed_and_added(learner, reference, n, seed):
 @few
 @given(n=widths, seed=seeds)
 def test_as_many_experts_as_top_k_says(learner, reference, n, seed):
-    """top_k = 1 and 3 are honoured as 2 is, in the output and in the balance loss."""
+    """top_k = 1 and 3 work like 2, in the output and in the balance loss."""
     made = [layers(learner, reference, n, seed, k)[:2] for k in (1, 2, 3)]
     got = [mine(x_of(n, seed)) for mine, _ in made]
     for k, result, (_, model) in zip((1, 2, 3), got, made):
@@ -78,8 +78,8 @@ def test_with_all_chosen_it_is_the_softmax_mixture(learner, reference, n, seed):
 @exercise("MoELayer", weight=2)
 @few
 @given(n=widths, seed=seeds)
-def test_experts_of_one_mind_are_one_expert(learner, reference, n, seed):
-    """When all experts hold the same numbers, the layer is one of them: the weights of a token sum to 1."""
+def test_equal_experts_act_as_one_expert(learner, reference, n, seed):
+    """When all experts have the same parameters, the layer equals one of them: the weights of a token sum to 1."""
     made = [layers(learner, reference, n, seed, k) for k in (1, 2)]
     x, values = x_of(n, seed), made[0][2]
     values = values | {name: values["experts.0." + name.split(".", 2)[2]] for name in values if name.startswith("experts.")}
@@ -123,7 +123,7 @@ def test_the_balance_loss_is_that_of_all_experts_probabilities(learner, referenc
 @few
 @given(n=widths, seed=seeds)
 def test_all_tokens_to_one_expert(learner, reference, n, seed):
-    """When every token chooses the same expert, it answers them all and its neighbours none, and the loss is n_experts."""
+    """When every token chooses the same expert, only that expert is used, and the loss is n_experts."""
     mine, model, values = layers(learner, reference, n, seed, 1)
     i, x = seed % n.N, x_of(n, seed)
     x[..., 0] = 3.0  # every token has this feature, and the router sees nothing else
@@ -139,7 +139,7 @@ def test_all_tokens_to_one_expert(learner, reference, n, seed):
 @few
 @given(n=distinct(D=(3, 5), N=(6, 8), d_ff=(9, 14)), seed=seeds)
 def test_experts_may_be_left_without_tokens(learner, reference, n, seed):
-    """With more experts than tokens the output is as right as ever, and no gradient is NaN."""
+    """With more experts than tokens the output is still right, and no gradient is NaN."""
     mine, model, _ = layers(learner, reference, n, seed, 1)
     x = 1.5 * tensor(seed, 1, 2, n.D)
     one, two = gradients(mine, x[:, :1]), gradients(mine, x)
@@ -204,7 +204,7 @@ def test_gradients_of_the_output(learner, reference, n, seed):
 @exercise("MoELayer", weight=4)
 @few
 @given(n=widths, seed=seeds)
-def test_the_balance_loss_teaches_the_router(learner, reference, n, seed):
+def test_the_balance_loss_sends_gradient_to_the_router(learner, reference, n, seed):
     """The balance loss has a gradient, for the router and for x as in the formula, with top_k = 1 as with 2; no expert gets one from it."""
     made = [layers(learner, reference, n, seed, k)[:2] for k in (1, 2)]
     x = x_of(n, seed)
@@ -219,7 +219,7 @@ def test_the_balance_loss_teaches_the_router(learner, reference, n, seed):
 @exercise("MoELayer", weight=2)
 @few
 @given(n=widths, seed=seeds)
-def test_with_one_expert_a_token_only_the_loss_teaches_the_router(learner, reference, n, seed):
+def test_with_top_k_of_one_only_the_balance_loss_trains_the_router(learner, reference, n, seed):
     """With top_k = 1 the weight is the constant 1: the output has no gradient for the router, and its experts' are those of the formula."""
     mine, model, _ = layers(learner, reference, n, seed, 1)
     x = x_of(n, seed)
@@ -260,7 +260,7 @@ def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed)
 @exercise("MoELayer")
 @few
 @given(n=widths, seed=seeds)
-def test_more_experts_than_there_are(learner, reference, n, seed):
+def test_an_invalid_top_k_of_the_layer_raises_an_error(learner, reference, n, seed):
     """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is fine."""
     mine, model, _ = layers(learner, reference, n, seed, n.N)
     compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
@@ -272,8 +272,8 @@ def test_more_experts_than_there_are(learner, reference, n, seed):
 @exercise("MoELayer", weight=2)
 @few
 @given(n=widths, seed=seeds)
-def test_training_and_use_are_alike(learner, reference, n, seed):
-    """Train and eval mode give the same, at the first call and at the next: nothing is drawn by chance and nothing is kept from batch to batch."""
+def test_train_mode_and_eval_mode_give_the_same_result(learner, reference, n, seed):
+    """Train and eval mode give the same, at the first call and at the next: nothing is drawn at random and nothing is kept from batch to batch."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
     x = x_of(n, seed)
     first, second, used = mine(x), mine(x[:, :3]), mine.eval()(x)

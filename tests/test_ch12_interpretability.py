@@ -66,7 +66,7 @@ def judge_stream(got, expected, what="the stream", tol=None):
 
 
 @exercise("residual_stream", weight=3)
-def test_the_stream_is_noted_between_all_parts(learner, reference):
+def test_the_stream_is_returned_after_the_embeddings_and_each_block(learner, reference):
     """The list begins with tokens plus positions, and goes on with what each block gives: n_layers + 1 tensors (B, T, D)."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -76,7 +76,7 @@ def test_the_stream_is_noted_between_all_parts(learner, reference):
 
 @exercise("residual_stream", weight=2)
 def test_the_stream_of_every_kind_of_gpt(learner, reference):
-    """Waves are in the first entry like a learned table; with RoPE and ALiBi it holds the bare tokens."""
+    """Sinusoidal positions are in the first entry like a learned table; with RoPE and ALiBi it holds the token vectors only."""
     n, seed = draw_sizes()
     ids = gpt_ids(n, seed)
     models = {positions: training_pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *ATTENTION_POSITIONS)}
@@ -96,7 +96,7 @@ def test_one_block_and_one_position(learner, reference):
 
 @exercise("residual_stream", weight=2)
 def test_the_stream_is_read_in_eval_mode(learner, reference):
-    """No dropout acts while the stream is written down, even on a model that is in the middle of its training."""
+    """No dropout acts while the stream is recorded, even on a model in train mode."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     ids = gpt_ids(n, seed)
@@ -104,8 +104,8 @@ def test_the_stream_is_read_in_eval_mode(learner, reference):
 
 
 @exercise("residual_stream", weight=2)
-def test_after_the_stream_was_read_no_hook_is_left(learner, reference):
-    """Hooks of yours are gone afterwards, other people's are not, and each module has its own mode again."""
+def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, reference):
+    """Your hooks are gone afterwards, other people's are not, and each module has its own mode again."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
@@ -115,7 +115,7 @@ def test_after_the_stream_was_read_no_hook_is_left(learner, reference):
 
 
 @exercise("residual_stream", weight=2)
-def test_reading_the_stream_teaches_nothing(learner, reference):
+def test_reading_the_stream_keeps_no_gradient(learner, reference):
     """The stream carries no graph, and parameters, their gradients and gradient mode are as they were."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -137,7 +137,7 @@ def kept_and_read_anew(look, model, ids, others):
 
 
 @exercise("residual_stream")
-def test_each_run_has_a_stream_of_its_own(learner, reference):
+def test_each_run_returns_its_own_stream(learner, reference):
     """Reading a second text gives its stream and no more, and changes nothing in the list of the first."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -158,7 +158,7 @@ def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
 
 
 @exercise("logit_lens", weight=3)
-def test_every_state_is_read_as_the_last_is(learner, reference):
+def test_every_state_goes_through_the_norm_and_the_head(learner, reference):
     """Each state of the stream goes through the final norm and the head, all positions of it: logits (n_layers + 1, B, T, V)."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -170,8 +170,8 @@ def own_logits(model, ids):
 
 
 @exercise("logit_lens", weight=2)
-def test_the_last_row_is_the_models_own_answer(learner, reference):
-    """After the last block the lens says what the model says, whatever its positions and whether its head is tied or not."""
+def test_the_last_row_is_the_models_logits(learner, reference):
+    """After the last block the lens gives the model's own logits, with every kind of positions and with a tied or untied head."""
     n, seed = draw_sizes()
     ids = gpt_ids(n, seed)
     models = {
@@ -191,8 +191,8 @@ def from_the_embeddings(model, ids):
 
 
 @exercise("logit_lens", weight=2)
-def test_the_first_row_is_what_the_embeddings_say(learner, reference):
-    """Row 0 reads tokens plus positions, before any block, with the head that the model has."""
+def test_the_first_row_comes_from_the_embeddings(learner, reference):
+    """Row 0 comes from tokens plus positions, before any block, through the model's own head."""
     n, seed = draw_sizes()
     ids = gpt_ids(n, seed)
     models = {
@@ -206,7 +206,7 @@ def test_the_first_row_is_what_the_embeddings_say(learner, reference):
 
 @exercise("logit_lens", weight=2)
 def test_the_lens_leaves_the_model_as_it_was(learner, reference):
-    """The lens looks in eval mode: dropout plays no part, hooks and modes are as before, and a second look shows the same."""
+    """The lens runs in eval mode: dropout is off, hooks and modes are as before, and a second call gives the same."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     expected = reference.logit_lens(model, gpt_ids(n, seed))
@@ -217,7 +217,7 @@ def test_the_lens_leaves_the_model_as_it_was(learner, reference):
 
 
 @exercise("logit_lens", weight=2)
-def test_the_lens_teaches_nothing(learner, reference):
+def test_the_lens_keeps_no_gradient(learner, reference):
     """The lens carries no graph, and parameters, their gradients and gradient mode are as they were."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -238,7 +238,7 @@ def test_the_lens_on_models_of_other_dtypes_and_devices(learner, reference):
 
 @exercise("attention_patterns", weight=3)
 def test_every_head_of_every_layer_has_a_pattern(learner, reference):
-    """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern says where position i looks."""
+    """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern holds the weights of position i."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     close(learner.attention_patterns(mine, gpt_ids(n, seed)), reference.attention_patterns(model, gpt_ids(n, seed)), "the patterns")
@@ -246,7 +246,7 @@ def test_every_head_of_every_layer_has_a_pattern(learner, reference):
 
 @exercise("attention_patterns", weight=2)
 def test_patterns_with_every_kind_of_positions(learner, reference):
-    """Waves reach attention through the stream; with RoPE and ALiBi, distance enters the weights themselves."""
+    """Sinusoidal positions reach attention through the stream; RoPE and ALiBi change the weights themselves."""
     n, seed = draw_sizes()
     ids = gpt_ids(n, seed)
     models = {positions: training_pair(learner, reference, n, seed, positions=positions) for positions in ("sinusoidal", *ATTENTION_POSITIONS)}
@@ -256,8 +256,8 @@ def test_patterns_with_every_kind_of_positions(learner, reference):
 
 
 @exercise("attention_patterns", weight=2)
-def test_a_row_shares_out_one_among_the_past(learner, reference):
-    """Each row of a pattern sums to 1, no position looks ahead, and texts of one token or other lengths are fine."""
+def test_each_row_sums_to_one_over_earlier_positions(learner, reference):
+    """Each row of a pattern sums to 1, later positions have weight 0, and texts of any length work, also of one token."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     for T in (1, n.max_len):
@@ -271,7 +271,7 @@ def test_a_row_shares_out_one_among_the_past(learner, reference):
 
 @exercise("attention_patterns", weight=2)
 def test_the_patterns_leave_the_model_as_it_was(learner, reference):
-    """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, and a second look shows the same."""
+    """Patterns are taken in eval mode: no weight is dropped, hooks and modes are as before, and a second call gives the same."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed, dropout=0.5)
     expected = reference.attention_patterns(model, gpt_ids(n, seed))
@@ -282,7 +282,7 @@ def test_the_patterns_leave_the_model_as_it_was(learner, reference):
 
 
 @exercise("attention_patterns", weight=2)
-def test_the_patterns_teach_nothing(learner, reference):
+def test_the_patterns_keep_no_gradient(learner, reference):
     """The patterns carry no graph, and parameters, their gradients and gradient mode are as they were."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)

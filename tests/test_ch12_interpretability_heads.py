@@ -1,4 +1,4 @@
-"""Chapter 12, second part: what a head does, from its pattern."""
+"""Chapter 12, second part: classifying a head by its pattern."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -20,7 +20,7 @@ def with_row_0(rows):
 
 
 def attending(T, column, mean, seed, spread=0.15):
-    """Row i gives key column(i) about `mean`, that exactly on average; its other keys share the rest by chance."""
+    """Row i gives key column(i) about `mean`, that exactly on average; its other keys share the rest at random."""
     chance = torch.Generator().manual_seed(seed)
     shares = mean + spread * torch.linspace(-1, 1, T - 1)[torch.randperm(T - 1, generator=chance)]
     rows = []
@@ -82,7 +82,7 @@ def named(learner, *cases):
 @exercise("classify_head", weight=3)
 @settings(max_examples=3)
 @given(T=st.integers(8, 14), seed=seeds)
-def test_a_head_is_named_for_the_place_it_looks_at(learner, T, seed):
+def test_a_head_is_named_after_the_position_it_attends_to(learner, T, seed):
     """A mean weight above 0.6 on the previous, the first or the own position gives the name; up to 0.6 it does not."""
     sizes(T=T)
     places = {"previous": previous, "first": first, "self": itself}
@@ -112,7 +112,7 @@ def test_row_0_does_not_count(learner):
 @exercise("classify_head", weight=2)
 @settings(max_examples=2)
 @given(T=st.sampled_from([16, 40, 128]), seed=seeds)
-def test_even_is_one_share_for_each_allowed_key(learner, T, seed):
+def test_a_uniform_head_gives_equal_weight_to_each_allowed_key(learner, T, seed):
     """Row i has i + 1 keys to spread over; a head near 1 / (i + 1) on each is uniform at any length, and a sharp one never is."""
     sizes(T=T)
     chance = with_row_0([torch.softmax(tensor(seed + i, i + 1, scale=1.5), -1) for i in range(1, T)])
@@ -123,7 +123,7 @@ def test_even_is_one_share_for_each_allowed_key(learner, T, seed):
 @exercise("classify_head", weight=2)
 @settings(max_examples=3)
 @given(T=st.integers(12, 16), seed=seeds)
-def test_how_far_from_even_is_a_mean_over_rows(learner, T, seed):
+def test_the_distance_from_uniform_is_a_mean_over_rows(learner, T, seed):
     """A row's distance is half the sum of its absolute differences; a mean below 0.15 is uniform, though one row be far off."""
     sizes(T=T)
     one_off = even(T, seed, 0.02)

@@ -1,4 +1,4 @@
-"""Chapter 12, third part: how much a head looks up what came next, and which heads of a model do."""
+"""Chapter 12, third part: how much a head attends to the token after the previous copy, and which heads of a model do."""
 
 import torch
 from grader.execution.proxy import load, randomise
@@ -14,7 +14,7 @@ from strategies import seeds, tensor, token_ids
 
 
 def causal(seed, T, dtype=torch.float32):
-    """A pattern (T, T) by chance."""
+    """A random pattern (T, T)."""
     scores = tensor(seed, T, T, scale=2.0, dtype=dtype)
     return scores.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1)
 
@@ -38,7 +38,7 @@ def test_the_mean_weight_on_what_came_after_the_previous_copy(learner, reference
 @exercise("induction_score", weight=3)
 @given(period=st.integers(3, 6))
 def test_perfect_induction_is_1_and_a_head_for_duplicates_0(learner, period):
-    """Looking one place after the previous copy scores 1, looking at the copy itself 0, and looking two places after it 0 too."""
+    """Attending to the position after the previous copy scores 1; attending to the copy itself, or two positions after it, scores 0."""
     sizes(period=period)
     T = 2 * period + 1
     heads = {back: learner.induction_score(looking_back(T, period, back), period) for back in (period - 1, period, period - 2)}
@@ -189,7 +189,7 @@ def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
     same_scores(scores, scored(reference, model, torch.zeros(1, 10, dtype=torch.long), 5), "the scores with period 5 and a vocabulary of 3")
     firsts = halves(ids, 5)
     if firsts is not None:
-        holds(len(firsts) > 3, f"12 sequences by chance should hardly be alike; there were {len(firsts)} different ones")
+        holds(len(firsts) > 3, f"12 random sequences should hardly be alike; there were {len(firsts)} different ones")
         came = firsts.unique().tolist()
         holds(came == [0, 1, 2], f"in 12 sequences of 5 tokens from a vocabulary of 3 only these came: {came}")
     many = halves(ids_of_long, 30)
@@ -213,7 +213,7 @@ def draws(find, model, period, n_sequences):
 
 @exercise("find_induction_heads", weight=2)
 def test_the_generator_decides(learner, reference):
-    """The same generator gives the same scores, another one or the same one later gives others; without any, chance decides."""
+    """The same generator gives the same scores, another one or the same one later gives others; without any, torch's default generator is used."""
     got = []
     for period, V in ((4, 19), (5, 4)):
         mine, model = model_of(learner, reference, 5, period, V)

@@ -1,4 +1,4 @@
-"""Chapter 12, last part: a state of one run put into another, and how much of the answer that brings back."""
+"""Chapter 12, last part: putting a state of one run into another, and how much of the answer that recovers."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -40,8 +40,8 @@ def test_one_state_of_the_clean_run_is_put_in(learner, reference):
 
 
 @exercise("patch_residual", weight=2)
-def test_a_patch_everywhere_gives_the_clean_answer(learner, reference):
-    """Without a position the whole stream is replaced, and what comes after any layer knows of nothing but the clean run: its logits exactly."""
+def test_a_patch_at_every_position_gives_the_clean_logits(learner, reference):
+    """Without a position the whole stream is replaced, so the logits are exactly those of the clean run."""
     n, seed = draw_sizes()
     clean, corrupted = two_texts(n, seed)
     mine, model = training_pair(learner, reference, n, seed, positions="rope")
@@ -52,7 +52,7 @@ def test_a_patch_everywhere_gives_the_clean_answer(learner, reference):
 
 @exercise("patch_residual", weight=2)
 def test_what_comes_before_the_patch_stays_corrupted(learner, reference):
-    """Nobody reads the future: logits before `position` are the corrupted run's, those from it on are changed."""
+    """Logits before `position` are the corrupted run's; those from it on are changed."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -80,7 +80,7 @@ def test_after_the_last_block_nothing_spreads(learner, reference):
 
 @exercise("patch_residual", weight=2)
 def test_clean_into_clean_changes_nothing(learner, reference):
-    """Where both texts are the same, whatever is put in stands there already; and texts may have one token."""
+    """When both texts are the same, a patch changes nothing; and texts may have one token."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -107,7 +107,7 @@ def test_a_patch_leaves_the_model_as_it_was(learner, reference):
 
 
 @exercise("patch_residual", weight=2)
-def test_a_patch_teaches_nothing(learner, reference):
+def test_a_patch_keeps_no_gradient(learner, reference):
     """The logits carry no graph, and parameters, their gradients and gradient mode are as they were."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
@@ -119,8 +119,8 @@ def test_a_patch_teaches_nothing(learner, reference):
 
 
 @exercise("patch_residual", weight=2)
-def test_what_is_not_there_is_refused(learner, reference):
-    """Layers count from 0, and neither n_layers nor -1 is one; both texts have one shape, or positions would not correspond: else a ValueError."""
+def test_invalid_layers_and_shapes_raise_an_error(learner, reference):
+    """Layers count from 0, and neither n_layers nor -1 is one; both texts have one shape, or positions would not correspond: otherwise a ValueError."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -170,7 +170,7 @@ several = distinct("V", least=4, most=9)
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_recovery_is_the_share_that_came_back(learner, n, seed):
-    """What came back over what was lost: 0 where the patch changed nothing, 1 where all is back, 1/2 half-way."""
+    """What came back divided by what was lost: 0 when the patch changed nothing, 1 when all is back, 1/2 half-way."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
     judge_recovery(learner, n, seed, low + lost, low, [0.5, 0.25, 0.0, 1.0])
 
@@ -196,8 +196,8 @@ def test_the_corrupted_logit_may_be_the_larger_one(learner, n, seed):
 @exercise("recovery", weight=2)
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
-def test_only_the_target_counts(learner, n, seed):
-    """Other tokens' logits may do what they like: recovery is about the target's logit, and not about its probability."""
+def test_only_the_logit_of_the_target_counts(learner, n, seed):
+    """Other tokens' logits do not count: recovery uses the target's logit, not its probability."""
     target = seed % n.V
     runs = three_runs(n, seed, target, 3.0, -1.0, 2.0)
     others = three_runs(n, seed + 5, target, 3.0, -1.0, 2.0)
@@ -212,7 +212,7 @@ def test_only_the_target_counts(learner, n, seed):
 @exercise("recovery", weight=2)
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
-def test_where_nothing_was_lost_nothing_comes_back(learner, n, seed):
+def test_equal_clean_and_corrupted_logits_raise_an_error(learner, n, seed):
     """When clean and corrupted runs give the target the same logit, however different the others' are, that is a ValueError."""
     target = seed % n.V
     judge_recovery(learner, n, seed, 2.0, 4.0, [0.5])
@@ -225,7 +225,7 @@ def test_where_nothing_was_lost_nothing_comes_back(learner, n, seed):
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_recovery_is_a_plain_float(learner, n, seed):
-    """The result is a float of Python's, from logits in double or half precision as well."""
+    """The result is a Python float, also from logits in double or half precision."""
     target = seed % n.V
     runs = three_runs(n, seed, target, 6.0, 2.0, 3.0)
     got = [learner.recovery(*[logits.to(dtype) for logits in runs], target) for dtype in (torch.float32, torch.float64, torch.bfloat16)]

@@ -114,14 +114,14 @@ def compare_dtypes_and_devices(learner, mine, model, values, *inputs):
 
 
 def compare_full_dropout(mine, model, *inputs):
-    """With dropout 1, so that chance has no say: in training nothing is heard of what is dropped, and in eval mode all of it."""
+    """With dropout 1, so that nothing is random: in training what is dropped has no effect, and in eval mode nothing is dropped."""
     used, trained = mine.eval()(*inputs), mine.train()(*inputs)
     close(trained, model(*inputs), "the output in training with dropout=1.0")
     close(used, model.eval()(*inputs), "the output in eval mode with dropout=1.0")
 
 
 def compare_dropout(got, model, values, name, groups, *inputs, where):
-    """Every vector of `got` is one that the map `name` gives with some of `groups` heard 1 / (1 - RATE) times as loud, and the others not at all.
+    """Every vector of `got` is one that the map `name` gives with some of `groups` scaled by 1 / (1 - DROPOUT), and the others zero.
 
     A group is the columns that read one head, or the one row of an output. `model` says what comes of each choice of groups.
     """

@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_named_and_changes_nothing(ch07, kind):
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rope", "alibi"])
-def test_other_positions_are_refused(ch07, positions):
+def test_an_unknown_kind_of_positions_raises_an_error(ch07, positions):
     theirs = hugging_face("narrow")
     mine = ours(ch07, theirs.config, positions=positions)
     before = {name: value.clone() for name, value in mine.state_dict().items()}

@@ -21,7 +21,7 @@ class AdamW(torch.optim.Optimizer):
                 p.addcdiv_(state["exp_avg"], root, value=-group["lr"] / (1 - beta1 ** state["step"]))
 
 
-# variant: lists side by side, and .data in place of no_grad
+# variant: lists side by side, and .data instead of no_grad
 class AdamW:
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         self.params = [p for p in params]

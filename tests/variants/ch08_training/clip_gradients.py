@@ -10,7 +10,7 @@ def clip_gradients(parameters, max_norm):
     return total.item()
 
 
-# variant: new gradients written in place of the old ones
+# variant: new gradients replace the old ones
 def clip_gradients(parameters, max_norm):
     parameters = list(parameters)
     total = 0.0

@@ -56,7 +56,7 @@ class CachedGPT(GPT):
         return self.ln_f(x) @ self.lm_head.weight.T
 
 
-# variant: GPT's own forward does the work, with attention that finds its cache beside it
+# variant: GPT's own forward does the work, with attention that finds its cache itself
 class Attention(CachedSelfAttention):
     cache = None
 
@@ -97,7 +97,7 @@ class CachedGPT(GPT):
                 block.attn.cache = None
 
 
-# variant: everything made anew in __init__, nothing inherited but nn.Module
+# variant: everything made again in __init__, nothing inherited but nn.Module
 class CachedGPT(nn.Module):
     def __init__(self, config):
         super().__init__()

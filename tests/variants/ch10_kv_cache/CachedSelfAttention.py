@@ -17,7 +17,7 @@ class CachedSelfAttention(CausalSelfAttention):
         return self.W_out((weights @ v).transpose(1, 2).reshape(B, T, D))
 
 
-# variant: keys are cached as they are, and all of them turned each time they come out
+# variant: keys are cached before RoPE, and all of them turned at each call
 class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x, cache=None):
         cache = cache if cache is not None else KVCache()

@@ -15,7 +15,7 @@ def kv_cache_bytes(n_layers, n_kv_heads, d_head, seq_len, batch=1, bytes_per_val
     return total
 
 
-# variant: asked of tensors that take no memory
+# variant: counted on tensors that take no memory
 def kv_cache_bytes(n_layers, n_kv_heads, d_head, seq_len, batch=1, bytes_per_value=2):
     cache = torch.empty(1, device="meta").expand(n_layers, 2, batch, n_kv_heads, seq_len, d_head)
     return cache.numel() * bytes_per_value

@@ -8,7 +8,7 @@ def active_parameters(model):
     return sum(p.numel() for p in model.parameters() if p not in idle)
 
 
-# variant: whoever has experts and a top_k is such a layer; shares with integer division
+# variant: any module with experts and a top_k is such a layer; shares with integer division
 def active_parameters(model: nn.Module) -> int:
     total = sum(p.numel() for p in model.parameters())
     for layer in model.modules():

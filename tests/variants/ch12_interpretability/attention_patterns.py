@@ -12,7 +12,7 @@ def attention_patterns(model, ids):
         return torch.stack([block.attn(x, return_weights=True)[1] for block, x in zip(model.blocks, read)])
 
 
-# variant: each attention is told to give its weights, and they are taken on the way, in one run
+# variant: each attention is called with return_weights, and a hook collects the weights, in one run
 def attention_patterns(model, ids):
     weights, hooks = [], []
 
@@ -34,7 +34,7 @@ def attention_patterns(model, ids):
     return torch.stack(weights)
 
 
-# variant: scores made anew from queries and keys, with einsum
+# variant: scores computed again from queries and keys, with einsum
 import math
 
 
