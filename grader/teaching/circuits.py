@@ -1,20 +1,21 @@
-"""Weights written by hand, so that what a model does is known without training it."""
+"""Weights set by hand, so that the behaviour of a model is known without training it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-SHARP = 40.0  # how far the score of the one right key stands above the others
+SHARP = 40.0  # the score of the one right key minus the others'
 
 
 def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Tensor]]:
     """A GPT of two layers with one induction head, head 1 of layer 1: the config's arguments, and the parameters by name.
 
-    The stream has a place for each token, one for each position, and a second one for each token. Head 0 of layer 0 finds the
-    position before (queries ask for their own position minus 1, keys answer with theirs) and writes its token into the second
-    place. Head 1 of layer 1 looks for its own token in that second place: it finds the position after an earlier copy. What
-    stands there it adds to the stream, as what comes next. The other two heads attend evenly, and the feed-forwards do nothing.
+    The residual stream has one feature for each token, one for each position, and a second one for each token. Head 0 of layer 0
+    attends to the previous position (a query matches the key of its own position minus 1) and writes that token into the second
+    features. Head 1 of layer 1 searches its own token in the second features, so it finds the position after an earlier copy. It
+    adds the token at that position to the stream, as the prediction. The other two heads attend evenly, and the feed-forward
+    layers add nothing.
     """
     V, P = vocab_size, max_len
     d_head = max(P, V + (P + 1) // 2)
@@ -43,7 +44,7 @@ def induction_circuit(vocab_size: int, max_len: int) -> tuple[dict, dict[str, Te
         w[f"{induction}.W_q.weight"][first_1 + token, token] = SHARP
         w[f"{induction}.W_k.weight"][first_1 + token, copy] = 1.0
         w[f"{induction}.W_v.weight"][first_1 + token, token] = 1.0
-        w[f"{induction}.W_out.weight"][token, first_1 + token] = 4.0  # more than the token that stands there already
-    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP  # position 0 has nobody before it, and its second place holds its own token
+        w[f"{induction}.W_out.weight"][token, first_1 + token] = 4.0  # more than the present token's own feature
+    w[f"{induction}.W_q.bias"][first_1 + V] = SHARP  # position 0 has no previous position, and its second features hold its own token
     w[f"{induction}.W_k.weight"][first_1 + V, positions[0]] = -1.0
     return config, w

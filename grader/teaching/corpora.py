@@ -1,4 +1,4 @@
-"""Small texts that small models can learn by heart: for the kit's own tests, and for what a learner runs when all parts are in place."""
+"""Small texts that small models can memorise: for the kit's tests, and for the walks that learners run with all parts in place."""
 
 SURFACES = ("mat", "rug", "bench", "sofa", "roof", "wall", "table")  # one can sit on them
 

@@ -1,22 +1,24 @@
-"""`headway walk NAME`: guided tours of what the learner has built, in the terminal, with the real numbers of this run.
+"""`headway walk NAME`: guided tours through the parts that the learner has built, in the terminal, with the numbers of this run.
 
-To add one, write a module here (a hyphen in the walk's name is an underscore in the module's) and put the name in ORDER. `inference.py`
-is the example to follow. A walk has
+To add a walk, write a module here and put the walk's name in ORDER. A hyphen in the name is an underscore in the module's name.
+Use `inference.py` as the example. A walk has
 
-    a docstring       whose first line is the title: what there is to see
-    NEEDS             the names of all exercises whose code will run, those that others call included; `parts.py` decides whose each is
-    THEN              a sentence or two at the end: what to try next
-    measure(parts, seed, working)
-                      runs code and gives the numbers, as a frozen dataclass of plain values. `parts.GPT` is the learner's where its
-                      tests pass now and ours where not, as is any other name of a chapter (`parts.GPTConfig`); `parts.chapter("ch07")`
-                      is a module of them. Chance is seeded already; what is random and not torch's own takes `seed`. Around anything
-                      longer than a second: `with working("training", epochs) as step:`, and `step()` as often as promised
-    tell(tour, numbers)
-                      prints the tour (see tour.py) from the numbers alone, and runs nobody's code
-    draw(numbers)     gives the picture, an SVG of drawing.py, charts.py, sheet.py or maps.py
+    a docstring         its first line is the title and says what the walk shows
+    REQUIRED_EXERCISES  the names of all exercises whose code runs, also of those that other exercises call; `parts.py` decides
+                        whether each one is the learner's or the reference's
+    NEXT_STEP           a sentence or two at the end: what to try next
+    measure(parts, seed, report_progress)
+                        runs the code and returns the numbers, as a frozen dataclass of plain values. `parts.GPT` is the learner's if
+                        its tests pass now, otherwise the reference's; the same holds for any other name of a chapter
+                        (`parts.GPTConfig`). `parts.chapter("ch07")` is a module of these names. The random generators of Python and
+                        torch are seeded already; other generators use `seed`. Wrap work of more than a second in
+                        `with report_progress("training", epochs) as step:` and call `step()` as often as announced
+    print_walk(page, numbers)
+                        prints the walk on a `WalkPage` from the numbers alone and runs no exercise
+    draw(numbers)       returns the picture, an SVG made with drawing/, picture_stack.py or maps.py
 
-`guide.py` does the rest. The learner's code runs in `measure` only: what it prints there is left out, and if it raises, `guide.py` measures
-once more with ours in its place and says so. So `measure` must not keep anything between two calls.
+`guide.py` does the rest. The learner's code runs only in `measure`. Its prints are suppressed. If it raises an exception, `guide.py`
+measures again with the reference's code for that exercise and reports it. So `measure` must keep no state between two calls.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ FOLDER = Path(__file__).parent
 
 
 def list_walks() -> dict[str, str]:
-    """Every walk that is here, in the order of the course, with its title."""
+    """Return the title of every available walk by its name, in the order of the course."""
     files = {name: FOLDER / f"{module_name(name)}.py" for name in ORDER}
     return {name: (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0] for name, path in files.items() if path.is_file()}
 
 
 def load(name: str) -> ModuleType:
-    """The walk's module."""
+    """Import the walk's module."""
     return import_module(f".{module_name(name)}", __name__)
 
 

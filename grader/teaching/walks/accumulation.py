@@ -1,6 +1,6 @@
-"""The noise of small batches, and how accumulating them makes the big batch's step.
+"""Gradient noise of small batches, and how accumulated gradients give the step of a large batch.
 
-Everything is measured on a small GPT that has begun to learn the twenty sentences of grader/teaching/corpora.py.
+Everything is measured on a small GPT after a few steps of training on the twenty sentences of grader/teaching/corpora.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grader.teaching.walks.walk_page import WalkPage
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "accumulated_step")
-NEXT_STEP = "Next: `accumulated_step` is what lets a small machine train as a big one does, only more slowly. `headway walk training` has such a run from its beginning."
+NEXT_STEP = "Next: with `accumulated_step` a small machine can train with the batch size of a large one, only more slowly. `headway walk training` shows a whole run."
 
 WARM = 30  # steps before anything is measured: the first gradients all point the same way
 SIZES = (1, 2, 5, 10)
@@ -41,7 +41,7 @@ class Numbers:
     positions: tuple[int, int]  # in memory at once: the largest piece, the whole
     step_length: float  # how far one step of the whole batch moves the weights
     accumulated_off: float  # the largest difference of a weight to that step
-    averaged_off: float  # the same, when the pieces' losses are averaged without minding their sizes
+    averaged_off: float  # the same if the pieces' losses are averaged without regard to their sizes
     losses: dict[str, list[float]]  # by run: on all sentences, after each step
     worse: dict[str, int]  # by run: how many steps made that loss greater
 
@@ -50,7 +50,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     """Gradients of many small batches; one step made three ways; three runs."""
     tokenizer, whole = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed)
-    train(parts, model, whole, WARM, report_progress, what="beginning to learn")
+    train(parts, model, whole, WARM, report_progress, what="first steps of training")
     generator = torch.Generator().manual_seed(seed)
     full = _gradient(parts, model, whole)
     noise = {}
@@ -101,7 +101,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def _rows(batch: Batch, rows: Tensor) -> Batch:
-    """Some sentences of a batch, as wide as the longest of them."""
+    """Take some sentences of a batch and cut the padding to the longest of them."""
     inputs, targets = batch[0][rows], batch[1][rows]
     wide = int((targets != -100).sum(dim=1).max())
     return inputs[:, :wide], targets[:, :wide]
@@ -112,7 +112,7 @@ def _count(batch: Batch) -> int:
 
 
 def _gradient(parts: Parts, model: nn.Module, batch: Batch) -> Tensor:
-    """Of the mean loss, all weights' in one long row."""
+    """Return the gradient of the mean loss with respect to all weights, as one vector."""
     loss = parts.cross_entropy(model(batch[0])[0], batch[1])
     return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, list(model.parameters()))])
 
@@ -122,7 +122,7 @@ def _weights(model: nn.Module) -> Tensor:
 
 
 def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Sequence[Batch]) -> Tensor:
-    """The weights after one plain step downhill from the same place."""
+    """Return the weights after one SGD step from the same starting point."""
     copied = copy.deepcopy(model)
     optimizer = torch.optim.SGD(copied.parameters(), lr=1.0)
     if way == "big":
@@ -139,36 +139,36 @@ def _stepped(parts: Parts, model: nn.Module, way: str, whole: Batch, pieces: Seq
 
 def print_walk(page: WalkPage, n: Numbers) -> None:
     """The noise, the equality, the three runs."""
-    page.say(f"A GPT that has read twenty sentences {WARM} times. Its next step could use all of them, or only a few.")
+    page.say(f"A GPT has been trained on twenty sentences for {WARM} steps. Its next step could use all of them, or only a few.")
 
     page.step("The whole batch's gradient")
     page.say(
-        f"The loss is a mean over {n.targets} words. Its gradient is one direction among all weights, {n.length:.3f} long. It is what "
-        "smaller batches only guess at."
+        f"The loss is a mean over {n.targets} words. Its gradient is one direction in the space of all weights, with norm {n.length:.3f}. "
+        "Smaller batches can only estimate it."
     )
 
-    page.step("Smaller batches guess")
-    page.say(f"{DRAWS} batches of each size, drawn by chance, their gradients held against the whole one:")
+    page.step("Smaller batches estimate it")
+    page.say(f"{DRAWS} random batches of each size; each gradient is compared with the gradient of the whole batch:")
     rows = [[size, f"{cosine:.2f}", f"{off:.2f}", f"{n.noise[1][1] * size**-0.5:.2f}"] for size, (cosine, off) in n.noise.items()]
     page.table(rows, ["sentences", "cosine", "noise", "noise of one / root of size"], left=0)
     page.say(
-        "The cosine is 1 when the directions agree. The noise is the length of the difference, in lengths of the whole gradient: above 1 "
-        "there is more noise than signal. It falls with the root of the size, as the mean of independent draws does, and faster near "
-        f"the end: ten sentences of {len(SENTENCES)} are half of all there are."
+        "The cosine is 1 when the directions agree. The noise is the norm of the difference, relative to the norm of the whole gradient: "
+        "above 1 there is more noise than signal. The noise falls with the square root of the size, like the mean of independent draws. "
+        f"It falls faster at the end, because ten sentences are already half of all {len(SENTENCES)}."
     )
 
-    page.step("Accumulating: many small, one step")
+    page.step("Accumulation: many pieces, one step")
     page.say(
-        f"The batch cut into {PIECES} pieces, short sentences first. Each goes forward and backward by itself, gradients add up, and "
-        f"only then comes the step. At most {n.positions[0]} positions are in memory at once, not {n.positions[1]}."
+        f"The batch is cut into {PIECES} pieces, short sentences first. Each piece has its own forward and backward pass, the gradients add "
+        f"up, and the optimizer makes one step at the end. At most {n.positions[0]} positions are in memory at once, not {n.positions[1]}."
     )
     page.table([["words to predict", *n.counts]], ["piece", *(str(i) for i in range(PIECES))])
 
     page.step("Is it the same step?")
-    page.say(f"One plain step from the same weights, {n.step_length:.2f} long. The largest difference of any weight from the big batch's step:")
-    rows = [["each piece weighed by its words (accumulated_step)", f"{n.accumulated_off:.0e}"], ["the mean of the pieces' mean losses", f"{n.averaged_off:.0e}"]]
+    page.say(f"One SGD step from the same weights, with norm {n.step_length:.2f}. The largest difference of any weight from the whole batch's step:")
+    rows = [["pieces weighted by their words (accumulated_step)", f"{n.accumulated_off:.0e}"], ["the mean of the pieces' mean losses", f"{n.averaged_off:.0e}"]]
     page.table(rows)
-    page.say("The first is rounding. The second gives a word in a short piece more weight than one in a long piece: nearly right, and another step.")
+    page.say("The first difference is rounding. The second way gives a word in a short piece more weight than a word in a long piece, so its step is slightly wrong.")
 
     page.step(f"Three runs of {STEPS} steps")
     page.say("The loss on all twenty sentences, after each step:")
@@ -181,9 +181,10 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.table(rows, ["after step", *map(str, SHOWN), "worse"])
     apart = max(abs(a - b) for a, b in zip(n.losses[RUNS[1]], n.losses[RUNS[2]]))
     page.say(
-        "The last column counts the steps that made it worse. "
-        f"Accumulated and all at once are one run: never further apart than {apart:.0e}. Two sentences a step go back and forth, for each "
-        "batch pulls toward its own sentences; but they read a tenth as much, and with a smaller learning rate that is often the better bargain."
+        "The last column counts the steps that increased the loss. "
+        f"The accumulated run and the run with all sentences agree: their losses differ by at most {apart:.0e}. With two sentences a step the loss "
+        "goes up and down, because each batch pulls towards its own sentences. But these steps read a tenth as much, and with a smaller "
+        "learning rate that is often the better trade."
     )
 
 
@@ -196,6 +197,6 @@ def draw(n: Numbers) -> str:
     }
     pictures = [
         curves(runs, "The loss on all sentences", x_name="step", y_name="loss"),
-        curves(noise, "Noise, in lengths of the whole gradient", x_name="sentences in a batch", y_name="noise", dots=True),
+        curves(noise, "Noise, relative to the whole gradient", x_name="sentences in a batch", y_name="noise", dots=True),
     ]
-    return stack_pictures(pictures, "Small batches and big ones")
+    return stack_pictures(pictures, "Small batches and large batches")

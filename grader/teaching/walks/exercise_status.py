@@ -1,6 +1,6 @@
-"""Which exercises pass their graded tests now: tested by the server where a watch has one running, else in a process of their own.
+"""Which exercises pass their graded tests now: tested by the server if a watch has one running, otherwise in a separate process.
 
-What was found out is kept by a hash of the learner's chapter and of the kit, so that the second walk begins at once.
+The outcomes are cached by a hash of the learner's chapter and of the kit, so that a second walk starts at once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from grader.verdict.summary import Verdict
 from grader.version import __version__
 
 CACHE_FILE = EXERCISES / ".headway" / "walks.json"
-CERTAIN = ("passed", "failed", "todo")  # outcomes that the same code has again; the others may be the machine's doing
+CERTAIN = ("passed", "failed", "todo")  # the same code has these outcomes again; other outcomes may depend on the machine
 
 
 @dataclass
 class ExerciseStatus:
-    """Where the learner stands with the exercises of a walk."""
+    """How far the learner is with the exercises of a walk."""
 
     passed: set[str] = field(default_factory=set)
-    failing: list[str] = field(default_factory=list)  # written, and not passing
-    broken: dict[str, str] = field(default_factory=dict)  # chapters that cannot be read or imported, and why
-    untested: list[str] = field(default_factory=list)  # written, and the tests said nothing of them
+    failing: list[str] = field(default_factory=list)  # written but not passing
+    broken: dict[str, str] = field(default_factory=dict)  # chapters that cannot be read or imported, with the reason
+    untested: list[str] = field(default_factory=list)  # written, but the tests gave no outcome
 
 
 def find_status(names: Sequence[str], report_progress: ProgressReporter) -> ExerciseStatus:
-    """Test those of these exercises that are written, all of which are in the syllabus."""
+    """Test the exercises that are written. All of these names are in the syllabus."""
     status = ExerciseStatus()
     exercises = [load_syllabus().exercise(name) for name in names]
     written = [exercise for exercise in exercises if _is_written(exercise, status.broken)]
@@ -67,7 +67,7 @@ def find_status(names: Sequence[str], report_progress: ProgressReporter) -> Exer
 
 
 def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
-    """Whether there is anything to test; why not, where the file cannot be read, goes into `broken`."""
+    """Return whether the exercise is written. If the file cannot be read, the reason goes into `broken`."""
     path = EXERCISES / f"{exercise.module}.py"
     if exercise.module in broken or not path.is_file():
         return False
@@ -83,11 +83,11 @@ def _is_written(exercise: Exercise, broken: dict[str, str]) -> bool:
 
 
 def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> tuple[dict[str, str], dict[str, str]]:
-    """Each one's outcome, and the chapters that do not import."""
+    """Return the outcome of each exercise, and the chapters that do not import."""
     outcomes: dict[str, str] = {}
     broken: dict[str, str] = {}
     count = len(exercises)
-    with report_progress(f"testing {count} exercise{'s' * (count != 1)} of yours", count) as step:
+    with report_progress(f"testing {count} of your exercises", count) as step:
         in_worker = False
         try:
             for exercise in exercises:
@@ -101,7 +101,7 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
         except NoServer:
             pass
         rest = [exercise for exercise in exercises if exercise.name not in outcomes]
-        results = _test_in_own_process(rest, in_worker) or _test_in_own_process(rest, in_worker=True)  # code that ends the process it runs in cannot end a worker's judge
+        results = _test_in_own_process(rest, in_worker) or _test_in_own_process(rest, in_worker=True)  # a worker protects the tests from code that ends its process
         for data in results:
             outcomes[data["name"]] = data["outcome"]
             messages = [test["message"] for test in data["tests"] if test["outcome"] == "error"]
@@ -112,7 +112,7 @@ def _run_tests(exercises: list[Exercise], report_progress: ProgressReporter) -> 
 
 def _test_with_server(exercise: Exercise) -> Verdict:
     if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoServer("")  # somebody wants something of their own of pytest
+        raise NoServer("")  # the user's own pytest options would have no effect in the server
     verdict = None
     for message in answers(CheckJob(exercise.name, os.getcwd())):
         match message:
@@ -128,7 +128,7 @@ def _test_with_server(exercise: Exercise) -> Verdict:
 
 
 def _test_in_own_process(exercises: list[Exercise], in_worker: bool) -> list[dict]:
-    """What a run of pytest in a process of its own writes of these exercises; nothing where it did not come to its end."""
+    """Run pytest on these exercises in a separate process and return its results; an empty list if the run did not finish."""
     chosen = [word for exercise in exercises for word in ("--exercise", exercise.name)]
     suites = sorted({str(suite) for exercise in exercises for suite in suites_of(exercise.chapter)})
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -144,11 +144,11 @@ def _test_in_own_process(exercises: list[Exercise], in_worker: bool) -> list[dic
             return []
 
 
-# ---- what is kept
+# ---- the cache
 
 
 def _hash_chapters(modules: set[str]) -> dict[str, str]:
-    """For each of the learner's chapters a hash of all that its results depend on."""
+    """Return for each of the learner's chapters a hash of everything that its results depend on."""
     kit = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for folder in (TESTS, SOLUTIONS, REFERENCE):
         for path in sorted(folder.glob("*.*")):
@@ -158,7 +158,7 @@ def _hash_chapters(modules: set[str]) -> dict[str, str]:
 
 
 def _is_stale(line: str, written: list[Exercise], keys: dict[str, str]) -> bool:
-    """Whether an entry is of an earlier state of a file that was hashed just now."""
+    """Return whether an entry belongs to an earlier state of a file that was just hashed."""
     name, _, key = line.partition(" ")
     return any(exercise.name == name and keys[exercise.module] != key for exercise in written)
 

@@ -1,4 +1,4 @@
-"""Leads a walk from its first line to its picture: whose code runs, measuring with it, telling, and saving."""
+"""Run a walk from its first line to its picture: find out whose code runs, measure with it, print the walk, save the picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on every machine, and small models are no quicker with more
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on every machine; more threads do not speed up small models
 
 import torch  # noqa: E402
 from grader.console.output import make_console  # noqa: E402
@@ -27,25 +27,29 @@ from grader.teaching.walks.progress_line import ProgressReporter, show_progress 
 from grader.teaching.walks.walk_page import WalkPage, wait_for_key  # noqa: E402
 
 PICTURES = EXERCISES / ".headway" / "pictures"
-NAMED = 8  # of more parts than this, only some are named
+NAMED = 8  # longer lists of exercises are shortened to this length
 
 
 class PictureNotSaved(Exception):
-    """The picture; the message is a sentence."""
+    """The picture could not be written; the message is a sentence."""
 
 
 @dataclass
 class Measurement:
-    """A walk's numbers, and whose code gave them."""
+    """A walk's numbers, and whose code computed them."""
 
     numbers: Any
     from_learner: set[str]
     from_reference: tuple[str, ...]
-    notes: list[str]  # sentences about what of the learner's could not be used
+    notes: list[str]  # sentences about the learner's code that could not be used
 
 
 def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
-    """The whole walk. NotHere where this handout lacks a part of it; CannotSave, after everything was told, where there is no picture."""
+    """Run the whole walk.
+
+    Raises NotInHandout if this handout lacks an exercise that the walk needs, and PictureNotSaved, after everything is printed, if the
+    picture cannot be written.
+    """
     walk, console = load_available_walk(name), make_console()
     walk_page = WalkPage(console, (lambda: wait_for_key(console)) if pace else lambda: None)
     walk_page.title(f"headway walk {name}")
@@ -63,7 +67,7 @@ def run_walk(name: str, seed: int, pace: bool, out: Path | None) -> None:
 
 
 def load_available_walk(name: str) -> ModuleType:
-    """The walk; NotHere where it needs what this handout leaves out."""
+    """Import the walk; raise NotInHandout if it needs exercises that this handout leaves out."""
     try:
         walk = load(name)
     except ModuleNotFoundError:
@@ -78,17 +82,20 @@ def load_available_walk(name: str) -> ModuleType:
 
 
 def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress: ProgressReporter) -> Measurement:
-    """The walk's numbers by the learner's code where it passes. What raises here all the same is replaced by ours, and said."""
+    """Measure the walk with the learner's code where it passes its tests.
+
+    If such code raises here all the same, the reference's code replaces it, and a note says so.
+    """
     passed, notes = set(status.passed), []
     while True:
         parts = Parts(walk.REQUIRED_EXERCISES, passed)
-        notes += [f"{why}; so all of that chapter is ours here." for why in parts.broken.values()]
+        notes += [f"{why}. So this walk uses the reference's code for that whole chapter." for why in parts.broken.values()]
         passed = set(parts.from_learner)
         random.seed(seed)
         torch.manual_seed(seed)
         torch.set_num_threads(1)
         try:
-            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # a print left in an exercise is no part of the tour
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # a print left in an exercise must not appear in the walk
                 warnings.simplefilter("ignore")
                 numbers = walk.measure(parts, seed, report_progress)
             return Measurement(numbers, set(parts.from_learner), parts.from_reference, notes)
@@ -100,32 +107,32 @@ def measure(walk: ModuleType, status: ExerciseStatus, seed: int, report_progress
             culprit = parts.find_raising_exercise(trouble)
             what = f"{type(trouble).__name__}: {trouble}".split("\n")[0][:120]
             if culprit:
-                notes.append(f"Your {culprit} passes its tests, and yet raised {what} here; ours takes its place.")
+                notes.append(f"Your {culprit} passes its tests but raised {what} here. So this walk uses the reference's code for it.")
                 passed.discard(culprit)
             else:
-                notes.append(f"Something of yours passes its tests, and yet this walk does not work with it ({what}); all of it is ours from here on.")
+                notes.append(f"Your code passes its tests, but this walk fails with it ({what}). So the walk uses the reference's code for all exercises.")
                 passed = set()
         finally:
             parts.close()
 
 
 def _print_authors(walk_page: WalkPage, measurement: Measurement, status: ExerciseStatus) -> None:
-    """Which parts are the learner's, in a sentence or two."""
+    """Say in a sentence or two which parts are the learner's."""
     from_learner, from_reference = [name for name in _in_course_order(measurement) if name in measurement.from_learner], list(measurement.from_reference)
     count = len(from_learner) + len(from_reference)
     if not from_reference:
-        walk_page.say(f"All of it is your code: {count} exercises, and each passes its tests.", style="green")
+        walk_page.say(f"This walk runs on your code only: {count} exercises, and each passes its tests.", style="green")
     elif not from_learner:
-        walk_page.say(f"None of the {count} exercises in it passes yet, so what you see runs on our code. It is the same machine that you are building.")
+        walk_page.say(f"None of the {count} exercises in this walk passes its tests yet, so it runs on the reference's code: the model that you are building.")
     elif len(from_learner) <= len(from_reference):
-        walk_page.say(f"Yours: {_join_names(from_learner)}. The other {len(from_reference)} parts are ours.", style="green")
+        walk_page.say(f"Your code: {_join_names(from_learner)}. Reference code: the other {len(from_reference)} exercises.", style="green")
     else:
-        walk_page.say(f"Ours: {_join_names(from_reference)}. The other {len(from_learner)} parts are your code.", style="green")
+        walk_page.say(f"Reference code: {_join_names(from_reference)}. Your code: the other {len(from_learner)} exercises.", style="green")
     if failing := [name for name in status.failing if name in from_reference]:
         is_one = len(failing) == 1
-        walk_page.say(f"{_join_names(failing)} {'is' if is_one else 'are'} written and {'does' if is_one else 'do'} not pass {'its' if is_one else 'their'} tests yet.")
+        walk_page.say(f"{_join_names(failing)} {'is' if is_one else 'are'} written but {'does' if is_one else 'do'} not pass {'its' if is_one else 'their'} tests yet.")
     if status.untested:
-        walk_page.say(f"The tests of {_join_names(status.untested)} could not be run; `headway check {status.untested[0]}` says why.")
+        walk_page.say(f"The tests of {_join_names(status.untested)} could not be run. To see why, run `headway check {status.untested[0]}`.")
     for module, why in status.broken.items():
         walk_page.say(f"{module}.py counts as not written yet: {why.removesuffix('.')}.")
     for note in measurement.notes:
@@ -133,7 +140,7 @@ def _print_authors(walk_page: WalkPage, measurement: Measurement, status: Exerci
 
 
 def _in_course_order(measurement: Measurement) -> list[str]:
-    """All that the walk needs, the learner's and ours, in the order of the course."""
+    """Return all exercises of the walk, from both sources, in the order of the course."""
     wanted = measurement.from_learner | set(measurement.from_reference)
     return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
 
@@ -154,10 +161,10 @@ def _save_picture(svg: str, name: str, out: Path | None) -> Path:
 
 
 def _print_next_step(walk_page: WalkPage, walk: ModuleType, measurement: Measurement, status: ExerciseStatus) -> None:
-    """What to try: the first exercise of this walk that is not the learner's, and what the walk itself proposes."""
+    """Propose what to try: the walk's own proposal, then the first exercise of this walk that is not the learner's."""
     undone = [name for name in _in_course_order(measurement) if name in measurement.from_reference]
     walk_page.say(walk.NEXT_STEP)
     if undone:
-        walk_page.say(f"The first part of this walk that is not yours yet is {undone[0]}:")
+        walk_page.say(f"The first exercise of this walk that does not use your code yet is {undone[0]}:")
         walk_page.command(f"headway check {undone[0]}")
     sys.stdout.flush()

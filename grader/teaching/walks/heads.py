@@ -1,7 +1,8 @@
-"""What each head looks at, in a model that is trained here on a language whose rules are known.
+"""What each head attends to, in a model that is trained here on a language with known rules.
 
-The first token of a text is its theme. Each later token is, with equal chances, the theme's own letter, or the letter that goes with the
-one before last, or the letter that goes with the last one. So a model has three things to look at, and there are names for heads that do.
+The first token of a text is its theme. Each later token is, with equal probability, the theme's own letter, the letter that belongs to
+the token before the last, or the letter that belongs to the last token. So a model must attend to three places, and heads that attend
+to them have names.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 REQUIRED_EXERCISES = (
     *GPT_PARTS, "cross_entropy", "train_step", "warmup_cosine", "AdamW", "residual_stream", "attention_patterns", "classify_head",
 )  # fmt: skip
-NEXT_STEP = "Next: `headway walk induction` watches a head that none of these names fits while it appears."
+NEXT_STEP = "Next: `headway walk induction` trains a model until a head appears that none of these names fits."
 
 THEMES, WORDS = "12345678", "abcdefghijkl"
 TOKENS = THEMES + WORDS
@@ -51,12 +52,12 @@ class Numbers:
     heads: list[Head]
     on_example: list[list[list[float]]]  # of each head, on the example alone
     losses: list[float]
-    best: float  # the loss of whoever knows the true chances
+    best: float  # the loss of the true probabilities
     by_rule: dict[str, list[float]]  # loss a token by the rule that made it: with all heads, and without all heads of a name
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train a GPT on the language, name its heads, and take away those of each name."""
+    """Train a GPT on the language, classify its heads, and remove the heads of each class in turn."""
     language = Language(seed)
     model = small_gpt(parts, len(TOKENS), seed, max_len=LENGTH, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
     exam, rules, chances = language.texts(EXAM)
@@ -106,7 +107,7 @@ class Language:
 
 
 def _trained(parts: Parts, model: nn.Module, language: Language, report_progress: ProgressReporter) -> list[float]:
-    """The losses on the way; the first two words are chance and are left out."""
+    """Train, and return the losses. The first two letters are random and are left out."""
     optimizer = parts.AdamW(model.parameters(), lr=LR)
     losses = []
     with report_progress("training a small GPT", STEPS) as step:
@@ -136,7 +137,7 @@ def _by_rule(model: nn.Module, exam: Tensor, rules: Tensor) -> list[float]:
 
 @contextmanager
 def _without(model: nn.Module, heads: list[Head]) -> Any:
-    """The model as if these heads had nothing to say: what W_out makes of their features is 0."""
+    """Remove the output of these heads for a while: their columns of W_out are 0."""
     d_head = WIDTH // HEADS
     kept = [(block.attn.W_out.weight, block.attn.W_out.weight.detach().clone()) for block in model.blocks]
     try:
@@ -154,45 +155,45 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     T = len(n.example)
     page.step("A language whose rules are known")
     page.say(
-        f"Texts of {len(TOKENS)} signs. The first sign is the theme, one of {THEMES[0]} to {THEMES[-1]}; two letters follow at random. From then on each letter "
-        "comes by one of three rules, with equal chances: it is the theme's own letter, or the letter that goes with the one before last, or the letter "
-        "that goes with the last one. For example:"
+        f"Texts of {len(TOKENS)} symbols. The first symbol is the theme, one of {THEMES[0]} to {THEMES[-1]}; two random letters follow. Each later letter "
+        "follows one of three rules with equal probability: it is the theme's own letter, or the letter that belongs to the symbol before the last, or the "
+        "letter that belongs to the last symbol. For example:"
     )
     page.line(" ".join(n.example), style="bold")
-    page.say("Whoever wants to foresee this must look at the first sign, at the position before, and at the position itself.")
+    page.say("To predict such a text, a model must attend to the first symbol, to the previous position, and to the position itself.")
 
-    page.step("Heads that know nothing yet", shape((LAYERS, HEADS, T, T)))
-    page.say("Before training every pattern is the same, and classify_head calls the heads:")
+    page.step("Heads before training", shape((LAYERS, HEADS, T, T)))
+    page.say("Before training all patterns are alike. classify_head gives these names:")
     page.table(_by_layer(n.heads, "before"), ["", *(f"head {h}" for h in range(HEADS))])
-    page.say("Small random weights give scores near 0, and a softmax of equal scores is even attention.")
+    page.say("Small random weights give scores near 0, and a softmax of equal scores gives uniform attention.")
 
     page.step("Training")
     page.curve("loss", n.losses)
-    page.say(f"{STEPS} steps of {BATCH} texts. Nobody could go below {n.best:.2f}: which rule comes next is chance.")
+    page.say(f"{STEPS} steps of {BATCH} texts. No model can have a loss below {n.best:.2f}, because the choice of the rule is random.")
 
-    page.step("What each head looks at now")
+    page.step("What each head attends to now")
     page.table(_by_layer(n.heads, "name"), ["", *(f"head {h}" for h in range(HEADS))])
-    page.say(f"The mean weights behind the names, over {EXAM} texts; the name goes to what is above 0.6:")
+    page.say(f"The names come from mean weights, here over {EXAM} texts. A mean weight above 0.6 gives the name:")
     page.table(
         [[f"layer {head.layer}, head {head.number}", f"{head.first:.2f}", f"{head.previous:.2f}", f"{head.own:.2f}", head.name] for head in n.heads],
-        ["", "first", "previous", "self", "is called"],
+        ["", "first", "previous", "self", "name"],
     )
 
     clearest = max(range(len(n.heads)), key=lambda i: max(n.heads[i].previous, n.heads[i].own, n.heads[i].first * (n.heads[i].layer == 0)))
     head = n.heads[clearest]
-    page.step("One head, closely", shape((T, T)))
-    page.say(f"Head {head.number} of layer {head.layer}, called {head.name!r}, on the text above. Each row is one position, and shows where it looks:")
+    page.step("One head in detail", shape((T, T)))
+    page.say(f"Head {head.number} of layer {head.layer}, class {head.name!r}, on the text above. Each row is one position and shows where it attends:")
     page.grid([[w if k <= q else math.nan for k, w in enumerate(row)] for q, row in enumerate(n.on_example[clearest])], n.example, n.example, decimals=1)
 
-    page.step("Does the name tell what it does?")
-    page.say("Take away all heads of one name, and see which letters become harder to foresee. The loss a letter, by the rule that made it:")
+    page.step("Does the name say what a head does?")
+    page.say("Remove all heads of one name, and see which letters become harder to predict. The mean loss by the rule that made the letter:")
     page.table([[name, *(f"{loss:.2f}" for loss in losses)] for name, losses in n.by_rule.items()], ["", *RULES])
     for name, losses in list(n.by_rule.items())[1:]:
         rises = [late - early for early, late in zip(n.by_rule["all heads"], losses)]
         worst = max(range(len(RULES)), key=lambda i: rises[i])
         if rises[worst] > 0.1:
-            page.say(f"{name[0].upper()}{name[1:]} heads, what is made by the rule {RULES[worst]!r} suffers most: {rises[worst]:+.2f}.")
-    page.say("A name says where a head looks. Only taking it away says what that is good for.")
+            page.say(f"{name[0].upper()}{name[1:]} heads, the loss of the rule {RULES[worst]!r} rises most: {rises[worst]:+.2f}.")
+    page.say("A name says where a head attends. Only removing the head shows what the model uses it for.")
 
 
 def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
@@ -202,4 +203,4 @@ def _by_layer(heads: list[Head], what: str) -> list[list[str]]:
 def draw(n: Numbers) -> str:
     """Every head's pattern on the example."""
     panels = [Map(f"layer {head.layer}, head {head.number}: {head.name}", pattern, n.example, n.example) for head, pattern in zip(n.heads, n.on_example)]
-    return draw_maps(panels, "What each head looks at", columns=HEADS, row_name="this position", column_name="looks at")
+    return draw_maps(panels, "What each head attends to", columns=HEADS, row_name="this position", column_name="attends to")

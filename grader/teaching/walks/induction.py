@@ -1,4 +1,4 @@
-"""The moment a model learns to look up what came next: training until an induction head appears, and what changes with it."""
+"""How a model learns to repeat: training until an induction head appears, and what changes at that moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUIRED_EXERCISES = (
     *(name for name in GPT_PARTS if name != "LearnedPositions"), "rope_angles", "apply_rope",
     "residual_stream", "attention_patterns", "classify_head", "induction_score", "find_induction_heads",
 )  # fmt: skip
-NEXT_STEP = "Next: `headway measure induction --seed 1` trains on other texts from another beginning; does the head appear at the same step?"
+NEXT_STEP = "Next: `headway measure induction --seed 1` trains on other texts from other initial weights. Does the head appear at the same step?"
 
 MOST, LONGER = 1200, 150  # steps: at most, and after the head has appeared
 SIGNS = string.ascii_letters + string.digits + "+-"  # one for each of 64 tokens
@@ -31,7 +31,7 @@ PERIOD = PERIODS[0]  # of the text that is looked at closely
 @dataclass(frozen=True)
 class Numbers:
     found: Found
-    text: str  # the example, PERIOD signs and the same once more
+    text: str  # the example, PERIOD symbols, twice
     previous: list[float]  # at each look: the largest mean weight of a head of layer 0 on the position before
     partner: int  # the head of layer 0 that ends with it
     patterns: list[list[list[float]]]  # at each look: the best head's on the example
@@ -39,7 +39,7 @@ class Numbers:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train until a head is found and a little longer, and keep its pattern on one text at each look."""
+    """Train until a head is found and a little longer, and record its pattern on one text at each checkpoint."""
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
     looks: list[Tensor] = []
 
@@ -62,7 +62,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def moment(found: Found) -> tuple[int, int]:
-    """The looks between which the best score rises most."""
+    """Return the two checkpoints between which the best score rises most."""
     best = [max(seen.best) for seen in found.moments]
     late = max(range(1, len(best)), key=lambda i: best[i] - best[i - 1])
     return late - 1, late
@@ -71,29 +71,29 @@ def moment(found: Found) -> tuple[int, int]:
 def print_walk(page: WalkPage, n: Numbers) -> None:
     found, half = n.found, PERIOD
     layer, head = found.head
-    page.step("Texts that say everything twice")
-    page.say(f"Random signs, {VOCABULARY} kinds of them, and then the same signs once more, after {PERIODS[0]} to {PERIODS[1]} places. For example:")
+    page.step("Texts that repeat themselves")
+    page.say(f"A text of random symbols, out of {VOCABULARY}; after {PERIODS[0]} to {PERIODS[1]} symbols the same sequence comes again. For example:")
     page.line(f"{n.text[:half]} {n.text[half:]}", style="bold")
     page.say(
-        "Nobody can foresee the first half. In the second everything can be known: find the earlier copy of the present sign, and read what came "
-        "after it. A head that does so is an induction head; `induction_score` is how much of its attention goes to that place."
+        "The first half cannot be predicted. The second half can: find the earlier copy of the present symbol, and read the symbol after it. A head "
+        "that does so is an induction head; `induction_score` is the share of its attention that goes to that place."
     )
 
-    page.step("Training, and looking in")
+    page.step("Training, with checkpoints")
     page.say(f"A GPT of two layers with four heads each. Every {EVERY} steps: the loss in both halves, and the best score in each layer.")
     page.table(
         [[seen.step, f"{seen.first:.2f}", f"{seen.second:.2f}", *(f"{score:.2f}" for score in seen.best), _mark(seen, found)] for seen in found.moments],
         ["step", "first half", "second half", "layer 0", "layer 1", ""],
         left=0,
     )
-    page.say(f"ln {VOCABULARY} = 4.16 is the loss of somebody who guesses. An induction head is a head with a score above {FOUND}.")
+    page.say(f"ln {VOCABULARY} = 4.16 is the loss of guessing. Here a head with a score above {FOUND} counts as an induction head.")
 
     early, late = (found.moments[i] for i in moment(found))
-    page.step("The moment")
+    page.step("When it appears")
     if found.appeared is None:
-        page.say(f"In {found.moments[-1].step} steps no head reached {FOUND}. Another seed may be luckier: --seed 1.")
+        page.say(f"In {found.moments[-1].step} steps no head reached {FOUND}. Try another seed: --seed 1.")
     else:
-        page.say(f"By step {found.appeared} it is there: head {head} of layer {layer}.")
+        page.say(f"At step {found.appeared} it has appeared: head {head} of layer {layer}.")
     page.say(
         f"The steepest part is from step {early.step} to {late.step}: the best score goes from {max(early.best):.2f} to {max(late.best):.2f}, and the "
         f"loss in the second half from {early.second:.2f} to {late.second:.2f}. In the first half it goes from {early.first:.2f} to {late.first:.2f}: "
@@ -101,30 +101,31 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     )
 
     page.step("What it does", shape((2 * half, 2 * half)))
-    page.say(f"Where head {head} of layer {layer} looks in the second half of the text above, at the end of training:")
+    page.say(f"Where head {head} of layer {layer} attends in the second half of the text above, at the end of training:")
     rows = []
     for q in range(half, half + 6):
         k = max(range(q + 1), key=lambda key: n.patterns[-1][q][key])
         rows.append([n.text[q], q, n.text[k], k, f"{n.patterns[-1][q][k]:.2f}", n.text[q + 1], "yes" if k == q - half + 1 else "no"])
-    page.table(rows, ["sign", "at", "looks most at", "at", "weight", "what comes next", "found it"], left=0)
+    page.table(rows, ["symbol", "at", "attends most to", "at", "weight", "next symbol", "right"], left=0)
     others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.elsewhere.items())
     page.say(
-        f"Its score is {found.scores[layer][head]:.2f} with period {EXAM}. With periods that it was never trained on: {others}. It looks for a sign, not for a distance."
+        f"Its score is {found.scores[layer][head]:.2f} with period {EXAM}. With periods that were not in training: {others}. "
+        "It searches for a symbol, not for a distance."
     )
 
-    page.step("Its partner")
+    page.step("The head that it needs")
     page.say(
-        "It could not do so alone: a key must know which sign stood before it. Some head of the layer before has to tell it, one that looks at the "
-        f"position before. In layer 0 head {n.partner} does most of that; its mean weight there, by step:"
+        "This head needs another one: each key must contain the symbol at the previous position. A head in the layer below copies it, by attending to "
+        f"the previous position. In layer 0 head {n.partner} does most of that; its mean weight there, by step:"
     )
     page.bars([(str(seen.step), weight) for seen, weight in zip(found.moments, n.previous)], most=1.0)
-    page.say("classify_head calls the heads:")
+    page.say("classify_head gives these names:")
     page.table([[f"layer {i}", *names] for i, names in enumerate(found.names)], ["", *(f"head {h}" for h in range(len(found.names[0])))])
-    page.say("There is no such name as `induction` among them: in the first half of a text there is no copy to look at, and the head rests elsewhere.")
+    page.say("`induction` is not one of its names: in the first half of a text there is no earlier copy, so there the head attends to other places.")
 
 
 def _mark(seen: Moment, found: Found) -> str:
-    return "<- it is there" if seen.step == found.appeared else ""
+    return "<- appears" if seen.step == found.appeared else ""
 
 
 def draw(n: Numbers) -> str:
@@ -137,12 +138,12 @@ def draw(n: Numbers) -> str:
     losses = {"first half": [(seen.step, seen.first) for seen in found.moments], "second half": [(seen.step, seen.second) for seen in found.moments]}
     shown = sorted({early, late, len(steps) - 1})
     panels = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
-    panels.append(Map(f"its partner, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
+    panels.append(Map(f"the head it needs, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))
     return stack_pictures(
         [
             curves(scores, "The best head of each kind", x_name="steps of training", y_name="mean weight", dots=True),
             curves(losses, "Loss a token", x_name="steps of training", y_name="nats", dots=True),
-            draw_maps(panels, f"Where head {head} of layer {layer} looks", columns=2, row_name="this position", column_name="looks at"),
+            draw_maps(panels, f"Where head {head} of layer {layer} attends", columns=2, row_name="this position", column_name="attends to"),
         ],
-        "The moment an induction head appears",
+        "An induction head appears",
     )

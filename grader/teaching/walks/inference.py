@@ -1,4 +1,4 @@
-"""Ten steps from a text to its next word, with the shape at each.
+"""Ten steps from a text to its next word, with the shape at each step.
 
 The model is a small GPT that has just learned the twenty sentences of grader/teaching/corpora.py.
 """
@@ -17,7 +17,7 @@ from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
-NEXT_STEP = "Next: `headway walk qkv` stays with the attention of one layer and shows every number of it."
+NEXT_STEP = "Next: `headway walk qkv` shows every number of the attention of one layer."
 
 TEXT = "our bird sat on the"  # none of the sentences
 STEPS = 120
@@ -40,8 +40,8 @@ class Numbers:
     mean_after: float
     std_after: float
     weights: list[list[list[float]]]  # of the first layer: head, query, key
-    added_by_attention: float  # lengths of what is added to the last position's vector
-    added_by_thought: float
+    added_by_attention: float  # norms of what is added to the last position's vector
+    added_by_feed_forward: float
     lengths: list[float]  # of the last position's vector: after the embedding, after each block
     logits: list[tuple[str, float]]  # the best
     probabilities: list[tuple[str, float]]
@@ -94,7 +94,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
         std_after=after.std(correction=0).item(),
         weights=seen["weights"][0].tolist(),
         added_by_attention=seen["attn"][0, -1].norm().item(),
-        added_by_thought=seen["ffn"][0, -1].norm().item(),
+        added_by_feed_forward=seen["ffn"][0, -1].norm().item(),
         lengths=[seen["placed"][0, -1].norm().item(), *(state[0, -1].norm().item() for state in seen["blocks"])],
         logits=list(zip(words, last[best].tolist())),
         probabilities=list(zip(words, probabilities[best].tolist())),
@@ -107,7 +107,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def _followed(model: nn.Module, ids: Tensor) -> dict[str, Any]:
-    """What comes out of each part, as the parts are called one after the other."""
+    """Call the parts of the model one after the other and return what each gives."""
     first = model.blocks[0]
     seen: dict[str, Any] = {"tokens": model.token_emb(ids)}
     seen["placed"] = model.pos_emb(seen["tokens"])
@@ -128,8 +128,8 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     H = n.shapes["q"][1]
     numbers = [f"{i}" for i in range(SHOWN)]
     page.say(
-        f"A GPT of {len(n.lengths) - 1} blocks has just read twenty short sentences {STEPS} times; its loss fell from "
-        f"{n.loss_before:.2f} to {n.loss_after:.2f}. Now it goes on with a text that it has never seen."
+        f"A GPT of {len(n.lengths) - 1} blocks has just been trained on twenty short sentences for {STEPS} steps; its loss fell from "
+        f"{n.loss_before:.2f} to {n.loss_after:.2f}. Now it continues a text that was not in its training data."
     )
 
     page.step("The text")
@@ -138,16 +138,16 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
 
     page.step("Words become ids", shape(n.shapes['ids']))
     page.table([["word", *n.words], ["id", *n.ids]])
-    page.say(f"Each is its word's place in a vocabulary of {n.vocab_size}. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
+    page.say(f"An id is the place of a word in the vocabulary of {n.vocab_size} words. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
 
     page.step("Ids become vectors", shape(n.shapes['tokens']))
-    page.say(f"Each id picks its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
+    page.say(f"Each id selects its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
     page.grid(n.token_rows, n.words, numbers)
-    page.say("The same word has the same row wherever it stands: nothing here knows about order yet.")
+    page.say("The same word has the same row at every position: these vectors contain no information about order yet.")
 
     page.step("Positions are added", shape(n.shapes['placed']))
     page.grid(n.placed_rows, n.words, numbers)
-    page.say("To each vector its place's row of pos_emb.weight is added, so that the same word is another vector in another place.")
+    page.say("Each vector gets the row of pos_emb.weight for its position added, so the same word has another vector at another position.")
 
     page.step("The first norm", shape(n.shapes['ln1']))
     page.say("A block reads a normalised copy of the stream. The vector of the last position:")
@@ -157,36 +157,36 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         ["", "mean", "spread"],
     )  # fmt: skip
 
-    page.step("Attention: who listens to whom", shape(n.shapes['weights']))
-    page.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. A query held against every key gives weights; of head 0:")
+    page.step("Attention: which words attend to which", shape(n.shapes['weights']))
+    page.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. Comparing a query with every key gives weights; those of head 0:")
     page.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
-    page.say("Each row is one position that listens, and sums to 1. The dots are the future, which nobody may see.")
+    page.say("Each row is the position of the query, and sums to 1. The dots are later positions, which the mask hides.")
 
-    page.step("Each position thinks by itself", shape(n.shapes['up']))
+    page.step("Feed-forward: each position by itself", shape(n.shapes['up']))
     page.say(
-        f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, bends them, and narrows them to {D} again. "
-        "How long the vectors are that the first block adds to the last position's:"
+        f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, applies the activation function, and narrows them to {D} again. "
+        "The norms of the vectors that the first block adds to the last position's vector:"
     )
-    page.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_thought)])
+    page.bars([("by attention", n.added_by_attention), ("by the feed-forward", n.added_by_feed_forward)])
 
     page.step("Through every block, and the last norm", shape(n.shapes['ln_f']))
-    page.say("Each block writes something into the stream. The length of the last position's vector:")
+    page.say("Each block adds something to the residual stream. The norm of the last position's vector:")
     page.bars([("after the embedding", n.lengths[0]), *((f"after block {i}", length) for i, length in enumerate(n.lengths[1:]))])
 
-    page.step("Vectors become scores", shape(n.shapes['logits']))
-    page.say(f"One logit for each of the {n.vocab_size} words, at each position. Only the last position's matter now; the best {BEST}:")
+    page.step("Vectors become logits", shape(n.shapes['logits']))
+    page.say(f"One logit for each of the {n.vocab_size} words, at each position. For the next word only the last position matters; the best {BEST}:")
     page.table([[word, f"{logit:.2f}"] for word, logit in n.logits])
 
-    page.step("Scores become a word", shape((1,)))
-    page.say("The softmax makes probabilities of them:")
+    page.step("Logits become a word", shape((1,)))
+    page.say("The softmax turns the logits into probabilities:")
     page.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
-    page.say("The same five at other temperatures, and with filters that let only the best through:")
+    page.say("The same five words at other temperatures, and with filters that keep only the best words:")
     page.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
-    page.say(f"Drawn eight times at temperature 1: {', '.join(n.drawn)}. The likeliest is {n.greedy!r}, and generate writes:")
+    page.say(f"Eight samples at temperature 1: {', '.join(n.drawn)}. The likeliest word is {n.greedy!r}, and generate writes:")
     page.line(f'"{n.written}"', style="bold")
 
 
 def draw(n: Numbers) -> str:
-    """Head 0 of the first layer: who listens to whom."""
+    """The attention weights of head 0 in the first layer."""
     rows = [[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])]
-    return heatmap(rows, n.words, n.words, "Who listens to whom in head 0 of the first layer", row_name="this position", column_name="listens to")
+    return heatmap(rows, n.words, n.words, "Attention weights of head 0 in the first layer", row_name="this position", column_name="attends to")

@@ -1,4 +1,4 @@
-"""What the KV cache holds after each token, and what it saves: operations counted, memory at real sizes, speed measured."""
+"""The contents of a KV cache after each token, and what it saves: operations counted, memory at real sizes, speed measured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Numbers:
     loss_after: float
     layers: int
     passes: list[Pass]
-    words: list[str]  # what the caches know at the end
+    words: list[str]  # the words in the caches at the end
     first_keys: list[list[float]]  # the beginning of each key of head 0 of the first layer, after the first pass
     last_keys: list[list[float]]  # and at the end
     moved: float  # by how much a key that was there changed, at most
@@ -69,7 +69,7 @@ class Numbers:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train a small GPT, watch its caches while it writes, count, and time."""
+    """Train a small GPT, record its caches while it generates, count operations, and time both ways."""
     tokenizer, batch = tokenizer_and_batch(parts)
     plain = small_gpt(parts, tokenizer.vocab_size, seed)
     losses = train(parts, plain, batch, STEPS, report_progress, lr=5e-3, what="training a small GPT")
@@ -100,7 +100,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 @torch.no_grad()
 def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[list[float]], list[list[float]], float]:
-    """Write greedily, and note after each pass what every layer's cache gave back; the first layer's keys, early and late."""
+    """Generate greedily, and record after each pass what every layer's cache returned, with the first layer's keys at the start and end."""
     caches = model.new_caches()
     seen: dict[int, tuple[Tensor, Tensor]] = {}
     for layer, cache in enumerate(caches):
@@ -120,7 +120,7 @@ def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[
 
 
 def _noting(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]) -> Callable:
-    """The cache's own append, which also leaves copies of all keys and values in `seen`."""
+    """Wrap the cache's append so that it also copies all keys and values into `seen`."""
 
     def noting(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         both = append(k, v)
@@ -131,7 +131,7 @@ def _noting(append: Callable, layer: int, seen: dict[int, tuple[Tensor, Tensor]]
 
 
 def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
-    """What the model gives, and how many multiplications really happen in its matrix products meanwhile."""
+    """Return the model's result, and the number of multiplications that its matrix products ran."""
     with FlopCounterMode(display=False) as counter:
         result = model(*arguments)
     return result, counter.get_total_flops() // 2  # each is counted with its addition
@@ -139,7 +139,7 @@ def multiplications(model: Callable, *arguments: Any) -> tuple[Any, int]:
 
 @torch.no_grad()
 def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int, int, int]]:
-    """One more token after a text of each length: by a pass over all of it, and by a pass over the newest word alone."""
+    """Count the cost of one more token after a text of each length: by a pass over the whole text, and over the newest word alone."""
     torch.manual_seed(0)
     model = parts.CachedGPT(parts.GPTConfig(256, max(COUNTED), d_model=64, n_heads=4, n_layers=2)).eval()
     found = []
@@ -154,10 +154,10 @@ def _counted(parts: Parts, report_progress: ProgressReporter) -> list[tuple[int,
 
 def print_walk(page: WalkPage, n: Numbers) -> None:
     last = n.passes[-1]
-    page.step("What the cache holds after each token", shape(last.keys))
+    page.step("The cache after each token", shape(last.keys))
     page.say(
-        f"A GPT of {n.layers} layers has learned twenty short sentences (its loss is {n.loss_after:.2f} now). It goes on from {PROMPT!r}. "
-        "The first pass reads the whole prompt; each later one reads only the word that was chosen last. After each pass:"
+        f"A GPT of {n.layers} layers has learned twenty short sentences (its loss is {n.loss_after:.2f} now). It continues {PROMPT!r}. "
+        "The first pass reads the whole prompt; each later pass reads only the word that was chosen last. After each pass:"
     )
     page.table(
         [[", ".join(one.reads), one.chooses, one.held, shape(one.keys), one.numbers] for one in n.passes],
@@ -166,26 +166,29 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     )
     H, _, d_head = last.keys[1:]
     per = 2 * n.layers * H * d_head
-    page.say(f"Each position costs the same: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, 2 · {n.layers} · {H} · {d_head} = {per}.")
+    page.say(
+        f"Each position needs the same memory: a key and a value of {d_head} numbers in each of {H} heads of {n.layers} layers, "
+        f"2 · {n.layers} · {H} · {d_head} = {per}."
+    )
 
-    page.step("The past stays as it is")
+    page.step("Cached keys do not change")
     page.say(f"The first {SHOWN} numbers of each key in head 0 of the first layer, after the first pass:")
     page.grid(n.first_keys, n.words[: len(n.first_keys)])
     page.say("And after the last:")
     page.grid(n.last_keys, n.words)
     if n.moved == 0:
-        page.say("Not one number that was there has changed. No word hears what comes after it, so its key and its value are final when it is read.")
+        page.say("No earlier number has changed. No word depends on later words, so its key and its value are final once they are computed.")
     else:
-        page.say(f"What was there has moved by {n.moved:.1g} at most: no more than rounding should do, since no word hears what comes after it.")
-    page.say("No query is kept: a word asks once, when it is read.")
+        page.say(f"The earlier numbers have changed by {n.moved:.1g} at most. That should be rounding, because no word depends on later words.")
+    page.say("Queries are not cached: the query of a word is needed only in the pass that reads it.")
 
     page.step("The same text")
     page.table([["generate", n.written], ["generate_cached", n.written_cached]], left=2)
     same = n.written == n.written_cached
     page.say(
-        "Word for word the same: a cache changes what is computed again, and not what comes out."
+        "Both are the same, word for word: a cache saves repeated computation and does not change the result."
         if same
-        else "They differ, and they should not: what is fast here is not what generate writes."
+        else "They differ, but they should not: generate_cached must write the same text as generate."
     )
 
     page.step("Operations, counted")
@@ -193,16 +196,16 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     rows = [[", ".join(one.reads), f"{one.work_without:,}", f"{one.work:,}"] for one in n.passes]
     without, with_cache = sum(one.work_without for one in n.passes), sum(one.work for one in n.passes)
     page.table([*rows, ["all", f"{without:,}", f"{with_cache:,}"]], ["with the cache, reads", "without", "with"])
-    page.say("That is a short text. The newest token of a longer one, in a GPT of two layers of width 64:")
+    page.say("This text is short. The cost of the newest token of longer texts, in a GPT of two layers of width 64:")
     page.table([[length, f"{a:,}", f"{b:,}", f"{a / b:.0f}x"] for length, a, b in n.by_length], ["tokens", "without", "with", "fewer"], left=0)
     (short_text, a, b), (long_text, c, d) = n.by_length[0], n.by_length[-1]
     page.say(
         f"At {long_text} tokens the newest one costs {c / a:.0f} times as much as at {short_text} without a cache, and {d / b:.1f} times as much with one. "
-        "Even so it grows: the newest token still meets every key before it."
+        "It still grows with a cache, because the newest query is compared with every key before it."
     )
 
     page.step("Memory, at real sizes")
-    page.say("What is saved in time is paid in memory. The cache of one text at two bytes a number, by kv_cache_bytes:")
+    page.say("The time saved costs memory. The size of the cache for one text at two bytes per number, from kv_cache_bytes:")
     page.table(
         [[name, f"{kept} of {heads}", *map(size, found)] for name, heads, kept, found in n.memory],
         ["model", "key heads", *(f"{tokens:,}" for tokens in TEXTS)],
@@ -210,11 +213,11 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     (two, _, all_heads, full), (three, _, few_heads, fewer) = n.memory[1], n.memory[2]
     page.say(
         f"The numbers above the columns are tokens. {two} and {three} have as many layers and as many queries; "
-        f"with {few_heads} key heads in place of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. That is what grouped queries are for."
+        f"with {few_heads} key heads instead of {all_heads} the cache is {full[0] / fewer[0]:.0f} times smaller. This is the purpose of grouped queries."
     )
 
     page.step("Speed, measured on this machine")
-    page.say(f"{LAYERS} layers of width {WIDTH} go on from {BEFORE} tokens, on one core. Seconds are different each time, the counts are not:")
+    page.say(f"{LAYERS} layers of width {WIDTH} continue {BEFORE} tokens, on one core. The times differ from run to run, the counts do not:")
     page.table(
         [
             [row.tokens, short(row.tokens / row.seconds), short(row.tokens / row.seconds_cached), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
@@ -225,20 +228,20 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     )
     longest = n.timed[-1]
     page.say(
-        f"For {longest.tokens} tokens the count promises {longest.work / longest.work_cached:.0f} times, and the clock says {longest.faster:.1f}. "
-        "A pass over one token still fetches every weight from memory, to use it only once, and still takes all the small steps of a pass."
+        f"For {longest.tokens} tokens the count predicts a factor of {longest.work / longest.work_cached:.0f}, the measured factor is {longest.faster:.1f}. "
+        "A pass over one token still reads every weight from memory, for one use only, and still has the fixed costs of a pass."
     )
     if not n.same:
-        page.say("While they were timed the two ways wrote different texts, and they should not.")
+        page.say("During the timing the two ways wrote different texts, but they should not.")
 
 
 def size(count: int) -> str:
-    """Bytes as people say them: 36 MiB."""
+    """Write a number of bytes in readable units: 36 MiB."""
     return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB".replace(".0 ", " ")
 
 
 def draw(n: Numbers) -> str:
-    """What one more token costs, counted; and how much faster it was."""
+    """The counted cost of one more token, and the measured gain in time."""
     costs = {
         "without a cache": [(length, a) for length, a, _ in n.by_length],
         "with a cache": [(length, b) for length, _, b in n.by_length],
@@ -250,7 +253,7 @@ def draw(n: Numbers) -> str:
     return stack_pictures(
         [
             curves(costs, "Multiplications for the newest token", x_name="tokens in the text, with the newest", y_name="multiplications", log=True, dots=True),
-            curves(gains, "A whole text: how many times less", x_name="new tokens", y_name="times", log=True, dots=True),
+            curves(gains, "A whole text: the gain", x_name="new tokens", y_name="times", log=True, dots=True),
         ],
         "What a KV cache saves",
     )

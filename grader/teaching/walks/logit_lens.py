@@ -1,4 +1,4 @@
-"""What a model would say if it stopped after each layer, word by word, and when it makes up its mind."""
+"""What a model would predict if it stopped after each layer, word by word, and from which layer on its prediction stays."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Reading:
     words: list[str]
     best: list[list[str]]
     chances: list[list[float]]  # of that best word
-    answer: list[list[float]]  # the chance of the word that the model itself says there
+    answer: list[list[float]]  # the probability of the word that the model itself predicts there
 
     @property
     def decided(self) -> list[int]:
-        """For each position the layer from which on the best word is the model's own."""
+        """For each position, the layer from which on the best word is the model's own prediction."""
         own = self.best[-1]
         return [next(i for i in range(len(self.best)) if all(row[t] == own[t] for row in self.best[i:])) for t in range(len(self.words))]
 
@@ -43,7 +43,7 @@ class Numbers:
     shape: tuple[int, ...]
     apart: float  # how far the lens's last row is from the model's own logits, at most
     readings: list[Reading]
-    late: tuple[int, int]  # the reading and the position where the middle layers were least sure of what the model says
+    late: tuple[int, int]  # the reading and the position where the middle layers were least sure of the model's prediction
     candidates: list[list[tuple[str, float]]]  # there, the best words of each layer
     same_word: list[float]  # over all sentences, by layer: how often the best word is the one just read,
     agreed: list[float]  # how often it is the model's own,
@@ -51,7 +51,7 @@ class Numbers:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train a small GPT, and read every layer of it as the model reads the last."""
+    """Train a small GPT, and read every layer of it the way that the model reads its last one."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
     losses = train(parts, model, batch, STEPS, report_progress, what="training a small GPT")
@@ -88,7 +88,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def _early(reading: Reading, position: int) -> float:
-    """How sure the layers between the first and the last are of the model's answer, where the model itself is sure."""
+    """Return how sure the middle layers are of the model's answer; a large number where the model itself is not sure."""
     sure = [row[position] for row in reading.answer]
     return sum(sure[1:-1]) if sure[-1] > 0.8 else float(len(sure))
 
@@ -100,41 +100,41 @@ def layer_names(count: int) -> list[str]:
 def print_walk(page: WalkPage, n: Numbers) -> None:
     names = layer_names(len(n.agreed))
     first = n.readings[0]
-    page.step("A model, and a question to each of its layers", shape(n.shape))
+    page.step("One prediction from each layer", shape(n.shape))
     page.say(
-        f"A GPT of {len(names) - 1} blocks has read twenty short sentences {STEPS} times; its loss fell from {n.loss_before:.2f} to {n.loss_after:.2f}. "
-        "Only what leaves the last block is meant to become a word. The logit lens reads what leaves each block in the same way, through the final "
-        "norm and the head: what would the model say if it stopped there?"
+        f"A GPT of {len(names) - 1} blocks has been trained on twenty short sentences for {STEPS} steps; its loss fell from {n.loss_before:.2f} to "
+        f"{n.loss_after:.2f}. Normally only the output of the last block becomes a word. The logit lens reads the output of every block in the same way, "
+        "through the final norm and the head: what would the model predict if it stopped there?"
     )
     same = "are the same, number by number" if n.apart == 0 else f"differ by {n.apart:.0e} at most"
     page.say(f"The last row of the lens and the model's own logits {same}.")
 
     page.step("The likeliest next word, layer by layer")
-    page.say("The words that are read stand on top; under each word, what each layer would say comes next.")
+    page.say("The first line has the words of the text. Below each word is the next word that each layer would predict.")
     for number, reading in enumerate(n.readings):
         if number:
             page.blank()
         page.table([[name, *row] for name, row in zip(names, reading.best)], ["", *reading.words], left=9)
 
     page.step("How sure each layer is")
-    page.say("The same for the first text: the chance that each layer gives to the word that the model says in the end.")
+    page.say("For the first text: the probability that each layer gives to the model's final prediction.")
     page.grid(first.answer, names, first.words, width=6)
-    page.say("The layer from which on the best word stays the same:")
-    page.table([["decided after", *(names[i] for i in first.decided)], ["says", *first.best[-1]]], ["", *first.words])
+    page.say("The layer from which on the prediction stays the same:")
+    page.table([["decided after", *(names[i] for i in first.decided)], ["predicts", *first.best[-1]]], ["", *first.words])
 
     reading, position = n.readings[n.late[0]], n.late[1]
     page.step("A late decision")
-    page.say(f'Where the layers before the last were least sure: after "{" ".join(reading.words[: position + 1])}". The best {BEST} words of each:')
+    page.say(f'The layers before the last were least sure after "{" ".join(reading.words[: position + 1])}". The best {BEST} words of each layer:')
     page.table([[name, *(f"{word} {chance:.2f}" for word, chance in row)] for name, row in zip(names, n.candidates)], left=BEST + 1)
 
     page.step("All twenty sentences")
     page.table(
         [[name, f"{a:.0%}", f"{b:.0%}", f"{c:.2f}"] for name, a, b, c in zip(names, n.same_word, n.agreed, n.surprise)],
-        ["", "repeats the word just read", "says what the model says", "loss"],
+        ["", "repeats its input word", "agrees with the model", "loss"],
     )
     page.say(
-        f"Right after the embedding the best word is the one just read in {n.same_word[0]:.0%} of all places: input and output share one matrix here, "
-        "so a word's vector is most like itself. Each block writes something into the stream that moves it away from what was read, and towards what comes next."
+        f"Right after the embedding the best word is the input word itself in {n.same_word[0]:.0%} of all places: input and output share one matrix here, "
+        "so a word's vector is most similar to itself. Each block adds something that moves the stream from the input word towards the next word."
     )
 
 
@@ -142,7 +142,7 @@ WIDE, TALL, LEFT = 74, 44, 110
 
 
 def draw(n: Numbers) -> str:
-    """Each layer's likeliest next word for each text, coloured by its chance."""
+    """Each layer's likeliest next word for each text, coloured by its probability."""
     marks, y, right = [], 56, 0
     for reading in n.readings:
         marks.append(write(LEFT - 12, y + 16, "reads", anchor="end", colour=FAINT))
@@ -154,8 +154,8 @@ def draw(n: Numbers) -> str:
                 marks += _cell(LEFT + t * WIDE, top, word, round(chance, 2))
         right = max(right, LEFT + len(reading.words) * WIDE)
         y += 28 + len(reading.best) * TALL + 26
-    marks.append(write(LEFT, y, "Each cell: the likeliest next word, were this layer the last, and its chance.", colour=FAINT))
-    return card(marks, right + 20, y + 20, "What the model would say after each layer")
+    marks.append(write(LEFT, y, "Each cell: the likeliest next word if this layer were the last, and its probability.", colour=FAINT))
+    return card(marks, right + 20, y + 20, "What the model would predict after each layer")
 
 
 def _cell(x: float, y: float, word: str, chance: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Many small tables of weights on one picture, all with the same colours for the same numbers."""
+"""Many small tables of weights on one picture, with one colour scale for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Map:
 
 
 def draw_maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str = "", column_name: str = "", causal: bool = True, cell: int = CELL) -> str:
-    """The tables in rows of `columns`; with `causal` what lies above the diagonal is left empty. `cell` is the side of a cell."""
+    """Draw the tables in rows of `columns`. With `causal` the part above the diagonal stays empty. `cell` is the side of a cell."""
     high = max(value for panel in panels for row in panel.values for value in row)
     wide = max(len(panel.columns) for panel in panels) * cell + GAP
     tall = max(len(panel.rows) for panel in panels) * cell + GAP + 22

@@ -1,4 +1,4 @@
-"""Dense against experts: parameters, active parameters, loss curves, and who is sent to which expert, token by token."""
+"""Dense layers compared with experts: parameters, active parameters, loss curves, and the experts of each token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUIRED_EXERCISES = (
     "TokenEmbedding", "LearnedPositions", *ATTENDING, "CausalSelfAttention", "gelu", "dropout", "LayerNorm", "FeedForward", "PreNormBlock",
     "count_parameters", "cross_entropy", "AdamW", "route", "load_balancing_loss", "MoELayer", "MoEBlock", "active_parameters",
 )  # fmt: skip
-NEXT_STEP = "Next: `headway measure balance` begins with all tokens at one expert, and trains with the balance loss and without."
+NEXT_STEP = "Next: `headway measure balance` starts with all tokens at one expert, and trains with and without the balance loss."
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "plus": lambda a, b: a + b,
@@ -64,7 +64,7 @@ class Numbers:
 
 
 class Sums(nn.Module):
-    """A language model of one block, which reads a sum and says its last digit: ids (B, 3) -> logits (B, 3, V), and the balance loss."""
+    """A language model of one block, which reads a sum and predicts its last digit: ids (B, 3) -> logits (B, 3, V), and the balance loss."""
 
     def __init__(self, parts: Parts, block: nn.Module) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def all_sums() -> tuple[Tensor, Tensor]:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Three models alike but for their feed-forward learn all sums; then the router of the one with experts is asked."""
+    """Train three models that differ only in their feed-forward on all sums; then record the routing of the one with experts."""
     makers: dict[str, Callable[[], nn.Module]] = {
         MODELS[0]: lambda: parts.PreNormBlock(WIDTH, HEADS, TOP_K * D_FF),
         MODELS[1]: lambda: parts.MoEBlock(WIDTH, HEADS, D_FF, EXPERTS, TOP_K),
@@ -131,7 +131,7 @@ def _train(parts: Parts, model: nn.Module, sums: Tensor, targets: Tensor, seed: 
 
 @torch.no_grad()
 def _routing(parts: Parts, model: Sums, sums: Tensor, targets: Tensor) -> dict[str, Any]:
-    """Which experts the tokens of all sums are sent to."""
+    """Return the experts to which the tokens of all sums are routed."""
     layer, seen = model.block.moe, []
     hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
@@ -160,18 +160,18 @@ def _shares(experts: Tensor) -> list[float]:
 def print_walk(page: WalkPage, n: Numbers) -> None:
     narrow, experts, wide = n.models
     names = [f"{i}" for i in range(EXPERTS)]
-    page.step("Something to know by heart")
+    page.step("Something to memorise")
     page.say(
         f"Sums of two digits in {len(OPERATIONS)} operations, {len(OPERATIONS) * 100} in all; the answer is the last digit. 7 plus 5 is 2, 7 times 5 is 5, "
-        "3 minus 5 is 8. A feed-forward layer is where a model keeps such things, so a narrow one will run out of room."
+        "3 minus 5 is 8. A model stores such facts in its feed-forward layers, so a narrow layer does not have enough room."
     )
 
     page.step("Three models")
     page.say(
-        f"Alike in all but the feed-forward. The one with experts has {EXPERTS} of {D_FF} hidden units each, and sends each token to {TOP_K} of them: as many "
-        "parameters as the wide one, and about as many at work on one token as in the narrow one."
+        f"The models differ only in the feed-forward layer. The one with experts has {EXPERTS} experts of {D_FF} hidden units and routes each token to {TOP_K} "
+        "of them. It has as many parameters as the wide model, and uses about as many per token as the narrow one."
     )
-    page.table([[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models], ["", "hidden units a token meets", "parameters", "active a token"])
+    page.table([[m.name, m.hidden, f"{m.parameters:,}", f"{m.active:,}"] for m in n.models], ["", "hidden units per token", "parameters", "active per token"])
 
     page.step("Training")
     for m in n.models:
@@ -181,57 +181,57 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.say("By operation:")
     page.table([[word, *(f"{m.by_operation[i]:.0%}" for m in n.models)] for i, word in enumerate(OPERATIONS)], ["", *MODELS])
     page.say(
-        f"The model with experts computes with {experts.active / wide.active:.0%} of what the wide one uses for a token. What it does not save is memory: "
-        f"all {experts.parameters:,} parameters must be there."
+        f"For one token the model with experts uses {experts.active / wide.active:.0%} of the parameters that the wide one uses. It does not save memory: "
+        f"all {experts.parameters:,} parameters must be in memory."
     )
 
-    page.step("Who is sent where, token by token", shape((1, 3, TOP_K)))
-    page.say("Each token's two experts, with the weights that route gives them:")
+    page.step("The experts of each token", shape((1, 3, TOP_K)))
+    page.say("Each token's two experts, with their weights from route:")
     rows = []
     for routed, (said, right) in zip(n.routed, n.answers):
         for number, (word, chosen, weights) in enumerate(routed):
-            verdict = f"says {said}" + ("" if said == right else f", right is {right}") if number == 2 else ""
+            verdict = f"answers {said}" + ("" if said == right else f", right is {right}") if number == 2 else ""
             rows.append([word, *(f"{e} ({w:.2f})" for e, w in zip(chosen, weights)), verdict])
     page.table(rows, ["token", "first", "second", ""], left=4)
-    page.say("The answer is given at the last token. It has heard the other two by then, so the same digit may be sent elsewhere after another operation.")
+    page.say("The model answers at the last token. There attention has mixed in the other two, so the same digit may go to other experts after another operation.")
 
-    page.step("Who does what")
-    page.say("Where the answer is given, of each operation's choices the share of each expert, in percent:")
+    page.step("Which expert does what")
+    page.say("At the last token, the share of each expert in the choices of each operation, in percent:")
     page.grid([[100 * share for share in row] for row in n.by_operation], list(OPERATIONS), names, decimals=0, width=4)
     expert, most, least = _widest(n.by_operation)
     words = list(OPERATIONS)
     page.say(
         f"Expert {expert} is chosen most by {words[most]!r} ({n.by_operation[most][expert]:.0%}) and least by {words[least]!r} "
-        f"({n.by_operation[least][expert]:.0%}). Nobody told the router what an operation is. Experts seldom divide the work as people would."
+        f"({n.by_operation[least][expert]:.0%}). The router was not trained to separate operations. Experts seldom divide the work as people would."
     )
-    page.say("And by place:")
+    page.say("The same by place:")
     page.grid([[100 * share for share in row] for row in n.by_place], ["first digit", "operation", "second digit"], names, decimals=0, width=4)
 
-    page.step("Is anybody idle?")
+    page.step("Is the load balanced?")
     page.grid([n.shares, n.chances], ["f, share of choices", "P, mean probability"], names)
     even = 1 / EXPERTS
     page.say(
-        f"Evenly shared, each number would be {even:.3f}. The balance loss is {EXPERTS} times the sum of f times P: {n.balance:.3f}, where 1 is even and "
-        f"{EXPERTS} is one expert doing it all. It was trained with a weight of {FACTOR}."
+        f"With an even load each number would be {even:.3f}. The balance loss is {EXPERTS} times the sum of f times P: {n.balance:.3f}. It is 1 if the load is "
+        f"even, and {EXPERTS} if one expert does everything. Its weight in training was {FACTOR}."
     )
 
 
 def _widest(table: list[list[float]]) -> tuple[int, int, int]:
-    """The expert whose shares differ most between operations, and the operations that choose it most and least."""
+    """Return the expert whose shares differ most between operations, and the operations that choose it most and least."""
     columns = list(zip(*table))
     expert = max(range(len(columns)), key=lambda i: max(columns[i]) - min(columns[i]))
     return expert, columns[expert].index(max(columns[expert])), columns[expert].index(min(columns[expert]))
 
 
 def draw(n: Numbers) -> str:
-    """Loss curves of the three, and which expert each operation is sent to."""
+    """The loss curves of the three models, and the experts of each operation."""
     lines = {f"{m.name}, {m.active:,} active": [((i + 0.5) * SMOOTH, loss) for i, loss in enumerate(m.losses)] for m in n.models}
     percent = [[round(100 * share) for share in row] for row in n.by_operation]
     names = [f"{i}" for i in range(EXPERTS)]
     return stack_pictures(
         [
             curves(lines, "Loss while learning 800 sums", x_name="steps of training", y_name="loss"),
-            heatmap(percent, list(OPERATIONS), names, "Who is sent where, in percent of an operation's choices", column_name="expert"),
+            heatmap(percent, list(OPERATIONS), names, "Experts of each operation, in percent of its choices", column_name="expert"),
         ],
-        "Dense against experts",
+        "Dense layers and experts",
     )

@@ -1,7 +1,7 @@
-"""Whose code runs in a walk, name by name: the learner's where its tests pass now, the reference's where not.
+"""The code that runs in a walk, name by name: the learner's where its tests pass now, the reference's elsewhere.
 
-Chapter after chapter, the learner's module and ours are both executed, in a package whose earlier chapters are mixed already. Then each
-exercise's name means the same in both: what passes is the learner's in our module too, and what does not is ours in the learner's.
+For each chapter in turn, both the learner's module and the reference's are executed, in a package whose earlier chapters are mixed
+already. Then each exercise's name is bound to the same object in both modules: to the learner's if it passes, else to the reference's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LEARNER = Target("exercises", EXERCISES)
 
 
 class NotInHandout(ValueError):
-    """The walk needs what this handout leaves out; the message is a sentence."""
+    """The walk needs exercises that this handout leaves out; the message is a sentence."""
 
 
 class Parts:
-    """The mixed chapters. Any name of theirs is an attribute: `parts.GPT`, `parts.GPTConfig`."""
+    """The mixed chapters. Each of their names is an attribute: `parts.GPT`, `parts.GPTConfig`."""
 
     def __init__(self, required: Sequence[str], passed: Collection[str], learner: Target = LEARNER) -> None:
         course = load_syllabus()
@@ -38,7 +38,7 @@ class Parts:
         self.required = tuple(required)
         self._learner = learner
         self.from_learner = {name for name in required if name in passed}
-        self.broken: dict[str, str] = {}  # chapters of the learner's that do not import after all
+        self.broken: dict[str, str] = {}  # learner's chapters that do not import here, and why
         self._mixed: dict[str, ModuleType] = {}
         learner_chapters = {chapter.name for chapter in chapters if any(exercise.name in self.from_learner for exercise in chapter.exercises)}
         sources = [_rename_source(source, "reference") for chapter in chapters if (source := reference_of(chapter.name))]
@@ -56,7 +56,7 @@ class Parts:
         raise AttributeError(f"no chapter that this walk needs defines {name}")
 
     def chapter(self, name: str) -> ModuleType:
-        """The mixed chapter called "ch07", "7" or "ch07_models"."""
+        """Return the mixed chapter named "ch07", "7" or "ch07_models"."""
         return self._mixed[load_syllabus().chapter(name).name]
 
     @property
@@ -64,7 +64,7 @@ class Parts:
         return tuple(name for name in self.required if name not in self.from_learner)
 
     def find_raising_exercise(self, problem: BaseException) -> str | None:
-        """The learner's exercise in whose code this was raised, None where there is none."""
+        """Return the learner's exercise whose code raised this exception, or None."""
         for frame in reversed(traceback.extract_tb(problem.__traceback__)):
             for source in self._package.sources.values():
                 if source.name.endswith("_learner") and frame.filename == source.filename:
@@ -98,7 +98,7 @@ class Parts:
         self._mixed[chapter.name] = sys.modules[mixed.__name__] = mixed
 
     def _import_learner(self, chapter: Chapter) -> ModuleType | None:
-        """The learner's chapter; None, and all of it ours, where it does not import here."""
+        """Import the learner's chapter. If it does not import, return None and use the reference's code for all of it."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 return self._package.module(f"{chapter.name}_learner")
@@ -109,9 +109,8 @@ class Parts:
             self.from_learner -= {exercise.name for exercise in chapter.exercises}
             return None
 
-
     def _helper_names(self, chapter: Chapter, exercise: str) -> set[str]:
-        """What stands in an exercise of the learner's, of the same chapter, and is no exercise itself: a config, a function of their own."""
+        """Return the names of the same chapter that the learner's exercise uses and that are not exercises: a config, a helper function."""
         exercises = {other.name for other in chapter.exercises}
         return {name for module, name in uses(self._learner, chapter.name, exercise) if module == chapter.name and name not in exercises}
 
@@ -121,5 +120,5 @@ def _rename_source(source: ChapterSource, author: str) -> ChapterSource:
 
 
 def _definition_lines(text: str) -> list[tuple[str, int, int]]:
-    """Every definition at the top level of a chapter, with its first and last line."""
+    """Return every top-level definition of a chapter with its first and last line."""
     return [(name, node.lineno, node.end_lineno or node.lineno) for node in parse(text).body for name in bound_names(node)]

@@ -1,4 +1,4 @@
-"""Which layer carries the fact: one state of a run that knows it, put into a run that does not, at every layer and place."""
+"""Which layer carries a fact: one state of a run that knows it replaces the state of a run that does not, at every layer and position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "residual_stream", "patch_residual", "recovery")
-NEXT_STEP = "Next: `headway walk logit-lens` reads the layers of one run; what a layer knows and what the model makes of it need not be the same."
+NEXT_STEP = "Next: `headway walk logit-lens` reads the layers of one run. What a layer contains and what the model uses can differ."
 
 SENTENCES = tuple(f"of {country} the {asked} is {answer}" for country, *answers in FACTS for asked, answer in zip(ASKED, answers))
 PLACES = ("of", "country", "the", "asked", "is")
@@ -32,10 +32,10 @@ class Numbers:
     size: tuple[int, ...]  # of the stream that is patched
     clean: str
     corrupted: str
-    answers: tuple[str, str]  # what the model says to either
+    answers: tuple[str, str]  # the model's answers to both
     logits: tuple[float, float]  # of the clean answer in either run
     one: Table  # recovery in this pair
-    says: list[list[str]]  # what the patched run says
+    says: list[list[str]]  # the answer of the patched run
     everywhere: list[float]  # recovery by block, all places patched at once
     other_country: Table  # mean recovery over all pairs that differ in the country
     other_question: Table  # and over those that differ in what is asked
@@ -47,13 +47,13 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     """Teach a small GPT the facts, and patch it."""
     tokenizer, (inputs, targets) = tokenizer_and_batch(parts, SENTENCES)
     targets = targets.clone()
-    targets[:, :-1] = -100  # which country is asked about is chance; only the answer can be learned
+    targets[:, :-1] = -100  # the country and the question are random; only the answer can be learned
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=WIDTH, n_heads=HEADS, n_layers=LAYERS)
     losses = train(parts, model, (inputs, targets), STEPS, report_progress, what=f"learning {len(SENTENCES)} facts")
     with torch.no_grad():
         right = int((model(inputs)[0][:, -1].argmax(-1) == targets[:, -1]).sum())
 
-    # rows of `facts`: country, then what is asked; continents are left out, since several countries share one
+    # rows of `facts`: country, then question; continents are left out, because several countries share one
     facts = inputs.view(len(FACTS), len(ASKED), -1)[:, :2]
     answers = targets[:, -1].view(len(FACTS), len(ASKED))[:, :2].flatten()
     clean = facts.flatten(0, 1)
@@ -87,7 +87,7 @@ def _word(tokenizer: Any, logits: Tensor) -> str:
 
 
 def patched(parts: Parts, model: Any, clean: Tensor, corrupted: Tensor, answers: Tensor) -> Table:
-    """The mean recovery of the answers, (N,), over N pairs of runs, by block and place."""
+    """Return the mean recovery of the answers, (N,), over N pairs of runs, by block and position."""
     with torch.no_grad():
         ends = [model(ids)[0][:, -1] for ids in (clean, corrupted)]
     table = []
@@ -102,7 +102,7 @@ def patched(parts: Parts, model: Any, clean: Tensor, corrupted: Tensor, answers:
 
 
 def strongest(table: Table) -> list[int]:
-    """The place that brings back most, by block."""
+    """Return the position that restores most, by block."""
     return [max(range(len(row)), key=lambda place: row[place]) for row in table]
 
 
@@ -111,55 +111,56 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     words = n.corrupted.split()
     page.step("A model that knows some facts")
     page.say(
-        f"A GPT of {len(blocks)} blocks has read {len(SENTENCES)} sentences {STEPS} times: capital, language and continent of {len(FACTS)} countries. "
-        f"The loss of the answers is {n.loss_after:.3f} now, and {n.right} of {len(SENTENCES)} are right."
+        f"A GPT of {len(blocks)} blocks has been trained on {len(SENTENCES)} sentences for {STEPS} steps: capital, language and continent of {len(FACTS)} "
+        f"countries. The loss of the answers is {n.loss_after:.3f} now, and {n.right} of {len(SENTENCES)} are right."
     )
 
     page.step("Two runs")
     page.table([["clean", n.clean, n.answers[0], f"{n.logits[0]:.2f}"], ["corrupted", n.corrupted, n.answers[1], f"{n.logits[1]:.2f}"]],
-               ["run", "reads", "says", f"logit of {n.answers[0]}"], left=3)  # fmt: skip
+               ["run", "text", "answer", f"logit of {n.answers[0]}"], left=3)  # fmt: skip
     page.say(
-        "They differ in one word. Somewhere on its way through the model the clean run has what the corrupted one has not. To find it, take the "
-        "stream of the clean run at one place after one block, put it into the corrupted run there, and let that run go on."
+        "The texts differ in one word. Some state of the clean run carries the country that the corrupted run lacks. To find it, copy the "
+        "stream of the clean run at one position after one block into the corrupted run, and let that run continue."
     )
 
     page.step("One state at a time", shape(n.size))
-    page.say(f"How much of the logit of {n.answers[0]!r} comes back, by block and by the place that was patched: 0 nothing, 1 all of it.")
+    page.say(f"How much of the logit of {n.answers[0]!r} returns, by block and by patched position: 0 is nothing, 1 is all of it.")
     page.grid(n.one, blocks, words, width=8)
-    page.say("And what the patched run says:")
+    page.say("The answer of the patched run:")
     page.table([[name, *row] for name, row in zip(blocks, n.says)], ["", *words], left=len(words) + 1)
     page.say(
-        f"All places patched at once: {', '.join(f'{value:.2f}' for value in n.everywhere)}. That is no discovery: from there on it is the clean run. "
-        "The words before the country bring back nothing, since they have never heard of it, and after the last block only the last place counts: "
-        "the answer is read off there."
+        f"All positions patched at once: {', '.join(f'{value:.2f}' for value in n.everywhere)}. This must be 1, because from there on it is the clean run. "
+        "Positions before the country restore nothing, because they do not depend on it. After the last block only the last position counts, "
+        "because the answer is read there."
     )
 
-    page.step("The way of the country through the model")
-    page.say(f"One pair may be special. The mean over {n.pairs} pairs that ask for the capital or the language and differ in the country:")
+    page.step("The path of the country through the model")
+    page.say(f"One pair may be special. The mean over {n.pairs} pairs about a capital or a language that differ in the country:")
     page.grid(n.other_country, blocks, PLACES, width=8)
     for line in _way(n.other_country):
         page.say(line)
 
-    page.step("The way of the question")
-    page.say("The same with pairs that differ in what is asked, capital or language, about the same country:")
+    page.step("The path of the question")
+    page.say("The same for pairs about one country that differ in the question, capital or language:")
     page.grid(n.other_question, blocks, PLACES, width=8)
     for line in _way(n.other_question):
         page.say(line)
 
-    page.step("Enough, or needed?")
+    page.step("Sufficient, or necessary?")
     page.say(
-        "A recovery of 1 shows that a state is enough. Is it needed too? Now the other country's state goes into the clean run; the share of the answer that is lost:"
+        "A recovery of 1 shows that a state is sufficient. Is it also necessary? Now the other country's state goes into the clean run. "
+        "The share of the answer that is lost:"
     )
     page.grid(n.needed, blocks, PLACES, width=8)
     gap = max(abs(a - b) for row, other in zip(n.needed, n.other_country) for a, b in zip(row, other))
     page.say(
-        f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was brought back, the model has the answer from "
-        "somewhere else as well. Where more is lost, a state of the wrong country does harm of its own."
+        f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was restored, the model has the answer from "
+        "another position as well. Where more is lost, the state of the wrong country does additional harm."
     )
 
 
 def _way(table: Table) -> list[str]:
-    """Where most of it is after each block, in sentences."""
+    """Say in sentences where most of the information is after each block."""
     places = strongest(table)
     lines, start = [], 0
     for block in range(1, len(places) + 1):
@@ -171,8 +172,8 @@ def _way(table: Table) -> list[str]:
 
 
 def draw(n: Numbers) -> str:
-    """Mean recovery by block and place, for both kinds of pairs."""
+    """Mean recovery by block and position, for both kinds of pairs."""
     kinds = {"another country": n.other_country, "another question": n.other_question}
     rows = [f"{kind}, after block {i}" for kind, table in kinds.items() for i in range(len(table))]
     values = [row for table in kinds.values() for row in table]
-    return heatmap(values, rows, PLACES, "How much of the answer one state brings back", column_name="patched place", row_name="the other run had")
+    return heatmap(values, rows, PLACES, "How much of the answer one state restores", column_name="patched position", row_name="the other run had")

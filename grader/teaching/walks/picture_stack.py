@@ -15,7 +15,7 @@ def stack_pictures(pictures: Sequence[str], title: str) -> str:
     marks, y, wide = [], TOP, 0
     for picture in pictures:
         size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
-        assert size, "our pictures say how large they are"
+        assert size, "the kit's pictures have a viewBox"
         width, height = int(size[1]), int(size[2])
         marks.append(picture.replace("<svg ", f'<svg x="{GAP}" y="{y}" ', 1).rstrip("\n"))
         y, wide = y + height + GAP, max(wide, width)

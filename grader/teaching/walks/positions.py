@@ -1,4 +1,4 @@
-"""Four ways to tell a model where its tokens stand, side by side, and how far each reaches beyond the length it was trained on."""
+"""Four ways to encode the positions of tokens, compared, and how well each works beyond the length it was trained on."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from grader.teaching.walks.walk_page import WalkPage
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (*GPT_PARTS, "sinusoidal_positions", "SinusoidalPositions", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias", "count_parameters")
-NEXT_STEP = "Next: `headway measure extrapolation --length 32` trains on longer texts, and asks for longer ones still."
+NEXT_STEP = "Next: `headway measure extrapolation --length 32` trains on longer texts and tests on even longer ones."
 
 STEPS = 600
 WIDTH, HEADS = 32, 4  # of the models that grader/teaching/measurements/extrapolation.py trains
-BACK = ECHO - 1  # where the token to be repeated stands, seen from the one before it
+BACK = ECHO - 1  # distance from a query to the token that the next one may repeat
 FAR = 6  # distances shown
 FROM = (15, 8)  # places of the query
 BIN = 8  # places that make one column
@@ -30,25 +30,25 @@ SHOWN = 40  # places in the picture
 WAYS = {
     "learned": "a table of vectors, trained, added to the tokens",
     "sinusoidal": "a table of sines and cosines, added to the tokens",
-    "rope": "queries and keys are turned by their place",
-    "alibi": "a score falls with the distance",
+    "rope": "queries and keys are rotated by their position",
+    "alibi": "the scores fall with the distance",
 }
 
 
 @dataclass(frozen=True)
 class Numbers:
     parameters: dict[str, int]  # of a GPT with each scheme
-    beyond_table: dict[str, str]  # what happens to a text longer than max_len: an error in words, or nothing
-    scores: dict[str, dict[int, list[float]]]  # what the place alone gives to a key at each distance, by the query's place
+    beyond_table: dict[str, str]  # what happens to a text longer than max_len: an error, or no error
+    scores: dict[str, dict[int, list[float]]]  # the score from position alone of a key at each distance, by the query's position
     unequal: dict[str, float]  # how far scores of the same distance are apart, at most
     rows: list[Row]
-    echo: dict[str, list[float]]  # of the head that looks most at the token to be repeated, its weight there, by the query's place
-    heads: dict[str, tuple[int, int]]  # which that is
+    echo: dict[str, list[float]]  # of the head that attends most to the token to be repeated, its weight there, by the query's position
+    heads: dict[str, tuple[int, int]]  # layer and number of that head
     patterns: dict[str, list[list[float]]]  # its first SHOWN rows, averaged over texts
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Ask each scheme what it says, train a GPT with each, and see where their heads look."""
+    """Compute the scores of each scheme, train a GPT with each, and record where their heads attend."""
     tables: dict[str, Tensor] = {}
     echo, heads, patterns = {}, {}, {}
 
@@ -84,7 +84,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 @torch.no_grad()
 def averaged(model: nn.Module, texts: Tensor) -> Tensor:
-    """The attention patterns of every head, averaged over the texts, (layers, H, T, T)."""
+    """Return the attention patterns of every head, averaged over the texts, (layers, H, T, T)."""
     x = model.token_emb(texts)
     x = x if model.pos_emb is None else model.pos_emb(x)
     found = []
@@ -96,16 +96,16 @@ def averaged(model: nn.Module, texts: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _one_too_many(model: nn.Module) -> str:
-    """What a text of one token more than max_len gives."""
+    """Return what happens with a text of one token more than max_len."""
     try:
         model(torch.zeros(1, model.config.max_len + 1, dtype=torch.long))
     except ValueError as problem:
         return f"ValueError: {problem}".split("\n")[0]
-    return "goes on"
+    return "no error"
 
 
 def binned(values: list[float], first: int) -> list[float]:
-    """Means over BIN places each; `values` begins at place `first`."""
+    """Return means over BIN positions each; `values` starts at position `first`."""
     last = first + len(values)
     edges = [(start, min(start + BIN, last)) for start in range(0, last, BIN)]
     return [sum(values[max(a, first) - first : b - first]) / (b - max(a, first)) for a, b in edges]
@@ -114,57 +114,57 @@ def binned(values: list[float], first: int) -> list[float]:
 def print_walk(page: WalkPage, n: Numbers) -> None:
     length, longest = LENGTH, TIMES[-1] * LENGTH
     fewest = min(n.parameters.values())
-    page.step("Four ways to say where a token stands")
+    page.step("Four ways to encode a position")
     page.table([[scheme, way, f"+ {n.parameters[scheme] - fewest}"] for scheme, way in WAYS.items()], ["", "", "parameters"], left=2)
-    page.say(f"A GPT with each is given one token more than its max_len of {length}:")
+    page.say(f"What a GPT with each does with one token more than its max_len of {length}:")
     page.table([[scheme, outcome] for scheme, outcome in n.beyond_table.items()], left=2)
 
-    page.step("The same word, at other places")
-    page.say("If query and key are the same word, their place alone decides the score. From the last place and from an earlier one, by distance:")
+    page.step("The same word at other positions")
+    page.say("If query and key are the same word, the score depends on their positions alone. Scores by distance, from the last position and from an earlier one:")
     rows = [[f"{scheme}, from {place}", *(f"{score:.2f}" for score in line)] for scheme, lines in n.scores.items() for place, line in lines.items()]
     page.table(rows, ["distance", *(str(d) for d in range(FAR + 1))])
     same = [scheme for scheme in SCHEMES if n.unequal[scheme] < 1e-3]
     others = [f"{scheme} by up to {n.unequal[scheme]:.2f}" for scheme in SCHEMES if scheme not in same]
-    page.say(f"Only the distance counts with {' and '.join(same) or 'none'}: there scores at the same distance are the same, wherever the two stand.")
+    page.say(f"Schemes with equal scores at equal distance, at every position: {' and '.join(same) or 'none'}.")
     if others:
-        page.say(f"Elsewhere they differ: {', '.join(others)}.")
-    page.say("These are scores before W_q and W_k, which learn to make use of them.")
+        page.say(f"Schemes with different scores at equal distance: {', '.join(others)}.")
+    page.say("These are scores without W_q and W_k; trained maps use this information.")
 
     page.step("A language with an echo")
     longer = " and ".join(str(times * length) for times in TIMES[1:])
     page.say(
-        f"Each token of a made-up language is, with equal chances, the one that stood {ECHO} places before it, or a follower of the last one. Four small GPTs, "
-        f"alike but for their positions, were trained on texts of {length} tokens. Their loss on these and on texts of {longer}, which are no harder:"
+        f"In an artificial language each token is, with equal probability, the token {ECHO} places before it or a follower of the last token. Four small GPTs "
+        f"that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, which are not harder:"
     )
     page.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
-    page.say("The first row knows the language's true chances. The second sees the last token only: whoever does worse has lost more than the distance.")
+    page.say("The first row uses the true probabilities. The second uses only the last token; a model that is worse has lost more than the distance.")
 
     columns = [f"{start}-{start + BIN - 1}" for start in range(0, longest, BIN)]
-    page.step("Where it breaks")
-    page.say(f"The same loss by place, {BIN} places to a column. The models have never seen a place after {length - 1}.")
+    page.step("Where it fails")
+    page.say(f"The same loss by position, {BIN} positions to a column. In training no position was later than {length - 1}.")
     page.grid([binned(list(row.places), ECHO - 1) for row in n.rows], [row.name for row in n.rows], columns, width=5)
 
-    page.step("Why it breaks there")
-    page.say(f"To know what may be echoed, a head must look {BACK} places back. In each model one head does so most; the weight it puts there, by its own place:")
+    page.step("Why it fails there")
+    page.say(f"To predict the echo, a head must attend {BACK} places back. One head of each model does so most. Its weight there, by its own position:")
     labels = [f"{scheme}, layer {layer} head {head}" for scheme, (layer, head) in n.heads.items()]
     page.grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5)
     models = n.rows[2:]
     near, far = (min(models, key=lambda row: row.at[t * length]).name for t in (TIMES[0], TIMES[-1]))
     page.say(
-        f"At the trained length {near} is best, at {TIMES[-1]} times that {far}. Rows of a table that were never trained say nothing; an angle or a sine that "
-        "never came up is computed without trouble, and means as little to the weights that have to read it. A bias that only falls goes on falling."
+        f"At the trained length {near} is best, at {TIMES[-1]} times that length {far}. Rows of a table that were never trained contain no information. An angle or "
+        "a sine of a new position can be computed, but the weights were never trained on it. A bias that falls with the distance works at any length."
     )
 
 
 def draw(n: Numbers) -> str:
-    """The loss by place, and the head that looks for the echo, past the trained length."""
+    """The loss by position, and the head that finds the echo, beyond the trained length."""
     lines = {row.name: [(BIN * (i + 0.5), loss) for i, loss in enumerate(binned(list(row.places), ECHO - 1))] for row in n.rows}
     ticks = [str(i) if i % BIN == 0 else "" for i in range(SHOWN)]
     panels = [Map(f"{scheme}, layer {layer} head {head}", n.patterns[scheme], ticks, ticks) for scheme, (layer, head) in n.heads.items()]
     return stack_pictures(
         [
-            curves(lines, f"Loss by place; trained up to place {LENGTH - 1}", x_name="place in the text", y_name="loss"),
-            draw_maps(panels, f"The head that looks {BACK} places back", columns=2, row_name="this place", column_name="looks at", cell=8),
+            curves(lines, f"Loss by position; trained up to position {LENGTH - 1}", x_name="position in the text", y_name="loss"),
+            draw_maps(panels, f"The head that attends {BACK} places back", columns=2, row_name="this position", column_name="attends to", cell=8),
         ],
         "Four position schemes beyond the length they were trained on",
     )

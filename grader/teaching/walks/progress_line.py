@@ -1,4 +1,4 @@
-"""Long work shows how far it is: a line on standard error that goes away in a terminal, one plain line elsewhere."""
+"""Progress of long work: a bar on standard error that disappears at the end, or one plain line where there is no terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from grader.console.output import make_console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 AdvanceStep = Callable[[], None]
-ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # what is done, and in how many steps
+ProgressReporter = Callable[[str, int], AbstractContextManager[AdvanceStep]]  # called with what is done and the number of steps
 
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[AdvanceStep]:
-    """For a person who waits."""
+    """Show the progress to a person who waits."""
     console = make_console(stderr=True)
     if not console.is_terminal:
         console.print(f"{what} ...", soft_wrap=True)
@@ -28,5 +28,5 @@ def show_progress(what: str, total: int) -> Iterator[AdvanceStep]:
 
 @contextmanager
 def hide_progress(what: str, total: int) -> Iterator[AdvanceStep]:
-    """For tests, and for whoever has nobody to show it to."""
+    """Show nothing; for tests."""
     yield lambda: None

@@ -1,6 +1,6 @@
-"""One attention layer with every number in it, before masking and after.
+"""One attention layer with all its numbers, before masking and after.
 
-The weights are drawn at random and rounded to one decimal, so that whoever wants to can follow with pencil and paper.
+The weights are random and rounded to one decimal, so that a reader can follow with pencil and paper.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Numbers:
     k: list[Matrix]
     v: list[Matrix]
     scores: list[Matrix]  # by head, divided by sqrt(d_head) already
-    open_weights: list[Matrix]  # before masking
+    open_weights: list[Matrix]  # without a mask
     masked_scores: Matrix  # of head 0
     weights: list[Matrix]  # after masking
     mixed: list[Matrix]  # by head: the values, mixed
     merged: Matrix
     output: Matrix
-    difference: float  # between all that and what the layer gives by itself
+    difference: float  # between these steps and one call of the layer
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """The layer's steps one by one, and the layer as a whole beside them."""
+    """Compute the layer step by step, and once as a whole."""
     embedding, layer = parts.TokenEmbedding(len(WORDS), D), parts.MultiHeadAttention(D, H, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -78,22 +78,22 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def print_walk(page: WalkPage, n: Numbers) -> None:
-    """From the words' vectors to what the layer gives, one matrix after the other."""
+    """From the words' vectors to the layer's output, one matrix after the other."""
     T = len(WORDS)
     page.say(
-        f"{T} words, {D} numbers each, {H} heads of {D_HEAD}. The weights are chance, rounded to one decimal, and there are no biases: "
+        f"{T} words, {D} numbers each, {H} heads of {D_HEAD}. The weights are random, rounded to one decimal, and there are no biases, so "
         "you can follow with pencil and paper."
     )
 
-    page.step("What comes in: x", shape((1, T, D)))
+    page.step("The input: x", shape((1, T, D)))
     page.grid(n.x, WORDS)
-    page.say("One row a word. No row knows of any other yet.")
+    page.say("One row for each word. No row depends on another word yet.")
 
     page.step("Three maps make queries, keys, values", shape((D, D)))
-    for name, what in (("W_q", "what a word asks"), ("W_k", "what it answers to"), ("W_v", "what it has to say")):
+    for name, what in (("W_q", "queries: what a word looks for"), ("W_k", "keys: what it can be found by"), ("W_v", "values: what it passes on")):
         page.line(f"{name}: {what}")
         page.grid(n.weight[name], [f"  in {i}" for i in range(D)])
-    page.say("(Each is shown as x is multiplied by it; nn.Linear keeps it turned on its side.)")
+    page.say("(Each matrix is shown as x is multiplied by it; nn.Linear stores the transpose.)")
 
     page.step("x times the maps, cut into heads", shape((1, H, T, D_HEAD)))
     heading = [name for h in range(H) for name in (f"h{h}", "")]
@@ -105,61 +105,61 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.line(f"{_sum_of(first, column)} = {n.q[0][1][0]:.2f}")
 
     page.step("Every query against every key", shape((1, H, T, T)))
-    page.say(f"Head 0: q times k turned on its side, divided by the square root of {D_HEAD}. A row is the word that asks, a column the one that answers.")
+    page.say(f"Head 0: q times the transpose of k, divided by the square root of {D_HEAD}. A row is the word of the query, a column the word of the key.")
     page.grid(n.scores[0], WORDS, WORDS)
-    page.say("'barked' asks 'dog':")
+    page.say("Query 'barked', key 'dog':")
     page.line(f"({_sum_of(n.q[0][2], n.k[0][1])}) / {math.sqrt(D_HEAD):.2f} = {n.scores[0][2][1]:.2f}")
 
     page.step("The softmax, before masking", shape((1, H, T, T)))
     page.grid(n.open_weights[0], WORDS, WORDS)
     page.say(
-        f"Each row sums to 1. But 'the' gives {1 - n.open_weights[0][0][0]:.0%} of its attention to words that come after it: in a text "
-        "that is being written, they are not there yet."
+        f"Each row sums to 1. But 'the' gives {1 - n.open_weights[0][0][0]:.0%} of its attention to words that come after it. When the model "
+        "generates text, these words do not exist yet."
     )
 
     page.step("The mask", shape((T, T)))
     page.grid(n.masked_scores, WORDS, WORDS)
-    page.say("Scores of the future become -inf, before the softmax and not after it.")
+    page.say("The scores of later words become -inf. This must happen before the softmax.")
 
     page.step("The softmax, after masking", shape((1, H, T, T)))
     for h in range(H):
         page.line(f"head {h}")
         page.grid(_past(n.weights[h]), [f"  {word}" for word in WORDS], WORDS)
     page.say(
-        "e to the power of -inf is 0, and what is left of a row sums to 1 again. 'the' can only listen to itself. Head 1, with other "
-        "maps, listens elsewhere."
+        "e to the power of -inf is 0, and the rest of a row sums to 1 again. 'the' can only attend to itself. Head 1 has other maps and "
+        "attends to other words."
     )
 
-    page.step("The values, mixed", shape((1, H, T, D_HEAD)))
+    page.step("Weighted sums of the values", shape((1, H, T, D_HEAD)))
     page.say("The weights of head 0 times its v:")
     page.grid(n.mixed[0], WORDS)
     page.say("The first number for 'barked':")
     page.line(f"{_sum_of(n.weights[0][2][:3], [row[0] for row in n.v[0]])} = {n.mixed[0][2][0]:.2f}")
 
-    page.step("Heads side by side again", shape((1, T, D)))
+    page.step("Heads merged", shape((1, T, D)))
     page.grid(n.merged, WORDS, heading)
 
-    page.step("W_out mixes what the heads found", shape((1, T, D)))
+    page.step("W_out combines the heads", shape((1, T, D)))
     page.line("W_out")
     page.grid(n.weight["W_out"], [f"  in {i}" for i in range(D)])
     page.line("the output")
     page.grid(n.output, [f"  {word}" for word in WORDS])
     same = "the same numbers" if n.difference < 1e-5 else f"other numbers, by up to {n.difference:.2g}"
-    page.say(f"MultiHeadAttention does all of that in one call, and gives {same}.")
+    page.say(f"MultiHeadAttention does all these steps in one call and gives {same}.")
 
 
 def _past(weights: Matrix) -> Matrix:
-    """Weights of a causal layer, the future left empty."""
+    """Return the weights of a causal layer with NaN for later words, which are then left empty."""
     return [[w if k <= q else math.nan for k, w in enumerate(row)] for q, row in enumerate(weights)]
 
 
 def _sum_of(left: list[float], right: list[float]) -> str:
-    """`0.50 * -1.10 + ...`: two rows of numbers multiplied and added up."""
+    """Write a dot product out: `0.50 * -1.10 + ...`."""
     return " + ".join(f"{a:.2f} * {b:.2f}" for a, b in zip(left, right))
 
 
 def draw(n: Numbers) -> str:
     """The weights of head 0, before and after masking."""
     both = {"Before masking": n.open_weights[0], "After masking": _past(n.weights[0])}
-    pictures = [heatmap(rows, WORDS, WORDS, title, row_name="asks", column_name="answers") for title, rows in both.items()]
+    pictures = [heatmap(rows, WORDS, WORDS, title, row_name="query", column_name="key") for title, rows in both.items()]
     return stack_pictures(pictures, "The weights of head 0")

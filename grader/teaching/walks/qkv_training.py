@@ -1,6 +1,6 @@
 """The weights of attention before and after one optimizer step, with the gradients by layer.
 
-The model is a GPT so narrow that its matrices can be shown whole; the step is the first of its training.
+The model is a GPT so narrow that its matrices fit on the page; the step is the first one of its training.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch import nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING)
 NEXT_STEP = (
-    "Next: `headway walk training` takes such steps until the model has learned something; `headway walk accumulation` asks how far "
-    "one batch's gradient can be trusted."
+    "Next: `headway walk training` takes such steps until the model has learned something; `headway walk accumulation` shows how much the "
+    "gradients of single batches differ."
 )
 
 D, HEADS, LAYERS, LR = 4, 2, 4, 0.01
@@ -40,14 +40,14 @@ class Numbers:
     gradient: dict[str, Matrix]
     after: dict[str, Matrix]
     norms: list[list[float]]  # of the gradients: by layer, by part
-    moved: tuple[float, float]  # the least and the greatest change of a weight of the three, without its sign
+    moved: tuple[float, float]  # the smallest and the largest absolute change of a weight of the three
     against: float  # the share of them that moved against the sign of their gradient
     losses: list[float]  # of the steps that follow
     later_norms: list[list[float]]  # of the gradients of the last of them
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """One step on the whole batch, the weights copied before it and after; then some more, for the gradients of a later one."""
+    """Make one step on the whole batch, with copies of the weights before and after; then more steps, for the gradients of a later one."""
     tokenizer, batch = tokenizer_and_batch(parts)
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=D, n_heads=HEADS, n_layers=LAYERS)
     optimizer = parts.AdamW(model.parameters(), lr=LR)
@@ -83,7 +83,7 @@ def _weights(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _gradients(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Of the last step, which leaves them where it used them."""
+    """Return the gradients of the last step; the optimizer leaves them in place."""
     return {name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for name, p in model.named_parameters()}
 
 
@@ -95,16 +95,16 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     """The matrices, the gradients, the step."""
     layers = [f"layer {i}" for i in range(LAYERS)]
     page.say(
-        f"A GPT of {LAYERS} layers, only {D} numbers wide, so that its matrices can be shown whole. It has learned nothing yet, and "
-        f"takes its first step: all twenty sentences at once, AdamW with a learning rate of {LR}."
+        f"A GPT of {LAYERS} layers, only {D} numbers wide, so that its matrices fit on the page. It is untrained and makes its first "
+        f"step: all twenty sentences in one batch, AdamW with a learning rate of {LR}."
     )
 
-    page.step("Forward: how wrong is it?")
+    page.step("Forward pass: the loss")
     page.table([[n.targets, n.vocab_size, f"{n.loss_before:.3f}", f"{math.log(n.vocab_size):.3f}"]], ["words to predict", "vocabulary", "loss", "ln(vocabulary)"], left=0)
-    page.say("The loss is that of somebody who holds every word to be equally likely.")
+    page.say("The loss is that of a model that gives every word the same probability.")
 
-    page.step("Backward: a gradient for every weight")
-    page.say("The three maps of the first layer, the gradient that the loss gives them, and what the step makes of them:")
+    page.step("Backward pass: a gradient for every weight")
+    page.say("The three maps of the first layer, their gradients, and the maps after the step:")
     for name in MAPS:
         factor, unit = _unit(n.gradient[name])
         page.blank()
@@ -114,29 +114,29 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
 
     page.step("The step")
     page.say(
-        f"Every weight moved by nearly the same: from {n.moved[0]:.4f} to {n.moved[1]:.4f}, however large its gradient is, and "
-        f"{n.against:.0%} of them against the sign of it. AdamW divides each gradient by the size that it usually has; in the first "
-        f"step that is its own size, so that only the sign is left, times the learning rate of {LR}."
+        f"Every weight moved by nearly the same amount, from {n.moved[0]:.4f} to {n.moved[1]:.4f}, whatever the size of its gradient; "
+        f"{n.against:.0%} of them moved against the sign of the gradient. AdamW divides each gradient by its running size. In the first "
+        f"step that is its own size, so only the sign is left, times the learning rate of {LR}."
     )
     page.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])
 
     page.step("The gradients by layer")
-    page.say("The length of each matrix's gradient, in thousandths:")
+    page.say("The norm of each matrix's gradient, in thousandths:")
     page.grid(_times(n.norms, 1e3), layers, list(PARTS))
     page.say(
-        "W_q and W_k get next to nothing. All scores are still about 0 and all words attended to alike, so it hardly matters "
-        "who asks what; what is said (W_v, W_out) matters at once."
+        "W_q and W_k have almost no gradient. All scores are still about 0 and the attention is uniform, so queries and keys hardly "
+        "change the loss yet. The values (W_v, W_out) change it at once."
     )
 
     page.step(f"The same, {LATER} steps later")
     page.curve("loss", n.losses)
     page.grid(_times(n.later_norms, 1e3), layers, list(PARTS), decimals=0)
     share = [sum(row[0] + row[1] for row in norms) / sum(map(sum, norms)) for norms in (n.norms, n.later_norms)]
-    page.say(f"The share of W_q and W_k in all of that has gone from {share[0]:.1%} to {share[1]:.1%}: the model has begun to choose where it looks.")
+    page.say(f"The share of W_q and W_k in these norms went from {share[0]:.1%} to {share[1]:.1%}: the model now learns where to attend.")
 
 
 def _unit(matrix: Matrix) -> tuple[float, str]:
-    """A factor that makes the numbers of a matrix readable, and what they are then."""
+    """Return a factor that makes the numbers of a matrix readable, and the name of the unit."""
     largest = max(abs(value) for row in matrix for value in row)
     return (1e3, "thousandths") if largest >= 1e-3 else (1e6, "millionths") if largest >= 1e-6 else (1e9, "billionths")
 
@@ -149,4 +149,4 @@ def draw(n: Numbers) -> str:
     """The gradients by layer, in the first step and later."""
     rows = [f"layer {i}" for i in range(LAYERS)]
     first = heatmap(_times(n.norms, 1e3), rows, list(PARTS), "In the first step, in thousandths")
-    return stack_pictures([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The length of each matrix's gradient")
+    return stack_pictures([first, heatmap(n.later_norms, rows, list(PARTS), f"{LATER} steps later, as they are")], "The norm of each matrix's gradient")

@@ -1,4 +1,4 @@
-"""Small models that learn the twenty sentences by heart, in a few seconds; what several walks begin with."""
+"""Small models that memorise the twenty sentences in a few seconds; several walks start with one."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Batch = tuple[Tensor, Tensor]
 
 
 def tokenizer_and_batch(parts: Parts, sentences: tuple[str, ...] = SENTENCES) -> tuple[Any, Batch]:
-    """A tokenizer of all their words, padding first, and all sentences as one batch. Takes TOKENIZING, next_token_pairs and collate."""
+    """Return a tokenizer of all their words, padding first, and all sentences as one batch. Uses TOKENIZING, next_token_pairs and collate."""
     tokenizer = parts.WordTokenizer([PAD, *parts.build_vocab(sentences)])
     windows = [window for sentence in sentences for window in parts.next_token_pairs(tokenizer.encode(sentence), 32)]
     return tokenizer, parts.collate(windows)
 
 
 def small_gpt(parts: Parts, vocab_size: int, seed: int, **sizes: Any) -> nn.Module:
-    """An untrained GPT; the same seed gives the same weights. Takes GPT_PARTS."""
+    """Return an untrained GPT; the same seed gives the same weights. Uses GPT_PARTS."""
     torch.manual_seed(seed)
     return parts.GPT(parts.GPTConfig(**{"vocab_size": vocab_size, "max_len": 16, "d_model": 32, "n_heads": 2, "n_layers": 2} | sizes))
 
 
 def train(parts: Parts, model: nn.Module, batch: Batch, steps: int, report_progress: ProgressReporter, lr: float = 3e-3, what: str = "training") -> list[float]:
-    """Steps on the one batch; the loss at each, from before the step. Takes TRAINING."""
+    """Train on the one batch; return the loss before each step. Uses TRAINING."""
     optimizer = parts.AdamW(model.parameters(), lr=lr)
     losses = []
     with report_progress(what, steps) as step:

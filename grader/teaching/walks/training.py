@@ -1,6 +1,6 @@
-"""Predictions before training and after, the loss on the way, and which words have become alike.
+"""Predictions before and after training, the loss on the way, and which words have become similar.
 
-The GPT of the curriculum learns the twenty sentences of grader/teaching/corpora.py by heart; four it never reads show what it makes of that.
+The GPT of the course memorises the twenty sentences of grader/teaching/corpora.py; four unseen sentences show how far that generalises.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, "count_parameters", *TRAINING, "perplexity", "judge_fit", "fit", "sample_next_token", "generate")
 NEXT_STEP = (
-    "Next: `headway walk inference` follows one text through such a model, `headway walk heads` asks what its heads look at. "
-    "In your own code, `fit` on a text of yours is all it takes to go on."
+    "Next: `headway walk inference` follows one text through such a model, `headway walk heads` shows what its heads attend to. "
+    "To go on with your own code, call `fit` on a text of your choice."
 )
 
 UNSEEN = ("our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book")  # of words it knows
@@ -40,7 +40,7 @@ class Numbers:
     vocab_size: int
     parameters: int
     targets: int  # words to predict
-    least: float  # the loss of somebody who knows all sentences by heart
+    least: float  # the loss of a model that has memorised all sentences
     guesses_before: dict[str, Guesses]  # by prompt, the likeliest
     guesses_after: dict[str, Guesses]
     written_before: str
@@ -55,7 +55,7 @@ class Numbers:
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Ask, train, ask again."""
+    """Record predictions, train, and record them again."""
     tokenizer, batch = tokenizer_and_batch(parts)
     unseen = parts.collate([parts.next_token_pairs(tokenizer.encode(sentence), 32)[0] for sentence in UNSEEN])
     model = small_gpt(parts, tokenizer.vocab_size, seed, d_model=64, n_heads=4, n_layers=4)
@@ -91,7 +91,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 
 def least_loss() -> float:
-    """What no model can fall below that sees a sentence's beginning only: where several words go on, each surprises a little."""
+    """Return the lowest loss of any model that sees only the beginning of a sentence: several words may follow the same beginning."""
     split = [sentence.split() for sentence in SENTENCES]
     beginnings = Counter(tuple(words[:n]) for words in split for n in range(1, len(words) + 1))
     surprise = [math.log(beginnings[tuple(words[:n])] / beginnings[tuple(words[: n + 1])]) for words in split for n in range(1, len(words))]
@@ -111,7 +111,7 @@ def _guesses(parts: Parts, model: nn.Module, tokenizer) -> dict[str, Guesses]:
 
 
 def _written(parts: Parts, model: nn.Module, tokenizer, prompt: str) -> str:
-    """As many words as the sentence of this beginning has, the likeliest each time."""
+    """Generate greedily, as many words as the sentence with this beginning has."""
     ids = tokenizer.encode(prompt)
     more = max(len(sentence.split()) for sentence in SENTENCES if sentence.startswith(prompt)) - len(ids)
     return tokenizer.decode(parts.generate(model, torch.tensor([ids]), more, temperature=0)[0].tolist())
@@ -119,7 +119,7 @@ def _written(parts: Parts, model: nn.Module, tokenizer, prompt: str) -> str:
 
 @torch.no_grad()
 def _alike(model: nn.Module, tokenizer) -> tuple[list[list[float]], dict[str, Guesses]]:
-    """The cosines between the words' vectors, once their common mean is taken away; and the nearest of some words."""
+    """Return the cosines between the words' vectors, after their common mean is subtracted, and the nearest words of some."""
     vectors = model.token_emb.weight.detach()
     vectors = vectors - vectors.mean(dim=0)
     vectors = vectors / vectors.norm(dim=1, keepdim=True)
@@ -133,8 +133,8 @@ def _alike(model: nn.Module, tokenizer) -> tuple[list[list[float]], dict[str, Gu
 
 
 def print_walk(page: WalkPage, n: Numbers) -> None:
-    """Before, on the way, after."""
-    page.step("What there is to learn")
+    """Before training, on the way, and after."""
+    page.step("The training data")
     page.say(f"{len(SENTENCES)} sentences, {n.targets} words to predict in them, {n.vocab_size} words in the vocabulary. Three of them:")
     for sentence in SENTENCES[:3]:
         page.line(sentence)
@@ -142,36 +142,36 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
 
     page.step("Predictions before training")
     _print_guesses(page, n.guesses_before)
-    page.say("All words are equally likely, more or less. Written on word by word:")
+    page.say("All words are about equally likely. The text that it generates:")
     page.line(n.written_before)
 
     page.step("Training")
     every = n.losses + n.unseen
-    for name, losses in (("the loss, epoch by epoch", n.losses), ("of four unseen sentences", n.unseen)):
+    for name, losses in (("training loss by epoch  ", n.losses), ("four unseen sentences   ", n.unseen)):
         page.curve(name, losses, width=36, span=(min(every), max(every)))
     page.blank()
     rows = [[epoch, f"{n.losses[epoch - 1]:.3f}", f"{math.exp(n.losses[epoch - 1]):.1f}", f"{n.unseen[epoch - 1]:.3f}"] for epoch in SHOWN]
-    page.table(rows, ["epoch", "loss", "hesitates among", "unseen sentences"], left=0)
+    page.table(rows, ["epoch", "loss", "perplexity", "unseen sentences"], left=0)
     page.say(
-        f"It began near ln({n.vocab_size}) = {math.log(n.vocab_size):.2f}, where one knows nothing. It cannot fall below {n.least:.2f}: after "
-        f"'the' several words are right, and nobody can know which. The four sentences that it never reads, made of words it knows, "
-        f"were at their best in epoch {1 + n.unseen.index(min(n.unseen))}. judge_fit reads the two curves and says: {n.judgement}."
+        f"The loss began near ln({n.vocab_size}) = {math.log(n.vocab_size):.2f}, the loss of guessing. It cannot fall below {n.least:.2f}, because "
+        f"several words can follow 'the'. The four unseen sentences consist of words from the training data; their loss was lowest in "
+        f"epoch {1 + n.unseen.index(min(n.unseen))}. From the two curves judge_fit concludes: {n.judgement}."
     )
 
     page.step("Predictions after training")
     _print_guesses(page, n.guesses_after)
-    page.say("Written on word by word:")
+    page.say("The texts that it generates:")
     for text in n.written_after.values():
         page.line(text)
 
-    page.step("Which words have become alike")
-    page.say("The vectors of two words compared: 1 points the same way, 0 has nothing in common. The nearest before and after:")
+    page.step("Which words have become similar")
+    page.say("The cosine of two words' vectors: 1 is the same direction, 0 is unrelated. The nearest words before and after:")
     rows = [[word, _some(n.nearest_before[word]), _some(n.nearest_after[word])] for word in ASKED]
     page.table(rows, ["word", "before", "after"], left=3)
     page.grid(n.alike_after, COMPARED, COMPARED)
     page.say(
-        "Nobody told it that a cat and a dog are animals, and that one sits on a mat. Words that stand in the same places, between the "
-        "same words, have come to point the same way."
+        "The training data do not say that a cat and a dog are animals, or that one sits on a mat. Words that occur in the same places, "
+        "between the same words, have got similar vectors."
     )
 
 
@@ -187,10 +187,10 @@ def _some(words: Guesses) -> str:
 def draw(n: Numbers) -> str:
     """The loss, and the words before and after."""
     epochs = range(1, len(n.losses) + 1)
-    lines = {"what it reads": list(zip(epochs, n.losses)), "unseen sentences": list(zip(epochs, n.unseen))}
+    lines = {"training sentences": list(zip(epochs, n.losses)), "unseen sentences": list(zip(epochs, n.unseen))}
     pictures = [
         curves(lines, "The loss", x_name="epoch", y_name="loss"),
-        heatmap(n.alike_before, COMPARED, COMPARED, "How alike words are before training"),
-        heatmap(n.alike_after, COMPARED, COMPARED, "How alike words are after training"),
+        heatmap(n.alike_before, COMPARED, COMPARED, "Similarity of words before training"),
+        heatmap(n.alike_after, COMPARED, COMPARED, "Similarity of words after training"),
     ]
     return stack_pictures(pictures, "A small GPT learns twenty sentences")

@@ -1,6 +1,6 @@
-"""A translator from English to Hindi: trained, used, and its cross-attention drawn.
+"""A translator from English to Hindi: its training, its translations, and its cross-attention.
 
-It learns the pairs of grader/teaching/corpora.py by heart; sentences that are not among them, of words that are, show how far that carries.
+It memorises the pairs of grader/teaching/corpora.py. New sentences of the same words show how far that generalises.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ REQUIRED_EXERCISES = (
     "train_step", "AdamW", "warmup_cosine", "translate",
 )  # fmt: skip
 NEXT_STEP = (
-    "Next: the Seq2Seq of chapter 7 is all there is to it. Put a few pairs of another language in place of ours, and see how many it "
-    "needs before a sentence it has never seen comes out right."
+    "Next: this is the Seq2Seq of chapter 7 and nothing else. Train it on pairs of another language, and see how many pairs it needs "
+    "before it translates a new sentence right."
 )
 
 BEGIN, END = "<sos>", "<eos>"
@@ -46,7 +46,7 @@ CHECKED = (1, 10, 15, 20, 30, 60, 120)  # steps in the table
 
 @dataclass(frozen=True)
 class Attended:
-    """One sentence read and written, and where each word that was written looked."""
+    """One sentence, its translation, and where the decoder attended for each written word."""
 
     source: list[str]
     written: list[str]  # with the end
@@ -81,7 +81,7 @@ class SideBySide(nn.Module):
 
 
 def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbers:
-    """Train a Seq2Seq on all pairs, and let it translate."""
+    """Train a Seq2Seq on all pairs, and translate with it."""
     english = parts.WordTokenizer([PAD, *parts.build_vocab(source for source, _ in ENGLISH_HINDI)])
     hindi = parts.WordTokenizer([PAD, BEGIN, END, *parts.build_vocab(target for _, target in ENGLISH_HINDI)])
     begin, end = hindi.encode(f"{BEGIN} {END}")
@@ -128,7 +128,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 
 @torch.no_grad()
 def _attended(parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence: str, ends: tuple[int, int]) -> Attended:
-    """Translate, then read the whole once more and ask the last block's cross-attention for its weights."""
+    """Translate, then run the model once more on the result and return the weights of the last block's cross-attention."""
     src = torch.tensor([english.encode(sentence)])
     written = parts.translate(model, src, *ends, LONGEST)
     model.eval()
@@ -143,64 +143,64 @@ def _attended(parts: Parts, model: nn.Module, english: Any, hindi: Any, sentence
 
 
 def print_walk(page: WalkPage, n: Numbers) -> None:
-    """The pairs, the model, the training, the use, and where it looks."""
+    """The pairs, the model, the training, the translations, and where the decoder attends."""
     pairs, S, T = n.batch
     english, hindi = n.first
     read, fed, wanted = n.ids
     page.step("Pairs of sentences")
-    page.say(f"{pairs} English sentences with their Hindi, {n.english} and {n.hindi} words (padding, begin and end included). The first pair:")
+    page.say(f"{pairs} English sentences with their Hindi translations, {n.english} and {n.hindi} words (padding, begin and end included). The first pair:")
     page.line(f"{english}  =  {hindi}")
     page.table(
-        [["the encoder reads", _ids(read)], ["the decoder reads", _ids(fed)], ["and should write", _ids(wanted)]],
+        [["the encoder reads", _ids(read)], ["the decoder reads", _ids(fed)], ["its targets are", _ids(wanted)]],
         left=2,
     )  # fmt: skip
-    page.say("1 begins a sentence, 2 ends it. What the decoder should write is what it reads, one place later.")
+    page.say("1 begins a sentence, 2 ends it. The targets are the decoder's input, one place later.")
 
     page.step("The model", f"{shape((pairs, S))} and {shape((pairs, T))}")
     page.say(
-        f"Two encoder blocks read the English, both ways at once. Two decoder blocks write the Hindi: they see what is written already, and "
-        f"through cross-attention all of the English. {n.parameters:,} weights. Before training it makes of {english!r}:"
+        f"Two encoder blocks read the English sentence in both directions. Two decoder blocks write the Hindi: they see the words written so far, "
+        f"and through cross-attention the whole English sentence. The model has {n.parameters:,} weights. Before training it translates {english!r} as:"
     )
     page.line(n.before or "(nothing)")
 
     page.step("Training")
     page.curve("loss", n.losses)
     page.blank()
-    page.table([[step, f"{n.losses[step - 1]:.3f}", f"{count} of {pairs}"] for step, count in n.right.items()], ["step", "loss", "translated right"], left=0)
+    page.table([[step, f"{n.losses[step - 1]:.3f}", f"{count} of {pairs}"] for step, count in n.right.items()], ["step", "loss", "correct translations"], left=0)
 
     page.step("Translating")
-    page.say("One word at a time, the likeliest, until it writes the end. Every third of what it has learned:")
+    page.say("The decoder writes the likeliest word at each step, until it writes the end. Every third training sentence:")
     page.table([[english, "" if right else "wrong:", hindi] for english, hindi, right in n.translated[::3]], left=3)
 
-    page.step("Where it looks while it writes", "cross-attention")
-    page.say("The last decoder block, the mean of its heads. A column is an English word, a row what was written when the decoder looked there:")
+    page.step("Where the decoder attends", "cross-attention")
+    page.say("The last decoder block, the mean of its heads. A column is an English word, a row the word that was written with these weights:")
     for attended in n.attended:
         page.blank()
         page.grid(_mean(attended.weights), [""] * len(attended.written), attended.source, after=_glossed(attended.written))
     if _crosses(n.attended[0]):
-        page.say("English puts the verb before what is drunk, Hindi behind it, and the rows cross. Nobody gave it a dictionary or the order of words.")
+        page.say("English puts the verb before the object, Hindi after it, so the weights cross. The model had no dictionary and no rules of word order.")
     else:
-        page.say("Not every row looks where a person would: a word's vector has heard of its neighbours already when the decoder looks at it.")
+        page.say("Not every row attends where a person would: in the encoder's output a word's vector already contains information about its neighbours.")
 
-    page.step("Sentences it has never seen")
-    page.say("Made of words it knows. What it wrote, and what that is word for word (-m said of a man, -f of a woman, -pl of several or of you):")
+    page.step("New sentences")
+    page.say("Sentences of known words that were not in training, what the model wrote, and that word for word (-m of a man, -f of a woman, -pl plural or polite):")
     rows = [[english, "right" if written == meant else "wrong", " ".join(MEANS.get(w, w) for w in written.split()), written] for english, written, meant in n.new]
     page.table(rows, left=4)
     count = sum(written == meant for _, written, meant in n.new)
     page.say(
-        f"{count} of {len(n.new)}. {pairs} pairs are enough to learn by heart, and far too few to learn a language: what it writes "
-        "resembles a sentence that it knows. Real translators read millions of pairs."
+        f"{count} of {len(n.new)} are right. {pairs} pairs are enough to memorise, but far too few to learn a language: the output "
+        "resembles a sentence from training. Real translation models are trained on millions of pairs."
     )
 
 
 def _crosses(attended: Attended) -> bool:
-    """Whether the second word written looks further to the right than the third."""
+    """Return whether the second written word attends further to the right than the third."""
     places = [row.index(max(row)) for row in _mean(attended.weights)]
     return len(places) > 2 and places[1] > places[2]
 
 
 def _glossed(words: list[str]) -> list[str]:
-    """With what a word means, for those who do not read Hindi."""
+    """Add the meaning to each word, for readers who do not know Hindi."""
     return [f"{word} ({MEANS[word]})" if word in MEANS else word for word in words]
 
 
@@ -209,10 +209,10 @@ def _ids(ids: list[int]) -> str:
 
 
 def draw(n: Numbers) -> str:
-    pictures = [heatmap(_mean(a.weights), _glossed(a.written), a.source, " ".join(a.source), row_name="writes", column_name="looks at") for a in n.attended]
-    return stack_pictures(pictures, "Where the translator looks while it writes")
+    pictures = [heatmap(_mean(a.weights), _glossed(a.written), a.source, " ".join(a.source), row_name="writes", column_name="attends to") for a in n.attended]
+    return stack_pictures(pictures, "Where the translator attends while it writes")
 
 
 def _mean(heads: list[list[list[float]]]) -> list[list[float]]:
-    """Of all heads."""
+    """Average the weights over the heads."""
     return torch.tensor(heads).mean(dim=0).tolist()

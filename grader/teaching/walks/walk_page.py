@@ -1,6 +1,6 @@
-"""The page on which a walk is told: steps, prose, tables, grids of numbers, bars; at most 80 columns.
+"""The page that a walk is printed on: steps, prose, tables, grids of numbers, bars; at most 80 columns.
 
-In a terminal with colour and, if wanted, a wait for a key before each step; elsewhere plain text.
+In a terminal it has colours and can wait for a key before each step; elsewhere it is plain text.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class WalkQuit(Exception):
-    """Whoever walks along does not want to go on."""
+    """The user pressed q."""
 
 
 class _Block:
-    """One matrix as cells of one width."""
+    """One matrix whose cells have the same width."""
 
     def __init__(self, name: str, values: Any, columns: Sequence[str], decimals: int, width: int, empty: str) -> None:
         self.name, self.columns = name, columns
@@ -49,7 +49,7 @@ class _Block:
 
 
 class WalkPage:
-    """Prints as it is told to. `wait` is called before every step but the first."""
+    """Prints a walk; each method prints what its name says. `wait` is called before every step but the first."""
 
     def __init__(self, console: Console, wait: Callable[[], None] = lambda: None) -> None:
         self.console = console
@@ -65,14 +65,14 @@ class WalkPage:
         self.console.print(Text(text, style="bold"))
 
     def step(self, text: str, note: str = "") -> None:
-        """A new stop of the tour, numbered; at its right a short note, as the shape of what is computed there."""
+        """A numbered heading, with a short note at its right, such as the shape of the result."""
         if self.steps:
             self.wait()
         self.steps += 1
         self._heading(f"{self.steps}  {text}".ljust(41) + f" {note}" if note else f"{self.steps}  {text}")
 
     def end(self, text: str) -> None:
-        """What stands after the last step."""
+        """The heading after the last step."""
         self.wait()
         self._heading(text)
 
@@ -82,14 +82,14 @@ class WalkPage:
         self.console.print(Text(f"{rule * 2} {text} ".ljust(self.width, rule), style="bold"), soft_wrap=True)
 
     def say(self, text: str, style: str = "") -> None:
-        """Prose, wrapped."""
+        """Wrapped prose."""
         print_wrapped(self.console, text, style)
 
     def blank(self) -> None:
         self.console.print()
 
     def line(self, text: str, style: str = "") -> None:
-        """One line as it is, indented: code, a sentence of the model's. It must fit."""
+        """One indented line, not wrapped: code, or a sentence that the model wrote. It must fit."""
         self._print(Text(text, style=style))
 
     def command(self, text: str) -> None:
@@ -98,7 +98,7 @@ class WalkPage:
     # ---- numbers
 
     def table(self, rows: Sequence[Sequence[Any]], header: Sequence[str] = (), *, left: int = 1, gap: int = 2) -> None:
-        """Columns as wide as they need to be: the first `left` of them begin at the left, the others end at the right."""
+        """A table whose columns are as wide as needed. The first `left` columns are aligned left, the others right."""
         cells = [[str(cell) for cell in row] for row in rows]
         every = [list(header), *cells] if header else cells
         widths = [max(cell_len(row[i]) for row in every) for i in range(len(every[0]))]
@@ -111,13 +111,13 @@ class WalkPage:
     ) -> None:
         """A matrix of numbers, coloured by size in a terminal; NaN is shown as a dot.
 
-        `width` is the least width of a cell. What stands in `after` ends each row: the place for words in a script whose width terminals
-        do not agree on.
+        `width` is the minimum width of a cell. `after` has a text for the end of each row: use it for scripts whose width differs
+        between terminals.
         """
         self._grids([_Block("", values, columns, decimals, width, self.dot)], rows, after)
 
     def grids(self, named: Sequence[tuple[str, Any]], rows: Sequence[str], *, decimals: int = 2) -> None:
-        """Matrices of as many rows side by side, each under its name and coloured by itself."""
+        """Matrices with the same number of rows side by side, each under its name and with its own colour scale."""
         self._grids([_Block(name, values, (), decimals, 0, self.dot) for name, values in named], rows)
 
     def _grids(self, blocks: Sequence[_Block], rows: Sequence[str], after: Sequence[str] = ()) -> None:
@@ -137,7 +137,7 @@ class WalkPage:
             self._print(text)
 
     def bars(self, rows: Iterable[tuple[str, float]], *, decimals: int = 2, most: float | None = None, width: int = 30) -> None:
-        """A number a line, with a bar as long as it is large; the longest belongs to `most`, or to the largest."""
+        """One number per line with a bar of proportional length. The longest bar is `most`, by default the largest number."""
         rows = list(rows)
         most = most or max((value for _, value in rows), default=1.0) or 1.0
         label, digits = max(cell_len(name) for name, _ in rows), max(len(f"{value:.{decimals}f}") for _, value in rows)
@@ -147,9 +147,9 @@ class WalkPage:
             self._print(Text.assemble(_pad(name, label, right=False), f"  {value:{digits}.{decimals}f}  ", (full * length, "blue")))
 
     def curve(self, name: str, values: Sequence[float], *, width: int = 50, span: tuple[float, float] | None = None) -> None:
-        """How a number went, as one line: a loss over the steps of training, from its first value to its last.
+        """A curve in one line, such as the loss over the steps of training, between its first and its last value.
 
-        Its height is from the least value to the greatest, or in `span`, the same for curves that are to be compared.
+        Its height covers the range of the values, or `span`: give the same one to curves that are to be compared.
         """
         picked = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)] if len(values) > width else list(values)
         low, high = span or (min(picked), max(picked))
@@ -165,7 +165,7 @@ class WalkPage:
 
 
 def shape(tensor_or_size: Any) -> str:
-    """`(1, 5, 32)`, from a tensor or a size."""
+    """Write a shape as `(1, 5, 32)`, from a tensor or a size."""
     size = tuple(getattr(tensor_or_size, "shape", tensor_or_size))
     return "(" + ", ".join(str(n) for n in size) + ("," if len(size) == 1 else "") + ")"
 
@@ -192,8 +192,8 @@ def _shade(value: float, low: float, high: float) -> str:
 
 
 def wait_for_key(console: Console) -> None:
-    """Until any key is pressed; Left on q."""
-    prompt = "any key goes on, q ends the walk"
+    """Wait until a key is pressed; raise WalkQuit on q."""
+    prompt = "press any key to continue, q to quit"
     console.print(Text(prompt, style=FAINT), end="\r")
     key = _key()
     console.print(" " * len(prompt), end="\r")

@@ -42,10 +42,10 @@ def _prose(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def half(template, tmp_path_factory):
-    """A learner in the middle, and the walk `inference` taken once.
+    """A learner who has done part of the course, and one run of the walk `inference`.
 
-    Chapter 1 is not Python, chapter 2 does not import, chapter 5 is right. Of chapter 3 split_heads is not written; attention forgets its
-    square root; softmax is right and prints; merge_heads passes its tests, and raises at what the walk asks of it.
+    Chapter 1 is not Python, chapter 2 does not import, chapter 5 is correct. In chapter 3 split_heads is not written, attention lacks its
+    square root, softmax is correct and prints, and merge_heads passes its tests but raises in the walk.
     """
     kit = _copied(template, tmp_path_factory)
     for module in ("ch01_tokenizer", "ch02_embeddings", "ch03_attention", "ch05_layers"):
@@ -62,8 +62,8 @@ def half(template, tmp_path_factory):
 def test_each_part_is_the_learners_where_it_passes_and_ours_where_not(half):
     _, out, _ = half
     said = _prose(out)
-    assert "Yours: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. The other 20 parts are ours." in said
-    assert "scaled_dot_product_attention is written and does not pass its tests yet." in said
+    assert "Your code: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. Reference code: the other 20 exercises." in said
+    assert "scaled_dot_product_attention is written but does not pass its tests yet." in said
     assert "split_heads" not in said.partition("── 1")[0], "what is not written is no failure"
 
 
@@ -74,13 +74,13 @@ def test_a_chapter_that_cannot_be_used_counts_as_not_written_and_is_said(half):
 
 
 def test_passing_code_that_raises_in_the_walk_is_named_and_replaced(half):
-    assert "Your merge_heads passes its tests, and yet raised RuntimeError: not twenty here; ours takes its place." in _prose(half[1])
+    assert "Your merge_heads passes its tests but raised RuntimeError: not twenty here. So this walk uses the reference's code for it." in _prose(half[1])
 
 
 def test_the_tour_is_the_same_whoever_wrote_the_parts(half):
     _, out, errors = half
     assert run_once("inference").text in out, "the same sums on the same seed"
-    assert "HERE I AM" not in out + errors, "a print left in an exercise is no part of the tour"
+    assert "HERE I AM" not in out + errors, "a print left in an exercise does not appear in the walk"
     assert "\x1b" not in out + errors and max(map(len, out.splitlines())) <= 80
 
 
@@ -92,16 +92,16 @@ def test_it_ends_with_the_picture_and_what_to_try_next(half):
 
 
 def test_the_second_walk_tests_only_what_may_have_changed(half):
-    """And its picture has nowhere to go, which is said after all the rest."""
+    """The picture cannot be saved; the message comes after everything else."""
     kit, first, errors = half
-    assert "testing 10 exercises of yours ..." in errors
+    assert "testing 10 of your exercises ..." in errors
     kit.edit("ch05_layers", "return 0.5 * x * (1 + torch.erf", "return 0.6 * x * (1 + torch.erf")
     blocked = kit.root / "a file"
     blocked.write_text("")
     out, errors = _walk(kit, "inference", "--out", str(blocked / "picture.svg"), status=1)
-    assert "testing 6 exercises of yours ..." in errors, "chapter 5, and chapter 2 that does not import: what it lacks may have come"
-    assert "gelu and FeedForward are written and do not pass their tests yet" not in _prose(first)
-    assert "scaled_dot_product_attention, gelu and FeedForward are written and do not pass their tests yet." in _prose(out)
+    assert "testing 6 of your exercises ..." in errors, "chapter 5, and chapter 2 that does not import: what it lacks may have come"
+    assert "gelu and FeedForward are written but do not pass their tests yet" not in _prose(first)
+    assert "scaled_dot_product_attention, gelu and FeedForward are written but do not pass their tests yet." in _prose(out)
     assert "the picture is not saved: could not write a file/picture.svg" in errors.splitlines()[-1]
     assert run_once("inference").text in out
 
@@ -129,7 +129,7 @@ def test_wrong_use_gets_one_sentence(fresh, arguments, sentence):
 def test_control_c_stops_it_in_a_sentence(fresh):
     command = [sys.executable, "-m", "grader.cli", "walk", "accumulation"]
     with subprocess.Popen(command, cwd=fresh.root, env=fresh.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not process.stderr.readline().startswith("beginning to learn"):
+        while not process.stderr.readline().startswith("first steps of training"):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=SECONDS)
@@ -144,11 +144,11 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
     child = pexpect.spawn(sys.executable, arguments, cwd=str(fresh.root), env=fresh.environment(), dimensions=(50, 80), encoding="utf-8", timeout=SECONDS)
     child.expect("None of the 7 exercises")
     child.expect("1  What comes in")
-    child.expect("any key goes on, q ends the walk")
+    child.expect("press any key to continue, q to quit")
     assert "2  Three maps" not in child.before and re.search(r"\x1b\[[0-9;]*48;", child.before), "numbers are coloured in a terminal"
     child.send(" ")
     child.expect("2  Three maps")
-    child.expect("any key goes on")
+    child.expect("press any key")
     child.send("q")
     child.expect(pexpect.EOF)
     child.close()

@@ -15,7 +15,7 @@ from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import SEQUENTIAL
 from grader.teaching.measurements import cache, extrapolation, induction
 from grader.teaching.measurements.induction import Found, Moment
-from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, positions, sheet
+from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, picture_stack, positions
 from grader.teaching.walks import induction as induction_walk
 from walk_runs import check_page, check_required_exercises, printed_text, run_once
 
@@ -149,7 +149,7 @@ def test_what_each_scheme_says_of_a_place():
     assert max(n.unequal[scheme] for scheme in ("sinusoidal", "rope", "alibi")) < 1e-4 < n.unequal["learned"]
     assert n.scores["rope"][15][0] == pytest.approx(8**0.5, abs=1e-5)
     assert {scheme: outcome.partition(":")[0] for scheme, outcome in n.beyond_table.items()} == {
-        "learned": "ValueError", "sinusoidal": "ValueError", "rope": "goes on", "alibi": "goes on",
+        "learned": "ValueError", "sinusoidal": "ValueError", "rope": "no error", "alibi": "no error",
     }  # fmt: skip
     assert n.parameters["learned"] - n.parameters["rope"] == extrapolation.LENGTH * positions.WIDTH
 
@@ -235,7 +235,7 @@ def test_the_moment_is_told():
     moments = [Moment(0, 4.2, 4.2, [0.0, 0.1]), Moment(50, 4.2, 1.9, [0.1, 0.6]), Moment(100, 4.2, 0.3, [0.1, 0.7])]
     found = Found(moments, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
     text = " ".join(printed_text("induction", replace(n, found=found)).split())
-    assert "By step 50 it is there: head 0 of layer 1." in text and "<- it is there" in text
+    assert "At step 50 it has appeared: head 0 of layer 1." in text and "<- appears" in text
     assert "from step 0 to 50: the best score goes from 0.10 to 0.60, and the loss in the second half from 4.20 to 1.90" in text
     assert "0.81 with period 8 and 0.62 with period 24" in text
 
@@ -277,14 +277,14 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
 
 def test_small_maps_share_one_scale_and_leave_the_future_out():
     panels = [maps.Map("half", [[1.0, 9.0], [0.5, 0.5]], "ab", "ab"), maps.Map("none", [[0.0, 9.0], [0.0, 0.0]], "ab", "ab")]
-    picture = maps.maps(panels, "Two", columns=2, row_name="from", column_name="to", causal=False)
+    picture = maps.draw_maps(panels, "Two", columns=2, row_name="from", column_name="to", causal=False)
     assert shades(picture) == (8, 3) and picture.count(f'fill="{SEQUENTIAL[-1]}"') == 2 + 1 and numbers_in(picture) == [0.0, 9.0]
-    assert shades(maps.maps(panels, "Two", columns=1))[0] == 6
+    assert shades(maps.draw_maps(panels, "Two", columns=1))[0] == 6
     assert {"half", "none", "from", "to"} <= {element.text for element in ET.fromstring(picture).iter()}
 
 
 def test_pictures_are_stacked_without_overlap():
     one = curves({"line": [(0, 1), (1, 2)]}, "A curve")
-    inner = [element for element in ET.fromstring(sheet.stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
+    inner = [element for element in ET.fromstring(picture_stack.stack_pictures([one, one], "Both")) if element.tag.endswith("svg")]
     assert float(inner[1].get("y")) >= float(inner[0].get("y")) + float(inner[0].get("height"))
     assert module_name("kv-cache") == "kv_cache" and logit_lens.layer_names(3) == ["embedding", "block 0", "block 1"]
