@@ -12,7 +12,7 @@ from grader.execution.worker import WorkerPool
 from grader.processes.job import PictureJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report
-from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.both_sides import make_picture
 
 
 def draw(session: pytest.Session, job: PictureJob, report: Report, fork: bool = True) -> None:
@@ -20,7 +20,7 @@ def draw(session: pytest.Session, job: PictureJob, report: Report, fork: bool = 
     limit_this_process()
     with contextlib.suppress(OSError):  # a folder that is gone
         os.chdir(job.cwd)
-    picture = picture_of(load_syllabus().exercise(job.name), in_worker=job.in_worker, pool=WorkerPool(fork=fork, warm=True), extend_deadline=report.extend_deadline)
+    picture = make_picture(load_syllabus().exercise(job.name), in_worker=job.in_worker, pool=WorkerPool(fork=fork, warm=True), extend_deadline=report.extend_deadline)
     report.message(picture=picture.as_data())
     report.message(done=0)
     _exit(0)

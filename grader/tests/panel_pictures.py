@@ -3,7 +3,7 @@
 import torch
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.target import Target, reference_of
-from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.both_sides import make_picture
 from grader.teaching.show.panels import Picture
 
 EXERCISES = {exercise.name: exercise for exercise in load_syllabus().exercises}
@@ -20,7 +20,7 @@ def drawn(name: str, *edits: tuple[str, str]) -> Picture:
     for old, new in edits:
         assert text.count(old) >= 1, old
         text = text.replace(old, new, 1)
-    return picture_of(exercise(name), Target("exercises", texts={module: text}))
+    return make_picture(exercise(name), Target("exercises", texts={module: text}))
 
 
 def panel(picture: Picture, number: int = 0):

@@ -9,8 +9,8 @@ from grader.course.progress import format_points, load_scores
 from grader.course.status import locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.plugin.layout import Page, has_failing_picture, print_result
-from grader.teaching.show.half_blocks import colours
-from grader.teaching.show.terminal import lines as drawn
+from grader.teaching.show.half_blocks import find_colour_system
+from grader.teaching.show.terminal import render_picture
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from grader.watch.state import State
@@ -41,7 +41,7 @@ def body(state: State, width: int) -> list[Text]:
     if state.over is not None:
         return state.over
     if state.picture is not None:
-        return drawn(state.picture, width, colours())
+        return render_picture(state.picture, width, find_colour_system())
     page = _Lines(width)
     if state.verdict is None:
         if not state.running and not state.waiting and not state.trouble:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from grader.teaching.show.half_blocks import colours
+from grader.teaching.show.half_blocks import find_colour_system
 from grader.watch.page import KEYS, body, heading, status
 from grader.watch.state import State
 from rich.console import Console
@@ -105,7 +105,7 @@ def _drawn(line: Text, columns: int) -> str:
     out = io.StringIO()
     console = Console(
         file=out, force_terminal=True, width=columns + 1, legacy_windows=False,
-        color_system=None if os.environ.get("NO_COLOR") else colours() or "standard",
+        color_system=None if os.environ.get("NO_COLOR") else find_colour_system() or "standard",
     )  # fmt: skip
     console.print(line, end="", no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)
     return out.getvalue()

@@ -14,10 +14,10 @@ from grader.files import write_whole
 from grader.processes.client import NoServer, ServerLost, answers
 from grader.processes.job import PictureJob
 from grader.teaching.show import figures
-from grader.teaching.show.catalog import drawable, has_picture
-from grader.teaching.show.half_blocks import colours
+from grader.teaching.show.catalog import exercises_with_pictures, has_picture
+from grader.teaching.show.half_blocks import find_colour_system
 from grader.teaching.show.panels import Picture
-from grader.teaching.show.terminal import lines
+from grader.teaching.show.terminal import render_picture
 from rich.console import Console
 
 DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
@@ -41,7 +41,7 @@ def _show(name: str | None, out: Path | None) -> int:
             print_error(f"--out takes a file that ends in .png or .svg, and {out.name!r} does not")
             return WRONG_USE
         try:
-            figures.needed()
+            figures.require_matplotlib()
         except figures.NoFigure as problem:
             print_error(str(problem))
             return NOTHING
@@ -51,11 +51,11 @@ def _show(name: str | None, out: Path | None) -> int:
         print_error(str(problem))
         return NOTHING
     if out is not None:
-        write_whole(out, figures.figure(picture, kind))
+        write_whole(out, figures.render_figure(picture, kind))
         print_wrapped(make_console(), f"{picture.verdict} The picture is {short_path(out)}.")
         return DRAWN
     console, colour = _terminal()
-    for line in lines(picture, console.width, colour):
+    for line in render_picture(picture, console.width, colour):
         console.print(line, soft_wrap=True, no_wrap=True)
     return DRAWN
 
@@ -70,12 +70,12 @@ def drawn(exercise: Exercise) -> Picture:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a process forked after a parallel operation hangs
     import torch
     from grader.execution.worker import WorkerPool
-    from grader.teaching.show.both_sides import picture_of
+    from grader.teaching.show.both_sides import make_picture
 
     torch.set_num_threads(1)
     if sys.platform.startswith("linux"):
-        return picture_of(exercise, in_worker=True, pool=WorkerPool(warm=True))
-    return picture_of(exercise)
+        return make_picture(exercise, in_worker=True, pool=WorkerPool(warm=True))
+    return make_picture(exercise)
 
 
 def by_the_server(exercise: Exercise) -> Picture:
@@ -100,11 +100,11 @@ def _offer(found: Exercise | Chapter | None, named: bool) -> int:
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
         print_wrapped(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
-        chapters = [course.chapter(found.chapter)] if named and drawable(course.chapter(found.chapter)) else chapters
+        chapters = [course.chapter(found.chapter)] if named and exercises_with_pictures(course.chapter(found.chapter)) else chapters
     elif isinstance(found, Chapter):
-        chapters = [found] if drawable(found) else chapters
+        chapters = [found] if exercises_with_pictures(found) else chapters
     for chapter in chapters:
-        names = ", ".join(exercise.name for exercise in drawable(chapter))
+        names = ", ".join(exercise.name for exercise in exercises_with_pictures(chapter))
         if names:
             print_wrapped(console, f"{chapter.number:>2} {chapter.title}: {names}")
     console.print("To see one: headway show NAME")
@@ -114,6 +114,6 @@ def _offer(found: Exercise | Chapter | None, named: bool) -> int:
 def _terminal() -> tuple[Console, str | None]:
     """Where to draw, as wide as it is, and the colours there are to draw with."""
     plain = make_console()
-    system = colours() if plain.is_terminal else None
+    system = find_colour_system() if plain.is_terminal else None
     width = Console().width if plain.is_terminal else plain.width
     return Console(color_system=system, width=width, highlight=False, markup=False, emoji=False), system

@@ -15,7 +15,7 @@ from grader.execution.worker import WorkerPool  # noqa: E402
 from grader.teaching.drawing.charts import COLOURS, curves  # noqa: E402
 from grader.teaching.drawing.diagrams import heatmap  # noqa: E402
 from grader.teaching.drawing.svg import FAINT, card, write  # noqa: E402
-from grader.teaching.show.catalog import has_picture, subject  # noqa: E402
+from grader.teaching.show.catalog import find_subject, has_picture  # noqa: E402
 from grader.teaching.show.panels import Bars, Chart, Grid, Panel  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
 
@@ -37,12 +37,12 @@ def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
     trial, found = Trial(Target("solutions", SOLUTIONS), pool=WorkerPool()), {}
     try:
         for exercise in filter(lambda one: has_picture(one.name), exercises):
-            what = subject(exercise.name)
+            what = find_subject(exercise.name)
             trial.begin_test(exercise, "the picture")
             trial.begin_example()
             panels = what.draw(trial.reference(exercise.chapter))
             far = max([value for panel in panels if isinstance(panel, Bars) for value in panel.values if math.isfinite(value)], default=0.0)
-            files = {f"{exercise.name}-{number}.svg": svg_of(panel, far) for number, panel in enumerate(panels, start=1)}
+            files = {f"{exercise.name}-{number}.svg": panel_to_svg(panel, far) for number, panel in enumerate(panels, start=1)}
             found[exercise.name] = Drawn(files, [panel.title for panel in panels], what.about, what.look)
     finally:
         trial.close()
@@ -50,7 +50,7 @@ def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
     return found
 
 
-def svg_of(panel: Panel, far: float = 0.0) -> str:
+def panel_to_svg(panel: Panel, far: float = 0.0) -> str:
     """The panel as a picture of its own; bars reach as far as `far`, so that those of several panels can be compared."""
     match panel:
         case Grid():

@@ -13,31 +13,31 @@ from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, Lea
 from grader.execution.proxy import Implementation
 from grader.execution.target import Target, resolve
 from grader.execution.worker import WorkerPool
-from grader.teaching.show.catalog import subject
-from grader.teaching.show.difference import beside, differing
+from grader.teaching.show.catalog import find_subject
+from grader.teaching.show.difference import count_differences, pair_panels
 from grader.teaching.show.panels import Pair, Panel, Picture
 from grader.verdict import comparing
 from grader.verdict.explanation import explain_failure
 from grader.verdict.trial import CALL_SECONDS, Trial
 from grader.verdict.value_text import format_value
 
-Draw = Callable[[Implementation], list[Panel]]
+DrawPanels = Callable[[Implementation], list[Panel]]
 
 
-def picture_of(
+def make_picture(
     exercise: Exercise, target: Target | None = None, in_worker: bool = False, pool: WorkerPool | None = None, extend_deadline: ExtendDeadline = lambda _: None
 ) -> Picture:
     """What the exercise computes, on both sides; the learner's trouble is a sentence in it. UnknownName where the exercise has no picture."""
-    found = subject(exercise.name)
+    found = find_subject(exercise.name)
     trial = Trial(target or resolve(None), in_worker, pool=pool or WorkerPool(), extend_deadline=extend_deadline)
     try:
-        return _of_both(found.about, found.look, found.draw, exercise, trial)
+        return _compare_sides(found.about, found.look, found.draw, exercise, trial)
     finally:
         trial.close()
         trial.pool.close()
 
 
-def _of_both(about: str, look: str, draw: Draw, exercise: Exercise, trial: Trial) -> Picture:
+def _compare_sides(about: str, look: str, draw: DrawPanels, exercise: Exercise, trial: Trial) -> Picture:
     trial.begin_test(exercise, "the picture")
     problem: BaseException | None = None
     try:
@@ -56,9 +56,9 @@ def _of_both(about: str, look: str, draw: Draw, exercise: Exercise, trial: Trial
         except (Todo, ChapterBroken, OutOfTime, HostDied, Exception) as trouble:
             problem = trouble
     if problem is not None:
-        return Picture(exercise.name, about, look, _trouble(exercise, problem, trial), [Pair(panel) for panel in reference])
-    pairs = [beside(ours, theirs) for ours, theirs in zip(reference, yours)]
-    return Picture(exercise.name, about, look, _agreement(pairs), pairs, agrees=all(pair.differs is None and not pair.note for pair in pairs))
+        return Picture(exercise.name, about, look, _explain_missing_picture(exercise, problem, trial), [Pair(panel) for panel in reference])
+    pairs = [pair_panels(ours, theirs) for ours, theirs in zip(reference, yours)]
+    return Picture(exercise.name, about, look, _describe_agreement(pairs), pairs, agrees=all(pair.differs is None and not pair.note for pair in pairs))
 
 
 @contextlib.contextmanager
@@ -68,8 +68,8 @@ def _without_output():
         yield
 
 
-def _agreement(pairs: list[Pair]) -> str:
-    apart = [differing(pair) for pair in pairs]
+def _describe_agreement(pairs: list[Pair]) -> str:
+    apart = [count_differences(pair) for pair in pairs]
     different, every = sum(some for some, _ in apart), sum(count for _, count in apart)
     if any(pair.note for pair in pairs):
         return "Yours has not the size of the reference's."
@@ -86,7 +86,7 @@ def _is_written(exercise: Exercise, target: Target) -> bool:
     return own is not None and "raise NotImplementedError" not in own.text
 
 
-def _trouble(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
+def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
     """Why there is no picture of the learner's, in a sentence or two."""
     if isinstance(problem, Todo):
         missing = str(problem)

@@ -23,8 +23,8 @@ class Subject:
 
 
 SUBJECTS = {
-    "count_pairs": Subject("words.count_pairs", "each letter by the one that follows it", "The darkest cell is the pair that BPE would merge first."),
-    "TokenEmbedding": Subject("words.token_embedding", "the vectors of a sentence", "Both times `the` gets the same row."),
+    "count_pairs": Subject("tokens.count_pairs", "each letter by the one that follows it", "The darkest cell is the pair that BPE would merge first."),
+    "TokenEmbedding": Subject("tokens.token_embedding", "the vectors of a sentence", "Both times `the` gets the same row."),
     "LearnedPositions": Subject("positions.learned_positions", "what is added to a sentence", "With start=4 the rows begin at row 4 of the table."),
     "sinusoidal_positions": Subject(
         "positions.sinusoidal_positions",
@@ -46,13 +46,13 @@ SUBJECTS = {
     ),
     "split_heads": Subject("heads.split_heads", "where each feature goes", "Head 0 holds the left half of every position, head 1 the right half."),
     "merge_heads": Subject("heads.merge_heads", "where each feature goes back to", "The numbers rise along each row and from row to row."),
-    "SelfAttentionHead": Subject("reach.self_attention_head", "who hears whom", "Without a mask every output hears every input."),
+    "SelfAttentionHead": Subject("influence.self_attention_head", "who hears whom", "Without a mask every output hears every input."),
     "MultiHeadAttention": Subject(
         "attention.multi_head_attention",
         "who listens to whom, in each head",
         "Two heads, two ways to look back, and none looks ahead; a context is heard as a whole.",
     ),
-    "FusedSelfAttention": Subject("reach.fused_self_attention", "who hears whom", "Nothing above the diagonal: no output hears what comes after it."),
+    "FusedSelfAttention": Subject("influence.fused_self_attention", "who hears whom", "Nothing above the diagonal: no output hears what comes after it."),
     "fuse_qkv": Subject("heads.fuse_qkv", "three matrices in one", "Three bands: queries, keys, values, in this order."),
     "rope_angles": Subject("positions.rope_angles", "the angle of each pair of features", "Straight lines: the first pair turns fastest."),
     "apply_rope": Subject(
@@ -96,23 +96,23 @@ SUBJECTS = {
     ),
     "PostNormBlock": Subject("depth.post_norm_block", "norms through depth", "After each block the size is 1 again; nobody hears what comes after."),
     "EncoderBlock": Subject(
-        "reach.encoder_block",
+        "influence.encoder_block",
         "who hears whom, with padding",
         "All hear all, but the last two columns are heard only by themselves.",
     ),
     "DecoderBlock": Subject(
-        "reach.decoder_block",
+        "influence.decoder_block",
         "who hears whom, in the sentence and in the memory",
         "Its own words: a staircase. The memory: all of it, but the masked end.",
     ),
-    "GPT": Subject("reach.gpt", "which word reaches which logits", "A staircase, through all layers: nothing above the diagonal."),
+    "GPT": Subject("influence.gpt", "which word reaches which logits", "A staircase, through all layers: nothing above the diagonal."),
     "Seq2Seq": Subject(
-        "reach.seq2seq",
+        "influence.seq2seq",
         "which word reaches which logits",
         "Every word that is read reaches every logit; of what is written only what came before.",
     ),
     "collate": Subject(
-        "words.collate",
+        "tokens.collate",
         "sentences of different length in one table",
         "What is filled up is 0 in the inputs, and -100 in the targets, which is no word.",
     ),
@@ -157,7 +157,7 @@ SUBJECTS = {
         "Each call goes on where the last one ended, and what was there stays.",
     ),
     "CachedSelfAttention": Subject(
-        "reach.cached_self_attention",
+        "influence.cached_self_attention",
         "the outputs, from the cache and without",
         "In the second table there is nothing: in parts or whole, the outputs are the same.",
     ),
@@ -180,22 +180,22 @@ SUBJECTS = {
     "MoELayer": Subject("experts.moe_layer", "which word is seen by which expert", "Two experts a word; their weights together are 1."),
     "residual_stream": Subject("depth.residual_stream", "norms through depth", "One row more than there are blocks; the vectors grow on the way."),
     "logit_lens": Subject(
-        "inside.logit_lens",
+        "interpretability.logit_lens",
         "what each layer would say next",
         "In the second half the last block knows the next letter, and no layer before it.",
     ),
     "attention_patterns": Subject(
-        "inside.attention_patterns",
+        "interpretability.attention_patterns",
         "what two heads of a known circuit look at",
         "One head looks at the letter before, the other at what came next the last time.",
     ),
     "find_induction_heads": Subject(
-        "inside.find_induction_heads",
+        "interpretability.find_induction_heads",
         "how far each head is an induction head",
         "One of the four is, and all of its weight is where it should be.",
     ),
     "patch_residual": Subject(
-        "inside.patch_residual",
+        "interpretability.patch_residual",
         "which state carries the answer",
         "After block 0 it is the letter that was exchanged, after block 1 the last one.",
     ),
@@ -206,13 +206,13 @@ def has_picture(name: str) -> bool:
     return name in SUBJECTS
 
 
-def subject(name: str) -> Subject:
+def find_subject(name: str) -> Subject:
     """The exercise's picture; UnknownName where it has none."""
     if name not in SUBJECTS:
         raise UnknownName(f"{name} has no picture; `headway show` without a name lists those that have one")
     return SUBJECTS[name]
 
 
-def drawable(course: Syllabus | Chapter | None = None) -> list[Exercise]:
+def exercises_with_pictures(course: Syllabus | Chapter | None = None) -> list[Exercise]:
     """The exercises that have a picture, in the order of the course."""
     return [exercise for exercise in (course or load_syllabus()).exercises if has_picture(exercise.name)]

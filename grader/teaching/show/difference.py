@@ -8,7 +8,7 @@ from dataclasses import replace
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel
 
 
-def beside(reference: Panel, yours: Panel) -> Pair:
+def pair_panels(reference: Panel, yours: Panel) -> Pair:
     """The two as a pair; `differs` is None where they agree."""
     if reference.given:
         return Pair(reference)
@@ -18,7 +18,7 @@ def beside(reference: Panel, yours: Panel) -> Pair:
     return Pair(reference, yours, differs)
 
 
-def differing(pair: Pair) -> tuple[int, int]:
+def count_differences(pair: Pair) -> tuple[int, int]:
     """How many of the numbers differ, and how many are compared."""
     count = 0 if pair.reference.given else len(_numbers(pair.reference))
     return (sum(value != 0 for value in _numbers(pair.differs)) if pair.differs else 0), count
@@ -28,13 +28,13 @@ def _difference(reference: Panel, yours: Panel) -> Panel | None:
     ours, theirs = _numbers(reference), _numbers(yours)
     greatest = max((abs(value) for value in ours if math.isfinite(value)), default=0.0)
     limit = reference.near * (greatest or 1.0)
-    found = [_apart(a, b, limit) for a, b in zip(theirs, ours)]
+    found = [_subtract(a, b, limit) for a, b in zip(theirs, ours)]
     if not any(value != 0 for value in found):
         return None
-    return _filled(reference, found)
+    return _replace_numbers(reference, found)
 
 
-def _apart(yours: float, ours: float, limit: float) -> float:
+def _subtract(yours: float, ours: float, limit: float) -> float:
     """0 where they are as good as equal; NaN where one of them is no number and the other is not the same."""
     if yours == ours or (math.isnan(yours) and math.isnan(ours)):
         return 0.0
@@ -64,7 +64,7 @@ def _numbers(panel: Panel) -> list[float]:
             return list(panel.values)
 
 
-def _filled(panel: Panel, numbers: list[float]) -> Panel:
+def _replace_numbers(panel: Panel, numbers: list[float]) -> Panel:
     """The same panel with these numbers in it."""
     left = iter(numbers)
     match panel:

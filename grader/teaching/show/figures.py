@@ -13,10 +13,10 @@ from grader.teaching.drawing.diagrams import DIVERGING, LABELLED, SEQUENTIAL
 from grader.teaching.drawing.svg import FAINT, INK
 from grader.teaching.show.half_blocks import DOWN, NO_NUMBER, UP
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture
-from grader.teaching.show.scales import Span, of_values, of_x, span_of_grids
+from grader.teaching.show.scales import Span, span_of_grids, span_of_values, span_of_x
 
 KINDS = ("png", "svg")
-NEEDS = "a picture in a file needs matplotlib: `pip install matplotlib` in Headway's environment; in the terminal, `headway show` draws without it"
+INSTALL_HINT = "a picture in a file needs matplotlib: `pip install matplotlib` in Headway's environment; in the terminal, `headway show` draws without it"
 INCHES, LEAST = 3.4, 1.6
 NUMBERED = 64  # up to this many cells, each holds its number
 
@@ -25,37 +25,37 @@ class NoFigure(Exception):
     """There can be no file; the message is a sentence."""
 
 
-def needed() -> None:
+def require_matplotlib() -> None:
     """NoFigure where matplotlib is not installed."""
     try:
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         import matplotlib  # noqa: F401
     except ImportError:
-        raise NoFigure(NEEDS) from None
+        raise NoFigure(INSTALL_HINT) from None
 
 
-def figure(picture: Picture, kind: str) -> bytes:
+def render_figure(picture: Picture, kind: str) -> bytes:
     """The file's content: `kind` is png or svg. The same picture gives the same bytes."""
-    needed()
+    require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
 
     across = max(len(pair.panels) for pair in picture.pairs)
-    heights = [LEAST + max(_tall(panel) for panel in pair.panels.values()) for pair in picture.pairs]
-    head = _head(picture, across)
+    heights = [LEAST + max(_panel_height(panel) for panel in pair.panels.values()) for pair in picture.pairs]
+    head = _wrap_title(picture, across)
     with matplotlib.rc_context({"svg.hashsalt": "headway", "font.size": 9, "text.color": INK, "axes.edgecolor": FAINT, "savefig.facecolor": "white"}):
         drawn = Figure(figsize=(max(INCHES * across, 4.8), sum(heights) + 0.22 * head.count("\n") + 0.5), layout="constrained")
         drawn.suptitle(head, x=0.01, ha="left", fontsize=9.5)
         spots = drawn.subplots(len(picture.pairs), across, squeeze=False, height_ratios=heights)
         for pair, row in zip(picture.pairs, spots):
             _pair(drawn, pair, list(row))
-        _settle(drawn)
+        _fix_layout(drawn)
         out = io.BytesIO()
         drawn.savefig(out, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()
 
 
-def _settle(drawn: Any) -> None:
+def _fix_layout(drawn: Any) -> None:
     """Lay it out once, in round numbers: the solver's last digits are not the same each time, and names in an SVG hang on them."""
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
@@ -64,18 +64,18 @@ def _settle(drawn: Any) -> None:
             spot.set_position([round(edge, 6) for edge in spot.get_position().bounds])
 
 
-def _head(picture: Picture, across: int) -> str:
+def _wrap_title(picture: Picture, across: int) -> str:
     width = max(60, 46 * across)
     parts = [f"{picture.exercise}: {picture.about}", picture.look, picture.verdict, *(pair.note for pair in picture.pairs)]
-    return "\n".join(line for part in parts if part for line in textwrap.wrap(_words(part), width))
+    return "\n".join(line for part in parts if part for line in textwrap.wrap(_escape_mathematics(part), width))
 
 
-def _words(text: str) -> str:
+def _escape_mathematics(text: str) -> str:
     """Without what matplotlib would take for mathematics."""
     return text.replace("$", r"\$")
 
 
-def _tall(panel: Panel) -> float:
+def _panel_height(panel: Panel) -> float:
     match panel:
         case Grid():
             return min(4.0, max(0.4, 0.16 * len(panel.rows)))
@@ -94,7 +94,7 @@ def _pair(drawn: Any, pair: Pair, row: list) -> None:
             _grid(drawn, spot, panel, span_of_grids(pair, heading))
         else:
             (_chart if isinstance(panel, Chart) else _bars)(spot, panel, others)
-        title = textwrap.fill(_words(panel.title), 38) + "\n" if heading == next(iter(pair.panels)) else ""
+        title = textwrap.fill(_escape_mathematics(panel.title), 38) + "\n" if heading == next(iter(pair.panels)) else ""
         spot.set_title(title + heading, fontsize=9)
     for spot in row[len(pair.panels) :]:
         spot.set_axis_off()
@@ -132,15 +132,15 @@ def _ticks(labels: list[str]) -> tuple[list[int], list[str]]:
     room = 2 * LABELLED if max(map(len, labels), default=0) > 2 or len(labels) <= 10 else LABELLED
     while len(labels) / step > room:
         step *= 2
-    return list(range(0, len(labels), step)), [_words(label) for label in labels[::step]]
+    return list(range(0, len(labels), step)), [_escape_mathematics(label) for label in labels[::step]]
 
 
 def _chart(spot: Any, chart: Chart, others: list[Chart]) -> None:
-    x, y = of_x(others), of_values(others)
+    x, y = span_of_x(others), span_of_values(others)
     for number, (name, points) in enumerate(chart.lines.items()):
         dash = (0, tuple(map(float, DASHES[number % len(DASHES)].split()))) if DASHES[number % len(DASHES)] else "-"
         few = "o" if len(points) <= 12 else None
-        spot.plot(*zip(*points), color=COLOURS[number % len(COLOURS)], linestyle=dash, marker=few, markersize=3, linewidth=1.6, label=_words(name))
+        spot.plot(*zip(*points), color=COLOURS[number % len(COLOURS)], linestyle=dash, marker=few, markersize=3, linewidth=1.6, label=_escape_mathematics(name))
     spot.set_xlim(*_margins(x))
     spot.set_ylim(*_margins(y))
     if chart.square:
@@ -157,11 +157,11 @@ def _margins(span: Span) -> tuple[float, float]:
 
 
 def _bars(spot: Any, bars: Bars, others: list[Bars]) -> None:
-    span = of_values(others)
+    span = span_of_values(others)
     values = [value if math.isfinite(value) else 0.0 for value in bars.values]
     places = range(len(values))
     spot.barh(places, values, color=[UP if value >= 0 else DOWN for value in values])
-    spot.set_yticks(places, [_words(label) for label in bars.labels])
+    spot.set_yticks(places, [_escape_mathematics(label) for label in bars.labels])
     spot.invert_yaxis()
     low, high = min(span.low, 0.0), max(span.high, 0.0)
     room = 0.28 * ((high - low) or 1.0)

@@ -25,7 +25,7 @@ STEPS = (0, 95, 135, 175, 215, 255)  # of red, green and blue among the 256 colo
 GOOD_256 = (16, 17, 18, 25, 36, 61, 68, 74, 75, 104, 130, 146, 153, 166, 172, 175, 178, 189, 215, 223, 231, 253)
 
 
-def colours() -> Literal["truecolor", "256"] | None:
+def find_colour_system() -> Literal["truecolor", "256"] | None:
     """How many the terminal has, as rich calls them; None where it can or should show none."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
         return None
@@ -36,27 +36,27 @@ def colours() -> Literal["truecolor", "256"] | None:
     return "truecolor" if os.environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") else "256"
 
 
-def in_256(line: Text) -> Text:
+def convert_to_256(line: Text) -> Text:
     """The same line in the 256 colours that nearly every terminal has."""
-    spans = [Styled(span.start, span.end, " ".join(near_256(word) if word.startswith("#") else word for word in str(span.style).split())) for span in line.spans]
+    spans = [Styled(span.start, span.end, " ".join(nearest_256(word) if word.startswith("#") else word for word in str(span.style).split())) for span in line.spans]
     return Text(line.plain, line.style, spans=spans, no_wrap=True)
 
 
 @cache
-def near_256(code: str) -> str:
+def nearest_256(code: str) -> str:
     """The nearest of those that go well with our scales; among all 256 a dark blue would turn green."""
     wanted = [int(code[i : i + 2], 16) for i in (1, 3, 5)]
-    return f"color({min(GOOD_256, key=lambda number: sum((a - b) ** 2 for a, b in zip(wanted, _of_256(number))))})"
+    return f"color({min(GOOD_256, key=lambda number: sum((a - b) ** 2 for a, b in zip(wanted, _rgb_of_256(number))))})"
 
 
-def _of_256(number: int) -> tuple[int, int, int]:
+def _rgb_of_256(number: int) -> tuple[int, int, int]:
     if number >= 232:
         return (8 + 10 * (number - 232),) * 3
     place = number - 16
     return STEPS[place // 36], STEPS[place // 6 % 6], STEPS[place % 6]
 
 
-def text_of(pixels: Pixels) -> list[Text]:
+def render_pixels(pixels: Pixels) -> list[Text]:
     """Two rows of pixels a line; neighbours of the same two colours in one stroke."""
     if len(pixels) % 2:
         pixels = [*pixels, [""] * len(pixels[-1])]
@@ -96,12 +96,12 @@ def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
         zero = _place(0.0, y.high, y.low, tall)
         pixels[zero] = [RULE] * wide
     for number, points in reversed(list(enumerate(chart.lines.values()))):
-        for column, row in rasterised(points, x, y, wide, tall):
+        for column, row in rasterise(points, x, y, wide, tall):
             pixels[row][column] = COLOURS[number % len(COLOURS)]
     return pixels
 
 
-def rasterised(points: Sequence[tuple[float, float]], x: Span, y: Span, wide: int, tall: int) -> set[tuple[int, int]]:
+def rasterise(points: Sequence[tuple[float, float]], x: Span, y: Span, wide: int, tall: int) -> set[tuple[int, int]]:
     """The pixels that a line through these points touches; it is broken where a number is none."""
     touched: set[tuple[int, int]] = set()
     before = None

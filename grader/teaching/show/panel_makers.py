@@ -17,18 +17,18 @@ LETTERS = "abcdefgh"
 MOST = 64  # rows or columns of a table nobody asked to be so large
 
 
-def grid(title: str, values: Any, rows: Sequence[Any], columns: Sequence[Any], what: str = "the result", **more: Any) -> Grid:
+def make_grid(title: str, values: Any, rows: Sequence[Any], columns: Sequence[Any], what: str = "the result", **more: Any) -> Grid:
     """A matrix as a table. One of another size than was expected is drawn all the same, and has numbers for labels."""
     if not isinstance(values, Tensor) or values.dim() != 2 or values.is_complex() or values.is_meta:
         shaped(values, (len(rows), len(columns)), what)
         raise Mismatch(f"{what} holds no numbers that can be drawn", values)
     values = values.detach().to(torch.float64)[:MOST, :MOST]
     if values.shape != (len(rows), len(columns)):
-        rows, columns = numbers(values.size(0)), numbers(values.size(1))
+        rows, columns = number_labels(values.size(0)), number_labels(values.size(1))
     return Grid(title, values.tolist(), [str(row) for row in rows], [str(column) for column in columns], **more)
 
 
-def chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str, y_name: str, **more: Any) -> Chart:
+def make_chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str, y_name: str, **more: Any) -> Chart:
     """Lines over the same x; each a tensor or a list of as many numbers."""
     drawn = {}
     for name, values in lines.items():
@@ -37,34 +37,34 @@ def chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str,
     return Chart(title, drawn, x_name, y_name, **more)
 
 
-def bars(title: str, labels: Sequence[Any], values: Any, name: str = "", **more: Any) -> Bars:
+def make_bars(title: str, labels: Sequence[Any], values: Any, name: str = "", **more: Any) -> Bars:
     values = torch.as_tensor(values) if isinstance(values, list | tuple) else values
     return Bars(title, [str(label) for label in labels], shaped(values, (len(labels),), "the result").detach().to(torch.float64).tolist(), name, **more)
 
 
-def numbers(count: int) -> list[str]:
+def number_labels(count: int) -> list[str]:
     return [str(i) for i in range(count)]
 
 
-def noise(seed: int, *shape: int) -> Tensor:
+def random_tensor(seed: int, *shape: int) -> Tensor:
     """The same numbers on both sides."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def settled(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
+def fix_weights(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
     """The module with the same weights on both sides, by name: matrices random, norms 1, biases 0; in eval mode."""
     values = {}
     for name, parameter in parameters(module).items():
         if parameter.dim() < 2:
             values[name] = torch.full_like(parameter, 0.0 if name.endswith("bias") else 1.0)
         else:
-            values[name] = noise(seed * 1009 + sum(map(ord, name)), *parameter.shape) * scale / math.sqrt(parameter.size(-1))
+            values[name] = random_tensor(seed * 1009 + sum(map(ord, name)), *parameter.shape) * scale / math.sqrt(parameter.size(-1))
     load(module, values)
     module.eval()
     return module
 
 
-def reach(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None) -> Tensor:
+def measure_influence(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None) -> Tensor:
     """How far each output moves when one input is changed: (outputs, inputs), for x of (inputs, D).
 
     Asked as one batch, whose first row is x as it is, and each further row x with one position changed.
@@ -72,11 +72,11 @@ def reach(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = 
     T = x.size(0)
     changed = x.repeat(T + 1, 1, 1)
     for position in range(T):
-        changed[position + 1, position] += noise(7, x.size(1))
-    return moved(call(changed), T, len(out) if out else T, "the result")
+        changed[position + 1, position] += random_tensor(7, x.size(1))
+    return measure_change(call(changed), T, len(out) if out else T, "the result")
 
 
-def moved(result: Any, inputs: int, outputs: int, what: str) -> Tensor:
+def measure_change(result: Any, inputs: int, outputs: int, what: str) -> Tensor:
     """From the batch's results, (inputs + 1, outputs, D), how far each lies from its first row's: (outputs, inputs)."""
     if not isinstance(result, Tensor) or result.dim() != 3 or tuple(result.shape[:2]) != (inputs + 1, outputs):
         wide = result.shape[-1] if isinstance(result, Tensor) and result.dim() else 1

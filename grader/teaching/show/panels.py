@@ -83,23 +83,23 @@ class Picture:
 
     def as_data(self) -> dict[str, Any]:
         """For JSON, which writes NaN and infinity as Python does."""
-        pairs = [{name: _packed(getattr(pair, name)) for name in ("reference", "yours", "differs")} | {"note": pair.note} for pair in self.pairs]
+        pairs = [{name: _pack_panel(getattr(pair, name)) for name in ("reference", "yours", "differs")} | {"note": pair.note} for pair in self.pairs]
         return asdict(self) | {"pairs": pairs}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Picture:
-        pairs = [Pair(_panel(*pair["reference"]), _unpacked(pair["yours"]), _unpacked(pair["differs"]), pair["note"]) for pair in data["pairs"]]
+        pairs = [Pair(_panel(*pair["reference"]), _unpack_panel(pair["yours"]), _unpack_panel(pair["differs"]), pair["note"]) for pair in data["pairs"]]
         return cls(**data | {"pairs": pairs})
 
 
 _KINDS = {kind.__name__: kind for kind in (Grid, Chart, Bars)}
 
 
-def _packed(panel: Panel | None) -> list | None:
+def _pack_panel(panel: Panel | None) -> list | None:
     return None if panel is None else [type(panel).__name__, asdict(panel)]
 
 
-def _unpacked(data: list | None) -> Panel | None:
+def _unpack_panel(data: list | None) -> Panel | None:
     return None if data is None else _panel(*data)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from grader.teaching.show.half_blocks import rasterised
+from grader.teaching.show.half_blocks import rasterise
 from grader.teaching.show.panels import Chart, Grid, Panel
 from grader.teaching.show.scales import Span
 from rich.text import Text
@@ -44,7 +44,7 @@ def width(grids: Iterable[Grid]) -> int:
 def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> list[Text]:
     rows = [[" "] * wide for _ in range(tall)]
     for number, points in reversed(list(enumerate(chart.lines.values()))):
-        for column, row in rasterised(points, x, y, wide, tall):
+        for column, row in rasterise(points, x, y, wide, tall):
             rows[row][column] = MARKS[number % len(MARKS)]
     return [Text("|" + "".join(row), no_wrap=True) for row in rows]
 

@@ -24,7 +24,7 @@ class Span:
         return (0.0, self.high) if self.high > 0 else (0.0, self.low)
 
 
-def of_values(panels: Iterable[Panel]) -> Span:
+def span_of_values(panels: Iterable[Panel]) -> Span:
     """Of the numbers of tables and bars, of the y of charts."""
     return span(value for panel in panels for value in _values(panel))
 
@@ -32,13 +32,13 @@ def of_values(panels: Iterable[Panel]) -> Span:
 def span_of_grids(pair: Pair[Grid], heading: str) -> Span:
     """The scale of one table of a pair: the reference's and the learner's share one, and a difference has one that shows both signs."""
     if heading == DIFFERENCE:
-        found = of_values([pair.panels[heading]])
+        found = span_of_values([pair.panels[heading]])
         far = max(abs(found.low), abs(found.high))
         return Span(-far, far, found.holes)
-    return of_values(panel for panel in (pair.reference, pair.yours) if panel is not None)
+    return span_of_values(panel for panel in (pair.reference, pair.yours) if panel is not None)
 
 
-def of_x(panels: Iterable[Chart]) -> Span:
+def span_of_x(panels: Iterable[Chart]) -> Span:
     return span(x for panel in panels for points in panel.lines.values() for x, _ in points)
 
 
@@ -48,7 +48,7 @@ def span(values: Iterable[float]) -> Span:
     return Span(min(seen, default=0.0), max(seen, default=0.0), len(seen) < len(every))
 
 
-def squared(x: Span, y: Span, wide: int, tall: int) -> tuple[Span, Span]:
+def equalise_units(x: Span, y: Span, wide: int, tall: int) -> tuple[Span, Span]:
     """Both made longer, so that a step of x takes as many pixels as a step of y."""
     step = max((x.high - x.low) / (wide - 1), (y.high - y.low) / (tall - 1)) or 1.0
     return _about(x, step * (wide - 1)), _about(y, step * (tall - 1))

@@ -6,7 +6,7 @@ from grader.console.output import wrap_text
 from grader.teaching.drawing.charts import COLOURS
 from grader.teaching.show import half_blocks, plain_text
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Kind, Pair, Panel, Picture
-from grader.teaching.show.scales import Span, of_values, of_x, span_of_grids, squared
+from grader.teaching.show.scales import Span, equalise_units, span_of_grids, span_of_values, span_of_x
 from rich.text import Text
 
 NARROWEST, WIDEST, GAP = 20, 160, 2
@@ -17,7 +17,7 @@ PROSE = 80
 Block = list[Text]
 
 
-def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
+def render_picture(picture: Picture, width: int, colours: str | None) -> list[Text]:
     """All of it. `colours` is what the terminal has to draw with: "truecolor", "256", or None."""
     colour = colours is not None
     width = max(NARROWEST, min(width, WIDEST))
@@ -30,7 +30,7 @@ def lines(picture: Picture, width: int, colours: str | None) -> list[Text]:
         page += [Text(part, "yellow") for part in wrap_text(pair.note, prose) if pair.note]
     for line in page:
         line.truncate(width)
-    return [half_blocks.in_256(line) for line in page] if colours == "256" else page
+    return [half_blocks.convert_to_256(line) for line in page] if colours == "256" else page
 
 
 def _pair(pair: Pair, width: int, colour: bool) -> list[Text]:
@@ -99,8 +99,8 @@ def _grids(pair: Pair[Grid], width: int, colour: bool) -> tuple[list[Block], lis
     across, down = _cell(list(pair.panels.values()), width, colour)
     blocks = []
     for heading, panel in pair.panels.items():
-        panel, left_out = _thinned(panel, width - _label(panel) - 1, across)
-        inside = half_blocks.text_of(half_blocks.cells(panel, spans[heading], across, down)) if colour else plain_text.cells(panel, spans[heading], across)
+        panel, left_out = _thin_columns(panel, width - _label(panel) - 1, across)
+        inside = half_blocks.render_pixels(half_blocks.cells(panel, spans[heading], across, down)) if colour else plain_text.cells(panel, spans[heading], across)
         above = _column_labels(panel.columns, across, "^" if colour else ">")
         label = _label(panel)
         body = []
@@ -144,7 +144,7 @@ def _label(panel: Grid) -> int:
     return min(24, max((len(label) for label in panel.rows), default=0))
 
 
-def _thinned(panel: Grid, room: int, across: int) -> tuple[Grid, str]:
+def _thin_columns(panel: Grid, room: int, across: int) -> tuple[Grid, str]:
     """Every second, third ... column, where there is no room for all."""
     step = -(-len(panel.columns) * across // max(room, across)) if panel.columns else 1
     if step <= 1:
@@ -195,12 +195,12 @@ def _charts(pair: Pair[Chart], width: int, colour: bool) -> tuple[list[Block], l
         if panel is pair.differs and panel.y_name != pair.reference.y_name:
             heading = f"{heading}: {panel.y_name}"
         others = [panel] if panel is pair.differs else _both(pair)
-        x, y = of_x(others), of_values(others)
+        x, y = span_of_x(others), span_of_values(others)
         rows = min(12, columns // 2) if panel.square else 9
         across = min(columns, 4 * rows) if panel.square else columns
         if panel.square:
-            x, y = squared(x, y, across, 2 * rows)
-        inside = half_blocks.text_of(half_blocks.plot(panel, x, y, across, 2 * rows)) if colour else plain_text.plot(panel, x, y, across, rows)
+            x, y = equalise_units(x, y, across, 2 * rows)
+        inside = half_blocks.render_pixels(half_blocks.plot(panel, x, y, across, 2 * rows)) if colour else plain_text.plot(panel, x, y, across, rows)
         names = {0: f"{y.high:.3g}", rows - 1: f"{y.low:.3g}"}
         body = [Text.assemble((f"{names.get(number, ''):>{label}} ", "dim"), line) for number, line in enumerate(inside)]
         last = f"{x.high:.6g}"
@@ -210,7 +210,7 @@ def _charts(pair: Pair[Chart], width: int, colour: bool) -> tuple[list[Block], l
     for number, name in enumerate(pair.reference.lines):
         mark = ("▀▀", COLOURS[number % len(COLOURS)]) if colour else (plain_text.MARKS[number], "")
         key.append("   " if number else "").append(*mark).append(f" {name}")
-    if any(of_values([panel]).holes for panel in panels.values()):
+    if any(span_of_values([panel]).holes for panel in panels.values()):
         key.append("   a gap: no number")
     return blocks, [key]
 
@@ -221,7 +221,7 @@ def _bars(pair: Pair[Bars], width: int, colour: bool) -> tuple[list[Block], list
     room = max(4, min(44, _room(len(panels), width, label + 18)) - label - 10)
     blocks = []
     for heading, panel in panels.items():
-        span = of_values([panel] if panel is pair.differs else _both(pair))
+        span = span_of_values([panel] if panel is pair.differs else _both(pair))
         far = max(abs(span.low), abs(span.high)) or 1.0
         body = [Text.assemble(f"{name:>{label}} ", _bar(value, far, room, colour), f" {_number(value)}") for name, value in zip(panel.labels, panel.values)]
         blocks.append([_heading(heading, label + 1, panel is pair.differs), *body])

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.teaching.book.exercise_pictures import drawn, svg_of
-from grader.teaching.show.catalog import drawable
+from grader.teaching.book.exercise_pictures import drawn, panel_to_svg
+from grader.teaching.show.catalog import exercises_with_pictures
 from grader.teaching.show.panels import Bars, Chart, Grid
 
 COURSE = load_syllabus()
@@ -23,7 +23,7 @@ def made():
 
 
 def test_every_exercise_that_has_a_picture_has_it_and_no_other(made):
-    assert list(made) == [exercise.name for exercise in drawable(COURSE)]
+    assert list(made) == [exercise.name for exercise in exercises_with_pictures(COURSE)]
     for name, one in made.items():
         assert one.files and len(one.files) == len(one.titles)
         for file, title in zip(one.files, one.titles):
@@ -43,12 +43,12 @@ def test_the_numbers_are_the_references(made):
 
 
 def test_each_kind_of_panel_is_drawn_with_its_labels():
-    grid = svg_of(Grid("t", [[0.5, float("nan")]], ["row"], ["a", "b"], "rows", "columns", ("no", "yes")))
+    grid = panel_to_svg(Grid("t", [[0.5, float("nan")]], ["row"], ["a", "b"], "rows", "columns", ("no", "yes")))
     assert texts(grid) == ["t (0: no, 1: yes)", "0.500", "row", "a", "b", "rows", "columns"]
-    chart = svg_of(Chart("t", {"one": [(0, 0), (1, 2), (2, float("inf"))]}, "x name", "y name"))
+    chart = panel_to_svg(Chart("t", {"one": [(0, 0), (1, 2), (2, float("inf"))]}, "x name", "y name"))
     assert {"t", "one", "x name", "y name"} <= set(texts(chart))
     assert ElementTree.fromstring(chart).find(f"{SVG}polyline").get("points").count(",") == 2
-    bars = svg_of(Bars("t", ["a", "b", "c"], [0.25, 0.5, float("nan")], "share"), far=1.0)
+    bars = panel_to_svg(Bars("t", ["a", "b", "c"], [0.25, 0.5, float("nan")], "share"), far=1.0)
     assert texts(bars) == ["t", "a", "0.25", "b", "0.5", "c", "none", "share"]
     wide = [float(bar.get("width")) for bar in ElementTree.fromstring(bars).iter(f"{SVG}rect")][1:]
     assert wide[0] * 2 == wide[1] and wide[2] == 0

@@ -8,20 +8,20 @@ import torch
 from grader.course.syllabus import UnknownName
 from grader.execution.target import resolve
 from grader.teaching.show import terminal
-from grader.teaching.show.both_sides import picture_of
-from grader.teaching.show.catalog import SUBJECTS, drawable, subject
-from grader.teaching.show.difference import beside
-from grader.teaching.show.half_blocks import in_256, near_256, plot, rasterised, text_of
+from grader.teaching.show.both_sides import make_picture
+from grader.teaching.show.catalog import SUBJECTS, exercises_with_pictures, find_subject
+from grader.teaching.show.difference import pair_panels
+from grader.teaching.show.half_blocks import convert_to_256, nearest_256, plot, rasterise, render_pixels
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Picture
-from grader.teaching.show.scales import Span, of_values
-from shown import EXERCISES, drawn, exercise, panel, table
+from grader.teaching.show.scales import Span, span_of_values
+from panel_pictures import EXERCISES, drawn, exercise, panel, table
 
 
 @pytest.fixture(scope="module")
 def pictures():
     """Of every exercise that has one, the reference's on both sides."""
     solutions = resolve("solutions")
-    return {name: picture_of(exercise(name), solutions) for name in SUBJECTS}
+    return {name: make_picture(exercise(name), solutions) for name in SUBJECTS}
 
 
 # ---- what is drawn of the reference
@@ -29,19 +29,19 @@ def pictures():
 
 def test_twenty_exercises_and_more_have_a_picture_each_its_own():
     assert set(SUBJECTS) <= set(EXERCISES) and len(SUBJECTS) >= 50
-    assert [found.name for found in drawable()] == list(SUBJECTS), "in the order of the course"
+    assert [found.name for found in exercises_with_pictures()] == list(SUBJECTS), "in the order of the course"
     assert len({found.where for found in SUBJECTS.values()}) == len(SUBJECTS)
     for found in SUBJECTS.values():
         assert callable(found.draw) and not found.about.endswith(".") and found.look.endswith(".")
     with pytest.raises(UnknownName, match="has no picture"):
-        subject("is_validation")
+        find_subject("is_validation")
 
 
 def test_both_sides_are_asked_the_same(pictures):
     for name, picture in pictures.items():
         assert picture.agrees and picture.verdict == "In this picture, yours and the reference's agree.", name
         assert all(pair.differs is None and (pair.yours == pair.reference or pair.reference.given or pair.reference.near > 0.01) for pair in picture.pairs), name
-        assert all(math.isfinite(value) for pair in picture.pairs for value in [of_values([pair.reference]).low]), name
+        assert all(math.isfinite(value) for pair in picture.pairs for value in [span_of_values([pair.reference]).low]), name
 
 
 def test_a_picture_passes_through_json(pictures):
@@ -182,21 +182,21 @@ def picture_with(*pairs: Pair) -> Picture:
 
 
 def test_half_blocks_hold_two_rows_of_pixels():
-    line, last = text_of([["#000000", "#000000", "#ffffff"], ["#ffffff", "#ffffff", "#000000"], ["#ff0000"] * 3])
+    line, last = render_pixels([["#000000", "#000000", "#ffffff"], ["#ffffff", "#ffffff", "#000000"], ["#ff0000"] * 3])
     assert line.plain == "▀▀▀" and [str(part.style) for part in line.spans] == ["#000000 on #ffffff", "#ffffff on #000000"]
     assert [(part.start, part.end) for part in line.spans] == [(0, 2), (2, 3)] and str(last.spans[0].style) == "#ff0000"
 
 
 def test_256_colours_keep_their_hue():
-    assert (near_256("#ffffff"), near_256("#000000"), near_256("#08306b")) == ("color(231)", "color(16)", "color(17)")
-    line = in_256(text_of([["#ffffff", "#08306b"], ["#08306b", "#ffffff"]])[0])
+    assert (nearest_256("#ffffff"), nearest_256("#000000"), nearest_256("#08306b")) == ("color(231)", "color(16)", "color(17)")
+    line = convert_to_256(render_pixels([["#ffffff", "#08306b"], ["#08306b", "#ffffff"]])[0])
     assert [str(span.style) for span in line.spans] == ["color(231) on color(17)", "color(17) on color(231)"] and line.plain == "▀▀"
 
 
 def test_lines_go_through_their_points_and_break_where_there_is_none():
     x, y = Span(0, 4), Span(0, 2)
-    assert rasterised([(0, 0), (4, 2)], x, y, 5, 3) >= {(0, 2), (2, 1), (4, 0)}
-    assert rasterised([(0, 0), (1, math.nan), (2, 0)], x, y, 5, 3) == {(0, 2), (2, 2)}
+    assert rasterise([(0, 0), (4, 2)], x, y, 5, 3) >= {(0, 2), (2, 1), (4, 0)}
+    assert rasterise([(0, 0), (1, math.nan), (2, 0)], x, y, 5, 3) == {(0, 2), (2, 2)}
     chart = Chart("", {"a": [(0, 0), (4, 0)], "b": [(0, 2), (4, 2)]}, "x", "y")
     assert [len(set(row)) for row in plot(chart, x, y, 5, 3)] == [1, 1, 1]
 
@@ -204,7 +204,7 @@ def test_lines_go_through_their_points_and_break_where_there_is_none():
 @pytest.mark.parametrize("width, colours", [(20, "256"), (80, "truecolor"), (40, None), (130, None)])
 def test_every_picture_fits_every_width(pictures, width, colours):
     for name, picture in pictures.items():
-        shown = terminal.lines(picture, width, colours)
+        shown = terminal.render_picture(picture, width, colours)
         assert all(line.cell_len <= width for line in shown) and len(shown) > 5, name
         text = "\n".join(line.plain for line in shown)
         assert ("▀" in text or "█" in text) == (colours is not None), name
@@ -212,32 +212,32 @@ def test_every_picture_fits_every_width(pictures, width, colours):
 
 def test_plain_characters_are_the_numbers():
     wrong = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
-    text = [line.plain for line in terminal.lines(wrong, 80, None)]
+    text = [line.plain for line in terminal.render_picture(wrong, 80, None)]
     row = next(line for line in text if line.startswith("dog") and line.count("dog") == 3)
     assert row.split("dog")[1].split() == list("##.....")
     assert row.split("dog")[2].split() == list("######.") and row.split("dog")[3].split() == ["."] * 2 + ["-1"] * 4 + ["."]
     assert "# may attend   . hidden" in text
     table = Grid("t", [[0.5, -1.0]], ["r"], ["a", "b"])
-    slopes = [line.plain for line in terminal.lines(picture_with(beside(table, table)), 80, None)]
+    slopes = [line.plain for line in terminal.render_picture(picture_with(pair_panels(table, table)), 80, None)]
     assert "r   4 -9  r   4 -9" in slopes and "9 is 1, . is 0" in slopes
 
 
 def test_gaps_in_curves_and_missing_bars_are_named():
-    curve = beside(Chart("t", {"a": [(0, 0), (1, 1)]}, "x", "y"), Chart("t", {"a": [(0, 0), (1, math.nan)]}, "x", "y"))
-    assert any(line.plain.endswith("a gap: no number") for line in terminal.lines(picture_with(curve), 80, "truecolor"))
-    bar = beside(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
-    assert "a  no number" in "\n".join(line.plain for line in terminal.lines(picture_with(bar), 80, "truecolor"))
+    curve = pair_panels(Chart("t", {"a": [(0, 0), (1, 1)]}, "x", "y"), Chart("t", {"a": [(0, 0), (1, math.nan)]}, "x", "y"))
+    assert any(line.plain.endswith("a gap: no number") for line in terminal.render_picture(picture_with(curve), 80, "truecolor"))
+    bar = pair_panels(Bars("t", ["a"], [1.0]), Bars("t", ["a"], [math.nan]))
+    assert "a  no number" in "\n".join(line.plain for line in terminal.render_picture(picture_with(bar), 80, "truecolor"))
 
 
 def test_too_wide_a_table_is_thinned_and_says_so():
     wide = Grid("t", [[float(i) for i in range(60)]], ["r"], [str(i) for i in range(60)])
-    text = [line.plain for line in terminal.lines(picture_with(Pair(wide)), 40, "256")]
+    text = [line.plain for line in terminal.render_picture(picture_with(Pair(wide)), 40, "256")]
     assert "one column of 2 is shown" in text
 
 
 def test_bars_have_a_common_scale_and_their_numbers():
-    pair = beside(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
-    text = "\n".join(line.plain for line in terminal.lines(picture_with(pair), 80, "truecolor"))
+    pair = pair_panels(Bars("t", ["a", "b"], [1.0, 2.0]), Bars("t", ["a", "b"], [4.0, 2.0]))
+    text = "\n".join(line.plain for line in terminal.render_picture(picture_with(pair), 80, "truecolor"))
     row = next(line for line in text.splitlines() if line.startswith("a "))
     yours, reference, difference = row.split("a ")[1:]
     assert yours.count("█") > 3 * reference.count("█") > 0 and yours.split()[-1] == "4" and difference.split()[-1] == "3"

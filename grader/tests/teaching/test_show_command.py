@@ -10,7 +10,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.target import resolve
 from grader.plugin.layout import Page, print_result
 from grader.teaching.show import figures
-from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.both_sides import make_picture
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 from kit_copy import Kit, posix
 from watching import ESCAPE, SECONDS, watching
@@ -67,10 +67,10 @@ def test_into_a_file(wrong, tmp_path):
 
 @pytest.mark.parametrize("name", ["causal_mask", "apply_rope", "top_p_filter"])
 def test_a_file_is_the_same_each_time(name):
-    picture = picture_of(load_syllabus().exercise(name), resolve("solutions"))
-    svg = figures.figure(picture, "svg")
-    assert svg == figures.figure(picture, "svg") and svg.startswith(b"<?xml") and b"<dc:date>" not in svg
-    assert figures.figure(picture, "png").startswith(b"\x89PNG")
+    picture = make_picture(load_syllabus().exercise(name), resolve("solutions"))
+    svg = figures.render_figure(picture, "svg")
+    assert svg == figures.render_figure(picture, "svg") and svg.startswith(b"<?xml") and b"<dc:date>" not in svg
+    assert figures.render_figure(picture, "png").startswith(b"\x89PNG")
 
 
 def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
@@ -78,7 +78,7 @@ def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
     assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out takes a file that ends in .png or .svg, and 'mask.jpg' does not\n"
     (tmp_path / "matplotlib.py").write_text("raise ImportError('broken')\n")
     path = f"{tmp_path}{os.pathsep}{wrong.root}"
-    assert wrong.run("show", "causal_mask", "--out", "mask.png", status=1, PYTHONPATH=path) == f"headway: {figures.NEEDS}\n"
+    assert wrong.run("show", "causal_mask", "--out", "mask.png", status=1, PYTHONPATH=path) == f"headway: {figures.INSTALL_HINT}\n"
     (tmp_path / "file").write_text("")
     assert wrong.run("show", "gelu", "--out", str(tmp_path / "file" / "mask.svg"), status=1).count("\n") == 1
 

@@ -5,11 +5,11 @@ import math
 import pytest
 from grader.execution.target import Target, reference_of
 from grader.teaching.show import plain_text
-from grader.teaching.show.both_sides import picture_of
+from grader.teaching.show.both_sides import make_picture
 from grader.teaching.show.half_blocks import NO_NUMBER, cells
 from grader.teaching.show.panels import DIFFERENCE
-from grader.teaching.show.scales import of_values, span_of_grids
-from shown import drawn, exercise
+from grader.teaching.show.scales import span_of_grids, span_of_values
+from panel_pictures import drawn, exercise
 
 
 def test_where_the_two_differ_is_marked():
@@ -45,8 +45,8 @@ def test_another_size_is_drawn_and_not_laid_over():
 def test_no_numbers_are_told_apart_from_numbers():
     pair = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")).pairs[0]
     assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
-    assert cells(pair.yours, of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
-    assert plain_text.cells(pair.yours, of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
+    assert cells(pair.yours, span_of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
+    assert plain_text.cells(pair.yours, span_of_values([pair.yours]), 3)[4].plain[9:12] == "  ?"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_waits_for_another_exercise_says_for_which():
     text = reference_of("ch03_attention").text
     begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
     target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
-    picture = picture_of(exercise("scaled_dot_product_attention"), target)
+    picture = make_picture(exercise("scaled_dot_product_attention"), target)
     assert picture.verdict == "Yours cannot be drawn yet, because softmax in ch03_attention.py is not written yet: this is the reference's."
 
 

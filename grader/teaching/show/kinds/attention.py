@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation, load
-from grader.teaching.show.drawing import WORDS, grid, noise, numbers, reach, settled
+from grader.teaching.show.panel_makers import WORDS, fix_weights, make_grid, measure_influence, number_labels, random_tensor
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import Mismatch, shaped
 from torch import Tensor
@@ -20,48 +20,48 @@ def softmax(side: Implementation) -> list[Panel]:
     hidden = scores.index_fill(0, torch.tensor([3]), -torch.inf)
     x = torch.stack([*(scores * scale for scale in SCALES), hidden])
     rows = [*(f"scores x {scale}" for scale in SCALES), "saw hidden"]
-    return [grid("softmax(scores)", side.softmax(x), rows, WORDS)]
+    return [make_grid("softmax(scores)", side.softmax(x), rows, WORDS)]
 
 
 def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
     """Everybody listens to everybody; then with the future hidden."""
-    q, k, v = (1.6 * noise(seed, 7, 8) for seed in (1, 2, 3))
+    q, k, v = (1.6 * random_tensor(seed, 7, 8) for seed in (1, 2, 3))
     mask = torch.ones(7, 7, dtype=torch.bool).tril()
     panels: list[Panel] = []
     for title, options in (("the weights", {}), ("the weights with a causal mask", {"mask": mask})):
         answer = side.scaled_dot_product_attention(q, k, v, **options)
-        panels.append(grid(title, _second(answer), WORDS, WORDS, "the second result", **MAP))
+        panels.append(make_grid(title, _second_result(answer), WORDS, WORDS, "the second result", **MAP))
     return panels
 
 
 def multi_head_attention(side: Implementation) -> list[Panel]:
     """Two heads of one layer, causal; then the same layer reading another sentence: who hears whom of it."""
-    attention = settled(side.MultiHeadAttention(16, 2), 3, scale=1.8)
-    _, weights = _pair(attention(noise(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
+    attention = fix_weights(side.MultiHeadAttention(16, 2), 3, scale=1.8)
+    _, weights = _expect_pair(attention(random_tensor(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
     shaped(weights, (1, 2, 7, 7), "the second result")
-    heard = reach(lambda rows: attention(noise(6, 1, 3, 16).repeat(8, 1, 1), context=rows), noise(5, 7, 16), OTHERS)
-    across = grid("reading a context", heard, OTHERS, WORDS, row_name="output at", column_name="context changed at")
-    return [*(grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)), across]
+    heard = measure_influence(lambda rows: attention(random_tensor(6, 1, 3, 16).repeat(8, 1, 1), context=rows), random_tensor(5, 7, 16), OTHERS)
+    across = make_grid("reading a context", heard, OTHERS, WORDS, row_name="output at", column_name="context changed at")
+    return [*(make_grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)), across]
 
 
 def causal_self_attention(side: Implementation) -> list[Panel]:
     """The same vector at every position: what tells them apart is the position alone."""
-    x = noise(4, 1, 1, 16).expand(1, 8, 16).contiguous()
+    x = random_tensor(4, 1, 1, 16).expand(1, 8, 16).contiguous()
     panels: list[Panel] = []
     for scheme in ("none", "rope", "alibi"):
-        attention = settled(side.CausalSelfAttention(16, 2, positions=scheme), 6, scale=1.6)
-        _, weights = _pair(attention(x, return_weights=True))
+        attention = fix_weights(side.CausalSelfAttention(16, 2, positions=scheme), 6, scale=1.6)
+        _, weights = _expect_pair(attention(x, return_weights=True))
         shaped(weights, (1, 2, 8, 8), "the second result")
-        panels.append(grid(f'positions="{scheme}", head 0', weights[0, 0], numbers(8), numbers(8), **MAP))
+        panels.append(make_grid(f'positions="{scheme}", head 0', weights[0, 0], number_labels(8), number_labels(8), **MAP))
     return panels
 
 
 def grouped_query_attention(side: Implementation) -> list[Panel]:
     """Each key head's values are raised by 1, one at a time; the heads that read them rise with them. (W_out hands them on as they are.)"""
     heads, groups, wide = 6, 2, 4
-    attention = settled(side.GroupedQueryAttention(heads * wide, heads, groups), 2)
+    attention = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups), 2)
     load(attention, {"W_out.weight": torch.eye(heads * wide)})
-    x = noise(8, 1, 5, heads * wide)
+    x = random_tensor(8, 1, 5, heads * wide)
 
     def last(raised: int | None) -> Tensor:
         bias = torch.zeros(groups * wide)
@@ -72,19 +72,19 @@ def grouped_query_attention(side: Implementation) -> list[Panel]:
 
     before = last(None)
     reads = torch.stack([(last(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
-    turned = settled(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
+    turned = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
     return [
-        grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
-        grid('positions="rope"', reach(turned, noise(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
+        make_grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
+        make_grid('positions="rope"', measure_influence(turned, random_tensor(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
     ]
 
 
-def _pair(answer: object) -> tuple:
+def _expect_pair(answer: object) -> tuple:
     """(output, weights); whoever returns something else is told so."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise Mismatch("two results belong here, the output and the weights", answer)
     return answer
 
 
-def _second(answer: object) -> object:
-    return _pair(answer)[1]
+def _second_result(answer: object) -> object:
+    return _expect_pair(answer)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.drawing import chart, grid, numbers
+from grader.teaching.show.panel_makers import make_chart, make_grid, number_labels
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import shaped
 
@@ -23,11 +23,11 @@ def kv_cache(side: Implementation) -> list[Panel]:
             here = shaped(kept, (1, 2, start, 4), f"what append gives as {name}, after {start} positions,")
             held[name][row, :start] = here[0, 1, :, 2]
         rows.append(f"{count} more: length {cache.length}")
-    return [grid(f"the {name}", table, rows, numbers(total), column_name="position") for name, table in held.items()]
+    return [make_grid(f"the {name}", table, rows, number_labels(total), column_name="position") for name, table in held.items()]
 
 
 def kv_cache_bytes(side: Implementation) -> list[Panel]:
     """32 layers, heads of 128 features, two bytes a number: as in a model of seven thousand million parameters."""
     lengths = [1024 * i for i in range(33)]
     lines = {f"{heads} kv heads": [side.kv_cache_bytes(32, heads, 128, length) / 2**30 for length in lengths] for heads in (32, 8, 1)}
-    return [chart("one sequence's cache", lengths, lines, "tokens", "GiB")]
+    return [make_chart("one sequence's cache", lengths, lines, "tokens", "GiB")]

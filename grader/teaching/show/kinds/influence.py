@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.drawing import WORDS, grid, moved, noise, reach, settled
+from grader.teaching.show.panel_makers import WORDS, fix_weights, make_grid, measure_change, measure_influence, random_tensor
 from grader.teaching.show.panels import Grid, Panel
 from grader.verdict.comparing import shaped
 from torch import Tensor
@@ -15,72 +15,72 @@ MAP = dict(row_name="output at", column_name="changed at")
 
 
 def self_attention_head(side: Implementation) -> list[Panel]:
-    head = settled(side.SelfAttentionHead(D, 8), 1, scale=1.6)
-    return [_map("one head, no mask", reach(head, noise(2, 7, D)))]
+    head = fix_weights(side.SelfAttentionHead(D, 8), 1, scale=1.6)
+    return [_word_grid("one head, no mask", measure_influence(head, random_tensor(2, 7, D)))]
 
 
 def fused_self_attention(side: Implementation) -> list[Panel]:
-    layer = settled(side.FusedSelfAttention(D, 2, 12), 1, scale=1.6)
-    return [_map("the fused layer", reach(layer, noise(2, 7, D)))]
+    layer = fix_weights(side.FusedSelfAttention(D, 2, 12), 1, scale=1.6)
+    return [_word_grid("the fused layer", measure_influence(layer, random_tensor(2, 7, D)))]
 
 
 def encoder_block(side: Implementation) -> list[Panel]:
     """Two words at the end are padding: nobody may hear them."""
-    block = settled(side.EncoderBlock(D, 2), 1, scale=1.3)
+    block = fix_weights(side.EncoderBlock(D, 2), 1, scale=1.3)
     mask = (torch.arange(7) < 5).expand(8, 1, 1, 7).contiguous()
-    return [_map("the last two are masked", reach(lambda x: block(x, mask), noise(2, 7, D)))]
+    return [_word_grid("the last two are masked", measure_influence(lambda x: block(x, mask), random_tensor(2, 7, D)))]
 
 
 def decoder_block(side: Implementation) -> list[Panel]:
     """Of its own words only those so far; of the memory all that is not masked."""
-    block = settled(side.DecoderBlock(D, 2), 1, scale=1.3)
-    x, memory = noise(2, 4, D), noise(3, 7, D)
+    block = fix_weights(side.DecoderBlock(D, 2), 1, scale=1.3)
+    x, memory = random_tensor(2, 4, D), random_tensor(3, 7, D)
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
     mask = (torch.arange(7) < 5).view(1, 1, 1, 7)
-    own = reach(lambda rows: block(rows, memory.repeat(5, 1, 1), causal, mask), x)
-    read = reach(lambda rows: block(x.repeat(8, 1, 1), rows, causal, mask), memory, TARGET)
+    own = measure_influence(lambda rows: block(rows, memory.repeat(5, 1, 1), causal, mask), x)
+    read = measure_influence(lambda rows: block(x.repeat(8, 1, 1), rows, causal, mask), memory, TARGET)
     return [
-        grid("its own words", own, TARGET, TARGET, **MAP),
-        grid("the memory, its last two masked", read, TARGET, WORDS, row_name="output at", column_name="memory changed at"),
+        make_grid("its own words", own, TARGET, TARGET, **MAP),
+        make_grid("the memory, its last two masked", read, TARGET, WORDS, row_name="output at", column_name="memory changed at"),
     ]
 
 
 def gpt(side: Implementation) -> list[Panel]:
-    model = settled(side.GPT(side.GPTConfig(vocab_size=12, max_len=16, d_model=D, n_heads=2, n_layers=2)), 1)
+    model = fix_weights(side.GPT(side.GPTConfig(vocab_size=12, max_len=16, d_model=D, n_heads=2, n_layers=2)), 1)
     ids = torch.tensor([1, 2, 3, 4, 1, 5, 6])
-    return [_map("the logits of a GPT of two layers", moved(_logits(model(_changed(ids, 12))), 7, 7, "the result"))]
+    return [_word_grid("the logits of a GPT of two layers", measure_change(_first_result(model(_exchange_words(ids, 12))), 7, 7, "the result"))]
 
 
 def seq2seq(side: Implementation) -> list[Panel]:
     config = side.Seq2SeqConfig(src_vocab_size=12, tgt_vocab_size=12, max_len=16, d_model=D, n_heads=2)
-    model = settled(side.Seq2Seq(config), 1)
+    model = fix_weights(side.Seq2Seq(config), 1)
     src, tgt = torch.tensor([1, 2, 3, 4, 1, 5, 6]), torch.tensor([1, 2, 3, 4])
-    by_source = moved(_logits(model(_changed(src, 12), tgt.repeat(8, 1))), 7, 4, "the result")
-    by_target = moved(_logits(model(src.repeat(5, 1), _changed(tgt, 12))), 4, 4, "the result")
+    by_source = measure_change(_first_result(model(_exchange_words(src, 12), tgt.repeat(8, 1))), 7, 4, "the result")
+    by_target = measure_change(_first_result(model(src.repeat(5, 1), _exchange_words(tgt, 12))), 4, 4, "the result")
     return [
-        grid("by the words it reads", by_source, TARGET, WORDS, row_name="logits at", column_name="source changed at"),
-        grid("by the words it has written", by_target, TARGET, TARGET, row_name="logits at", column_name="target changed at"),
+        make_grid("by the words it reads", by_source, TARGET, WORDS, row_name="logits at", column_name="source changed at"),
+        make_grid("by the words it has written", by_target, TARGET, TARGET, row_name="logits at", column_name="target changed at"),
     ]
 
 
 def cached_self_attention(side: Implementation) -> list[Panel]:
     """Three words are put in the cache, then two, then two: the outputs with the cache, feature by feature."""
-    layer = settled(side.CachedSelfAttention(D, 2, positions="rope"), 1, scale=1.6)
-    x, cache = noise(2, 1, 7, D), side.KVCache()
+    layer = fix_weights(side.CachedSelfAttention(D, 2, positions="rope"), 1, scale=1.6)
+    x, cache = random_tensor(2, 1, 7, D), side.KVCache()
     parts = [shaped(layer(part, cache), tuple(part.shape), "the result") for part in (x[:, :3], x[:, 3:5], x[:, 5:])]
     whole = shaped(layer(x), (1, 7, D), "the result")
     far = (torch.cat(parts, dim=1) - whole)[0].abs()
     return [
-        grid("the outputs, word by word from the cache", torch.cat(parts, dim=1)[0], WORDS, range(D), row_name="word", column_name="feature"),
-        grid("how far they are from one pass without a cache", far, WORDS, range(D), row_name="word", column_name="feature"),
+        make_grid("the outputs, word by word from the cache", torch.cat(parts, dim=1)[0], WORDS, range(D), row_name="word", column_name="feature"),
+        make_grid("how far they are from one pass without a cache", far, WORDS, range(D), row_name="word", column_name="feature"),
     ]
 
 
-def _map(title: str, values: Tensor) -> Grid:
-    return grid(title, values, WORDS, WORDS, **MAP)
+def _word_grid(title: str, values: Tensor) -> Grid:
+    return make_grid(title, values, WORDS, WORDS, **MAP)
 
 
-def _changed(ids: Tensor, vocab_size: int) -> Tensor:
+def _exchange_words(ids: Tensor, vocab_size: int) -> Tensor:
     """The ids, and below them each time with one of them exchanged for another word."""
     rows = ids.repeat(len(ids) + 1, 1)
     for position in range(len(ids)):
@@ -88,5 +88,5 @@ def _changed(ids: Tensor, vocab_size: int) -> Tensor:
     return rows
 
 
-def _logits(answer: object) -> object:
+def _first_result(answer: object) -> object:
     return answer[0] if isinstance(answer, tuple) and answer else answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation, load
-from grader.teaching.show.drawing import WORDS, chart, grid, noise, numbers
+from grader.teaching.show.panel_makers import WORDS, make_chart, make_grid, number_labels, random_tensor
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import shaped
 from torch import Tensor
@@ -14,7 +14,7 @@ X = torch.arange(-40, 41) / 10
 
 def gelu(side: Implementation) -> list[Panel]:
     lines = {"exact": side.gelu(X), "approximate": side.gelu(X, approximate=True)}
-    return [chart("gelu(x)", X.tolist(), lines, "x", "gelu(x)")]
+    return [make_chart("gelu(x)", X.tolist(), lines, "x", "gelu(x)")]
 
 
 def dropout(side: Implementation) -> list[Panel]:
@@ -28,8 +28,8 @@ def dropout(side: Implementation) -> list[Panel]:
         zeros.append(float((left == 0).double().mean()))
     still = [float(shaped(side.dropout(torch.ones(50), p, training=False), (50,), "the result").mean()) for p in chances]
     return [
-        chart("what a kept 1 becomes", chances, {"training": kept, "not training": still}, "p", "value"),
-        chart("how many are zeroed", chances, {"training": zeros}, "p", "share", near=0.05),
+        make_chart("what a kept 1 becomes", chances, {"training": kept, "not training": still}, "p", "value"),
+        make_chart("how many are zeroed", chances, {"training": zeros}, "p", "share", near=0.05),
     ]
 
 
@@ -43,12 +43,12 @@ def rms_norm(side: Implementation) -> list[Panel]:
 
 def _normed(norm, title: str, shift: float) -> list[Panel]:
     """Words whose vectors differ in size and in where they lie; after the norm the size says nothing any more."""
-    x = noise(4, 1, 7, 10) * torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4])[:, None] + shift * torch.tensor([0, 1, 0, -1, 2, 0, 1])[:, None]
+    x = random_tensor(4, 1, 7, 10) * torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4])[:, None] + shift * torch.tensor([0, 1, 0, -1, 2, 0, 1])[:, None]
     axes = dict(row_name="word", column_name="feature")
-    panels: list[Panel] = [grid("x", x[0], WORDS, numbers(10), given=True, **axes)]
+    panels: list[Panel] = [make_grid("x", x[0], WORDS, number_labels(10), given=True, **axes)]
     for how, start in ((title, 1.0), ("with weights from 0 to 2", 0.0)):
         load(norm, {"weight": torch.linspace(start, 2 - start, 10)})
-        panels.append(grid(how, shaped(norm(x), (1, 7, 10), "the result")[0], WORDS, numbers(10), **axes))
+        panels.append(make_grid(how, shaped(norm(x), (1, 7, 10), "the result")[0], WORDS, number_labels(10), **axes))
     return panels
 
 
@@ -64,8 +64,8 @@ def feed_forward(side: Implementation) -> list[Panel]:
     for activation in ("relu", "gelu"):
         layer = side.FeedForward(1, 3, activation=activation)
         load(layer, weights)
-        lines[activation] = _along(layer)
-    return [chart("FeedForward(1, 3), three bends", X.tolist(), lines, "x", "output")]
+        lines[activation] = _apply_along_x(layer)
+    return [make_chart("FeedForward(1, 3), three bends", X.tolist(), lines, "x", "output")]
 
 
 def swiglu(side: Implementation) -> list[Panel]:
@@ -74,9 +74,9 @@ def swiglu(side: Implementation) -> list[Panel]:
     lines = {}
     for gate in (0.5, 1.0, 4.0):
         load(layer, {"gate.weight": torch.tensor([[gate]]), "up.weight": torch.tensor([[1.0 / gate]]), "down.weight": torch.tensor([[1.0]])})
-        lines[f"gate {gate:g}, up {1 / gate:g}"] = _along(layer)
-    return [chart("SwiGLU(1, 1)", X.tolist(), lines, "x", "output")]
+        lines[f"gate {gate:g}, up {1 / gate:g}"] = _apply_along_x(layer)
+    return [make_chart("SwiGLU(1, 1)", X.tolist(), lines, "x", "output")]
 
 
-def _along(layer) -> Tensor:
+def _apply_along_x(layer) -> Tensor:
     return shaped(layer(X.view(1, -1, 1)), (1, len(X), 1), "the result")[0, :, 0]

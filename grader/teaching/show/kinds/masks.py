@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.drawing import WORDS, grid
+from grader.teaching.show.panel_makers import WORDS, make_grid
 from grader.teaching.show.panels import Panel
 from grader.verdict.comparing import shaped
 
@@ -13,8 +13,8 @@ SEEN = ("hidden", "may attend")
 
 def causal_mask(side: Implementation) -> list[Panel]:
     """Of a sentence, and of its last three words with all of it as keys."""
-    whole = grid("causal_mask(7)", side.causal_mask(7), WORDS, WORDS, row_name="query", column_name="key", words=SEEN)
-    last = grid("causal_mask(3, 7)", side.causal_mask(3, 7), WORDS[4:], WORDS, row_name="query", column_name="key", words=SEEN)
+    whole = make_grid("causal_mask(7)", side.causal_mask(7), WORDS, WORDS, row_name="query", column_name="key", words=SEEN)
+    last = make_grid("causal_mask(3, 7)", side.causal_mask(3, 7), WORDS[4:], WORDS, row_name="query", column_name="key", words=SEEN)
     return [whole, last]
 
 
@@ -23,6 +23,6 @@ def padding_mask(side: Implementation) -> list[Panel]:
     mask = shaped(side.padding_mask(ids, 0), (3, 1, 1, 5), "the mask")
     rows = ["5 words", "2 words", "3 words"]
     return [
-        grid("the ids, 0 where nothing stands", ids, rows, range(5), row_name="sentence", column_name="position", given=True),
-        grid("padding_mask(ids, 0)", mask[:, 0, 0], rows, range(5), row_name="sentence", column_name="position", words=SEEN),
+        make_grid("the ids, 0 where nothing stands", ids, rows, range(5), row_name="sentence", column_name="position", given=True),
+        make_grid("padding_mask(ids, 0)", mask[:, 0, 0], rows, range(5), row_name="sentence", column_name="position", words=SEEN),
     ]

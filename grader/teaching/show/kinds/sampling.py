@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.drawing import bars
+from grader.teaching.show.panel_makers import make_bars
 from grader.teaching.show.panels import Bars, Panel
 from grader.verdict.comparing import shaped
 from torch import Tensor
@@ -16,32 +16,32 @@ DRAWS = 4000
 
 
 def apply_temperature(side: Implementation) -> list[Panel]:
-    return [_before(), *(_after(f"temperature {t:g}", side.apply_temperature(LOGITS, t)) for t in (0.5, 2.0))]
+    return [_unfiltered_bars(), *(_filtered_bars(f"temperature {t:g}", side.apply_temperature(LOGITS, t)) for t in (0.5, 2.0))]
 
 
 def top_k_filter(side: Implementation) -> list[Panel]:
     """With k = 4 there are two for the fourth place."""
-    return [_before(TIED), *(_after(f"k = {k}", side.top_k_filter(TIED, k)) for k in (3, 4))]
+    return [_unfiltered_bars(TIED), *(_filtered_bars(f"k = {k}", side.top_k_filter(TIED, k)) for k in (3, 4))]
 
 
 def top_p_filter(side: Implementation) -> list[Panel]:
-    return [_before(), *(_after(f"p = {p:g}", side.top_p_filter(LOGITS, p)) for p in (0.6, 0.9))]
+    return [_unfiltered_bars(), *(_filtered_bars(f"p = {p:g}", side.top_p_filter(LOGITS, p)) for p in (0.6, 0.9))]
 
 
 def sample_next_token(side: Implementation) -> list[Panel]:
     """How often each word is drawn. Chance may be used in more than one right way, so the shares need not agree to the last draw."""
-    panels: list[Panel] = [_before()]
+    panels: list[Panel] = [_unfiltered_bars()]
     for title, options in (("drawn as they are", {}), ("temperature 0.7, k = 4", {"temperature": 0.7, "top_k": 4})):
         ids = shaped(side.sample_next_token(LOGITS.repeat(DRAWS, 1), **options), (DRAWS,), "the result")
         shares = torch.bincount(ids.long(), minlength=len(NEXT))[: len(NEXT)] / DRAWS
-        panels.append(bars(f"{DRAWS} draws, {title}", NEXT, shares, "share", near=0.1))
+        panels.append(make_bars(f"{DRAWS} draws, {title}", NEXT, shares, "share", near=0.1))
     return panels
 
 
-def _before(logits: Tensor = LOGITS) -> Bars:
-    return bars('after "the cat sat on the"', NEXT, torch.softmax(logits, dim=-1), "probability", given=True)
+def _unfiltered_bars(logits: Tensor = LOGITS) -> Bars:
+    return make_bars('after "the cat sat on the"', NEXT, torch.softmax(logits, dim=-1), "probability", given=True)
 
 
-def _after(title: str, logits: object) -> Bars:
+def _filtered_bars(title: str, logits: object) -> Bars:
     kept: Tensor = shaped(logits, (len(NEXT),), "the result")
-    return bars(title, NEXT, torch.softmax(kept.detach().double(), dim=-1), "probability")
+    return make_bars(title, NEXT, torch.softmax(kept.detach().double(), dim=-1), "probability")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from grader.execution.proxy import Implementation, load
-from grader.teaching.show.drawing import WORDS, grid, noise, numbers
+from grader.teaching.show.panel_makers import WORDS, make_grid, number_labels, random_tensor
 from grader.teaching.show.panels import Grid, Panel
 from grader.verdict.comparing import Mismatch, shaped
 
@@ -21,18 +21,18 @@ def count_pairs(side: Implementation) -> list[Panel]:
     for (first, second), count in counts.items():
         table[first, second] = count
     labels = ["_" if letter == " " else letter for letter in letters]
-    return [grid(f'"{TEXT}"', table, labels, labels, row_name="letter", column_name="the next (_ is a space)")]
+    return [make_grid(f'"{TEXT}"', table, labels, labels, row_name="letter", column_name="the next (_ is a space)")]
 
 
 def token_embedding(side: Implementation) -> list[Panel]:
     """The same word gets the same row, wherever it stands."""
-    ids, table = torch.tensor([[0, 1, 2, 3, 0, 4, 5]]), noise(3, 6, 9)
+    ids, table = torch.tensor([[0, 1, 2, 3, 0, 4, 5]]), random_tensor(3, 6, 9)
     panels: list[Panel] = []
     for title, scale in (("TokenEmbedding(6, 9)", False), ("with scale=True: 3 times as large", True)):
         embedding = side.TokenEmbedding(6, 9, scale=scale)
         load(embedding, {"weight": table})
         vectors = shaped(embedding(ids), (1, 7, 9), "the result")
-        panels.append(grid(title, vectors[0], WORDS, numbers(9), row_name="word", column_name="feature"))
+        panels.append(make_grid(title, vectors[0], WORDS, number_labels(9), row_name="word", column_name="feature"))
     return panels
 
 
@@ -43,5 +43,5 @@ def collate(side: Implementation) -> list[Panel]:
     rows = [f"sentence {i}" for i in range(3)]
     axes = dict(column_name="position")
     hidden = targets.to(torch.float64).where(targets != -100, -2) if isinstance(targets, torch.Tensor) else targets
-    tables: list[Grid] = [grid("inputs, filled up with 0", inputs, rows, range(4), "the first result", **axes)]
-    return [*tables, grid("targets, -2 in the picture where they are -100", hidden, rows, range(4), "the second result", **axes)]
+    tables: list[Grid] = [make_grid("inputs, filled up with 0", inputs, rows, range(4), "the first result", **axes)]
+    return [*tables, make_grid("targets, -2 in the picture where they are -100", hidden, rows, range(4), "the second result", **axes)]

@@ -6,7 +6,7 @@ import math
 
 import torch
 from grader.execution.proxy import Implementation
-from grader.teaching.show.drawing import bars, chart, noise
+from grader.teaching.show.panel_makers import make_bars, make_chart, random_tensor
 from grader.teaching.show.panels import Chart, Panel
 
 
@@ -14,19 +14,19 @@ def cross_entropy(side: Implementation) -> list[Panel]:
     """One prediction between two words, by the probability that the right one has; then a batch of six, some of which do not count."""
     chances = [0.01, 0.02, *(i / 20 for i in range(1, 20)), 0.98, 0.99]
     losses = [float(side.cross_entropy(torch.tensor([[math.log(p), math.log(1 - p)]]), torch.tensor([0]))) for p in chances]
-    logits, targets = 1.5 * noise(2, 2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
+    logits, targets = 1.5 * random_tensor(2, 2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
     some = torch.tensor([[0, 4, -100], [1, -100, -100]])
     batch = [float(side.cross_entropy(logits, ids)) for ids in (targets, some, torch.full_like(targets, -100))]
     return [
-        chart("the loss of one prediction", chances, {"loss": losses}, "probability of the right word", "loss"),
-        bars("the loss of a batch of six", ["all count", "three count", "none counts"], batch, "loss"),
+        make_chart("the loss of one prediction", chances, {"loss": losses}, "probability of the right word", "loss"),
+        make_bars("the loss of a batch of six", ["all count", "three count", "none counts"], batch, "loss"),
     ]
 
 
 def warmup_cosine(side: Implementation) -> list[Panel]:
     steps = list(range(0, 111))
     lines = {f"floor {floor:g}": [side.warmup_cosine(step, 10, 100, 1.0, floor) for step in steps] for floor in (0.0, 0.2)}
-    return [chart("warmup_cosine(step, 10, 100, 1)", steps, lines, "step", "learning rate")]
+    return [make_chart("warmup_cosine(step, 10, 100, 1)", steps, lines, "step", "learning rate")]
 
 
 def adamw(side: Implementation) -> list[Panel]:
