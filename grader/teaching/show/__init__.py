@@ -1,6 +1,6 @@
-"""What an exercise computes, as a picture: the learner's beside the reference's, and where they differ.
+"""What an exercise computes, as a picture: the learner's result, the reference's result, and the difference.
 
-`table.py` says which exercise has which picture; `kinds/` draws them, a module a kind, each from what one side answers through the
-boundary. `sides.py` asks both sides, `panels.py` is what comes of it as plain data, `differing.py` lays one over the other. `half_blocks.py`
-and its neighbours show that in a terminal, `figures.py` in a PNG or SVG file.
+`catalog.py` lists which exercise has which picture. Each module of `kinds/` computes one kind of picture from one side's
+implementation. `both_sides.py` runs it for both sides, `panels.py` holds the result as plain data, `difference.py` subtracts the two.
+`terminal.py` renders a picture in a terminal, `figures.py` in a PNG or SVG file.
 """

@@ -1,4 +1,4 @@
-"""Asks both sides of the boundary for the same picture: the reference, and the learner's code as it stands now, right or wrong."""
+"""The same picture of both sides: the reference, and the learner's present code, right or wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DrawPanels = Callable[[Implementation], list[Panel]]
 def make_picture(
     exercise: Exercise, target: Target | None = None, in_worker: bool = False, pool: WorkerPool | None = None, extend_deadline: ExtendDeadline = lambda _: None
 ) -> Picture:
-    """What the exercise computes, on both sides; the learner's trouble is a sentence in it. UnknownName where the exercise has no picture."""
+    """Compute the exercise's picture on both sides. If the learner's side fails, the picture says why. UnknownName if there is no picture."""
     found = find_subject(exercise.name)
     trial = Trial(target or resolve(None), in_worker, pool=pool or WorkerPool(), extend_deadline=extend_deadline)
     try:
@@ -63,7 +63,7 @@ def _compare_sides(about: str, look: str, draw: DrawPanels, exercise: Exercise, 
 
 @contextlib.contextmanager
 def _without_output():
-    """What the learner's code prints does not go into the picture."""
+    """Discard what the learner's code prints."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 
@@ -72,10 +72,10 @@ def _describe_agreement(pairs: list[Pair]) -> str:
     apart = [count_differences(pair) for pair in pairs]
     different, every = sum(some for some, _ in apart), sum(count for _, count in apart)
     if any(pair.note for pair in pairs):
-        return "Yours has not the size of the reference's."
+        return "Your result does not have the size of the reference's result."
     if not different:
-        return "In this picture, yours and the reference's agree."
-    return f"Yours differs from the reference's in {different} of {every} numbers."
+        return "In this picture your result and the reference's agree."
+    return f"Your result differs from the reference's in {different} of {every} numbers."
 
 
 def _is_written(exercise: Exercise, target: Target) -> bool:
@@ -87,12 +87,12 @@ def _is_written(exercise: Exercise, target: Target) -> bool:
 
 
 def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: Trial) -> str:
-    """Why there is no picture of the learner's, in a sentence or two."""
+    """Explain in a sentence or two why there is no picture of the learner's side."""
     if isinstance(problem, Todo):
         missing = str(problem)
         if missing and not missing.startswith(f"{exercise.name} in ") and _is_written(exercise, trial.target):
-            return f"Yours cannot be drawn yet, because {missing}: this is the reference's."
-        return "Yours is not written yet: this is the reference's."
+            return f"Your result cannot be drawn yet, because {missing}. This shows the reference's result."
+        return "Your code is not written yet. This shows the reference's result."
     call = None if isinstance(problem, ChapterBroken) else trial.last_call()
     if isinstance(problem, ChapterBroken | OutOfTime | HostDied | LearnerError | comparing.Mismatch):
         words = explain_failure(problem, "", call, comparing.current)
@@ -102,4 +102,4 @@ def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: 
         sentence, where = (f"{call.what} returned {returned}, which cannot be drawn." if call else "What it returned cannot be drawn."), ""
     if isinstance(problem, ChapterBroken):
         sentence = f"{exercise.module}.py does not import. {sentence}"
-    return f"Yours cannot be drawn: this is the reference's. {sentence}" + (f" ({where})" if where else "")
+    return f"Your result cannot be drawn, so this shows the reference's. {sentence}" + (f" ({where})" if where else "")

@@ -1,4 +1,4 @@
-"""Lays the learner's panel over the reference's: a third panel, of what differs, or a sentence where that cannot be done."""
+"""The difference of the learner's panel and the reference's: a third panel, or a sentence if the two cannot be subtracted."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel
 
 
 def pair_panels(reference: Panel, yours: Panel) -> Pair:
-    """The two as a pair; `differs` is None where they agree."""
+    """Make a pair of the two; its `differs` is None if they agree."""
     if reference.given:
         return Pair(reference)
     if _size(reference) != _size(yours):
-        return Pair(reference, yours, note=f"Yours is {_size(yours)}, and the reference's is {_size(reference)}: they cannot be laid over each other.")
+        return Pair(reference, yours, note=f"Your result is {_size(yours)} and the reference's is {_size(reference)}, so no difference can be shown.")
     differs = _difference(reference, yours)
     return Pair(reference, yours, differs)
 
 
 def count_differences(pair: Pair) -> tuple[int, int]:
-    """How many of the numbers differ, and how many are compared."""
+    """Return how many of the numbers differ, and how many are compared."""
     count = 0 if pair.reference.given else len(_numbers(pair.reference))
     return (sum(value != 0 for value in _numbers(pair.differs)) if pair.differs else 0), count
 
@@ -35,7 +35,7 @@ def _difference(reference: Panel, yours: Panel) -> Panel | None:
 
 
 def _subtract(yours: float, ours: float, limit: float) -> float:
-    """0 where they are as good as equal; NaN where one of them is no number and the other is not the same."""
+    """Return the difference: 0 if it is below the limit, NaN if only one of the two is finite or the two are different non-numbers."""
     if yours == ours or (math.isnan(yours) and math.isnan(ours)):
         return 0.0
     if not (math.isfinite(yours) and math.isfinite(ours)):
@@ -54,7 +54,7 @@ def _size(panel: Panel) -> str:
 
 
 def _numbers(panel: Panel) -> list[float]:
-    """All that is compared. Where lines wander over both axes, x counts as y does."""
+    """Return all numbers that are compared. In charts with equal axes, x is compared as well as y."""
     match panel:
         case Grid():
             return [value for row in panel.values for value in row]
@@ -65,7 +65,7 @@ def _numbers(panel: Panel) -> list[float]:
 
 
 def _replace_numbers(panel: Panel, numbers: list[float]) -> Panel:
-    """The same panel with these numbers in it."""
+    """Return the same panel with these numbers."""
     left = iter(numbers)
     match panel:
         case Grid():

@@ -1,4 +1,4 @@
-"""A picture as a PNG or SVG file, by matplotlib (the extra `pictures`)."""
+"""A picture as a PNG or SVG file, drawn by matplotlib (the extra `pictures`)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture
 from grader.teaching.show.scales import Span, span_of_grids, span_of_values, span_of_x
 
 KINDS = ("png", "svg")
-INSTALL_HINT = "a picture in a file needs matplotlib: `pip install matplotlib` in Headway's environment; in the terminal, `headway show` draws without it"
+INSTALL_HINT = "a picture in a file needs matplotlib: run `pip install matplotlib` in Headway's environment. In the terminal, `headway show` works without it"
 INCHES, LEAST = 3.4, 1.6
-NUMBERED = 64  # up to this many cells, each holds its number
+NUMBERED = 64  # tables with at most this many cells show the numbers
 
 
 class NoFigure(Exception):
-    """There can be no file; the message is a sentence."""
+    """No file can be made; the message is a sentence."""
 
 
 def require_matplotlib() -> None:
-    """NoFigure where matplotlib is not installed."""
+    """Raise NoFigure if matplotlib is not installed."""
     try:
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         import matplotlib  # noqa: F401
@@ -35,7 +35,7 @@ def require_matplotlib() -> None:
 
 
 def render_figure(picture: Picture, kind: str) -> bytes:
-    """The file's content: `kind` is png or svg. The same picture gives the same bytes."""
+    """Return the file's content; `kind` is png or svg. The same picture gives the same bytes."""
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def render_figure(picture: Picture, kind: str) -> bytes:
 
 
 def _fix_layout(drawn: Any) -> None:
-    """Lay it out once, in round numbers: the solver's last digits are not the same each time, and names in an SVG hang on them."""
+    """Lay the figure out once with rounded numbers: the solver's last digits vary, and names in an SVG depend on them."""
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
     for spot in drawn.axes:
@@ -71,7 +71,7 @@ def _wrap_title(picture: Picture, across: int) -> str:
 
 
 def _escape_mathematics(text: str) -> str:
-    """Without what matplotlib would take for mathematics."""
+    """Escape what matplotlib would read as mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -175,7 +175,7 @@ def _bars(spot: Any, bars: Bars, others: list[Bars]) -> None:
 
 
 def _number(value: float) -> str:
-    """In a cell there is little room: two decimals, and no more digits than are of use."""
+    """Write a number for a small cell: two decimals at most."""
     if not math.isfinite(value):
         return "?"
     return f"{round(value, 2) + 0.0:g}" if abs(value) < 100 else f"{value:.3g}"

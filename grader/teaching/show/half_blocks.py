@@ -1,4 +1,4 @@
-"""Colour in a terminal: a character cell holds two pixels, the upper and the lower half of ▀, each in a colour of its own."""
+"""Colour in a terminal: a character cell shows two pixels, the upper and the lower half of ▀, each in its own colour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.teaching.show.scales import Span
 from rich.text import Span as Styled
 from rich.text import Text
 
-NO_NUMBER = "#cc79a7"  # pink, which no scale has: NaN and infinity
+NO_NUMBER = "#cc79a7"  # pink, which is in no scale: NaN and infinity
 PAPER, RULE = "#ffffff", "#d1d9e0"
 UP, DOWN = "#3a4f9f", "#b35806"  # of bars: indigo above zero, orange below
 
@@ -26,7 +26,7 @@ GOOD_256 = (16, 17, 18, 25, 36, 61, 68, 74, 75, 104, 130, 146, 153, 166, 172, 17
 
 
 def find_colour_system() -> Literal["truecolor", "256"] | None:
-    """How many the terminal has, as rich calls them; None where it can or should show none."""
+    """Return the terminal's colour system by rich's name; None if it cannot or should not show colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
         return None
     try:
@@ -37,14 +37,14 @@ def find_colour_system() -> Literal["truecolor", "256"] | None:
 
 
 def convert_to_256(line: Text) -> Text:
-    """The same line in the 256 colours that nearly every terminal has."""
+    """Return the line in the 256 colours that nearly every terminal supports."""
     spans = [Styled(span.start, span.end, " ".join(nearest_256(word) if word.startswith("#") else word for word in str(span.style).split())) for span in line.spans]
     return Text(line.plain, line.style, spans=spans, no_wrap=True)
 
 
 @cache
 def nearest_256(code: str) -> str:
-    """The nearest of those that go well with our scales; among all 256 a dark blue would turn green."""
+    """Return the nearest of the colours that suit the kit's scales; among all 256 colours a dark blue would become green."""
     wanted = [int(code[i : i + 2], 16) for i in (1, 3, 5)]
     return f"color({min(GOOD_256, key=lambda number: sum((a - b) ** 2 for a, b in zip(wanted, _rgb_of_256(number))))})"
 
@@ -57,7 +57,7 @@ def _rgb_of_256(number: int) -> tuple[int, int, int]:
 
 
 def render_pixels(pixels: Pixels) -> list[Text]:
-    """Two rows of pixels a line; neighbours of the same two colours in one stroke."""
+    """Render two rows of pixels as one line of text; neighbours with the same two colours share a span."""
     if len(pixels) % 2:
         pixels = [*pixels, [""] * len(pixels[-1])]
     lines = []
@@ -74,7 +74,7 @@ def render_pixels(pixels: Pixels) -> list[Text]:
 
 
 def cells(grid: Grid, span: Span, wide: int, tall: int) -> Pixels:
-    """Each number as a box of `wide` x `tall` pixels."""
+    """Draw each number as a box of `wide` x `tall` pixels."""
     shades = [[shade(value, span) for value in row] for row in grid.values]
     return [[one for one in row for _ in range(wide)] for row in shades for _ in range(tall)]
 
@@ -84,13 +84,13 @@ def shade(value: float, span: Span) -> str:
 
 
 def scale(span: Span, wide: int = 16) -> list[tuple[str, str]]:
-    """The colours from one end of a scale to the other: (character, style) each."""
+    """Return the colours from one end of a scale to the other, as (character, style)."""
     low, high = span.ends
     return [("▀", f"{(c := colour(low + (high - low) * i / (wide - 1), span.low, span.high))} on {c}") for i in range(wide)]
 
 
 def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
-    """The lines on paper, with a rule where y is 0; the first line on top."""
+    """Draw the lines, with a rule where y is 0; the first line is on top."""
     pixels = [[PAPER] * wide for _ in range(tall)]
     if y.low < 0 < y.high:
         zero = _place(0.0, y.high, y.low, tall)
@@ -102,7 +102,7 @@ def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
 
 
 def rasterise(points: Sequence[tuple[float, float]], x: Span, y: Span, wide: int, tall: int) -> set[tuple[int, int]]:
-    """The pixels that a line through these points touches; it is broken where a number is none."""
+    """Return the pixels that a line through these points touches; NaN and infinity break the line."""
     touched: set[tuple[int, int]] = set()
     before = None
     for point in points:

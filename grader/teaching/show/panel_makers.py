@@ -1,4 +1,4 @@
-"""What the pictures are made with: a tensor as a panel, the sentence that they draw, weights that are the same on both sides."""
+"""Helpers to make panels: a tensor as a panel, the example sentence, weights that are the same on both sides."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 WORDS = ("the", "cat", "that", "saw", "the", "dog", "ran")
 LETTERS = "abcdefgh"
-MOST = 64  # rows or columns of a table nobody asked to be so large
+MOST = 64  # rows and columns shown of a wrong, too large table
 
 
 def make_grid(title: str, values: Any, rows: Sequence[Any], columns: Sequence[Any], what: str = "the result", **more: Any) -> Grid:
-    """A matrix as a table. One of another size than was expected is drawn all the same, and has numbers for labels."""
+    """Make a table of a matrix. A matrix of an unexpected size is drawn all the same, with numbers as labels."""
     if not isinstance(values, Tensor) or values.dim() != 2 or values.is_complex() or values.is_meta:
         shaped(values, (len(rows), len(columns)), what)
         raise Mismatch(f"{what} holds no numbers that can be drawn", values)
@@ -29,7 +29,7 @@ def make_grid(title: str, values: Any, rows: Sequence[Any], columns: Sequence[An
 
 
 def make_chart(title: str, x: Sequence[float], lines: Mapping[str, Any], x_name: str, y_name: str, **more: Any) -> Chart:
-    """Lines over the same x; each a tensor or a list of as many numbers."""
+    """Make a chart of lines over the same x; each line is a tensor or a list of as many numbers."""
     drawn = {}
     for name, values in lines.items():
         values = torch.as_tensor(values, dtype=torch.float64).detach()
@@ -47,12 +47,12 @@ def number_labels(count: int) -> list[str]:
 
 
 def random_tensor(seed: int, *shape: int) -> Tensor:
-    """The same numbers on both sides."""
+    """Return normally distributed numbers, the same on both sides."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def fix_weights(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
-    """The module with the same weights on both sides, by name: matrices random, norms 1, biases 0; in eval mode."""
+    """Load the same weights by name on both sides (matrices random, norms 1, biases 0), and set eval mode; return the module."""
     values = {}
     for name, parameter in parameters(module).items():
         if parameter.dim() < 2:
@@ -65,9 +65,9 @@ def fix_weights(module: Handle, seed: int = 0, scale: float = 1.0) -> Handle:
 
 
 def measure_influence(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[Any] | None = None) -> Tensor:
-    """How far each output moves when one input is changed: (outputs, inputs), for x of (inputs, D).
+    """Measure how far each output moves when one input is changed: (outputs, inputs), for x of (inputs, D).
 
-    Asked as one batch, whose first row is x as it is, and each further row x with one position changed.
+    All changes run as one batch. Its first row is x itself; each further row is x with one position changed.
     """
     T = x.size(0)
     changed = x.repeat(T + 1, 1, 1)
@@ -77,7 +77,7 @@ def measure_influence(call: Callable[[Tensor], Any], x: Tensor, out: Sequence[An
 
 
 def measure_change(result: Any, inputs: int, outputs: int, what: str) -> Tensor:
-    """From the batch's results, (inputs + 1, outputs, D), how far each lies from its first row's: (outputs, inputs)."""
+    """Return the distance of each row's outputs from the first row's, (outputs, inputs), given results (inputs + 1, outputs, D)."""
     if not isinstance(result, Tensor) or result.dim() != 3 or tuple(result.shape[:2]) != (inputs + 1, outputs):
         wide = result.shape[-1] if isinstance(result, Tensor) and result.dim() else 1
         shaped(result, (inputs + 1, outputs, wide), what)

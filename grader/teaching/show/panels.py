@@ -1,4 +1,4 @@
-"""A picture as plain data: tables, charts and bars of numbers with their labels. Told by a process that has torch, shown by one that has not."""
+"""A picture as plain data: tables, charts and bars of numbers with labels. A process with torch makes it, a process without torch shows it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-NEAR = 1e-4  # two numbers this close, beside the greatest of the reference's, are the same
+NEAR = 1e-4  # numbers count as equal if they are this close, relative to the reference's largest
 DIFFERENCE = "yours - reference"  # the heading of a panel that shows where they differ
 
 
@@ -20,9 +20,9 @@ class Grid:
     columns: list[str]
     row_name: str = ""
     column_name: str = ""
-    words: tuple[str, str] | None = None  # what 0 and 1 mean, where there is nothing else in it
+    words: tuple[str, str] | None = None  # what 0 and 1 mean, in a table of only these
     near: float = NEAR
-    given: bool = False  # what both sides start from
+    given: bool = False  # an input, the same for both sides
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Chart:
     lines: dict[str, list[tuple[float, float]]]
     x_name: str
     y_name: str
-    square: bool = False  # is a step to the right as long as a step up?
+    square: bool = False  # whether both axes have the same unit
     near: float = NEAR
     given: bool = False
 
@@ -56,16 +56,16 @@ Kind = TypeVar("Kind", bound=Panel, covariant=True)
 
 @dataclass(frozen=True)
 class Pair(Generic[Kind]):
-    """One panel of the reference's; the learner's beside it, and where they differ, when there is something to lay beside it."""
+    """One panel of the reference, with the learner's panel and the difference, if there is a learner's panel."""
 
     reference: Kind
     yours: Kind | None = None
     differs: Kind | None = None
-    note: str = ""  # a sentence, where the two cannot be laid over each other
+    note: str = ""  # a sentence, if the two cannot be subtracted
 
     @property
     def panels(self) -> dict[str, Kind]:
-        """What is shown, by its heading."""
+        """The panels to show, by heading."""
         if self.reference.given:
             return {"given": self.reference}
         shown = {"yours": self.yours, "reference": self.reference, DIFFERENCE: self.differs}
@@ -75,14 +75,14 @@ class Pair(Generic[Kind]):
 @dataclass(frozen=True)
 class Picture:
     exercise: str
-    about: str  # one line: what is drawn
+    about: str  # one line: what the picture shows
     look: str  # a sentence: what to look for
-    verdict: str  # a sentence: the learner's side, and how far it agrees
+    verdict: str  # a sentence: how far the learner's side agrees
     pairs: Sequence[Pair]
     agrees: bool = False
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON, which writes NaN and infinity as Python does."""
+        """Return data for JSON, in Python's dialect with NaN and infinity."""
         pairs = [{name: _pack_panel(getattr(pair, name)) for name in ("reference", "yours", "differs")} | {"note": pair.note} for pair in self.pairs]
         return asdict(self) | {"pairs": pairs}
 

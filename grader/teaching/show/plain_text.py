@@ -1,4 +1,4 @@
-"""The same without colour: a digit for each number of a table, a letter for each line of a chart."""
+"""Pictures without colour: a digit for each number of a table, a letter for each line of a chart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKS = "abcdefgh"
 
 
 def cells(grid: Grid, span: Span, across: int) -> list[Text]:
-    """Small whole numbers as they are; of others 9 is the greatest size, with a minus before what is below zero. A point is zero."""
+    """Draw small whole numbers as they are. Scale other numbers so that 9 is the largest; negative ones get a minus. A point is zero."""
     return [Text("".join(f"{_digit(value, span, grid):>{across}}" for value in row), no_wrap=True) for row in grid.values]
 
 
@@ -28,12 +28,12 @@ def key(panel: Panel, span: Span) -> str:
 
 
 def whole(grid: Grid) -> bool:
-    """Are all of its numbers whole, and short enough to be written out?"""
+    """Return whether all numbers are whole and short enough to be written out."""
     return all(value == round(value) and abs(value) < 100 for row in grid.values for value in row if math.isfinite(value))
 
 
 def width(grids: Iterable[Grid]) -> int:
-    """Columns that a cell takes."""
+    """Return the columns that a cell needs."""
     longest = 1
     for grid in grids:
         numbers = [value for row in grid.values for value in row if math.isfinite(value)]

@@ -1,4 +1,4 @@
-"""From where to where the numbers of some panels reach: what they share as one scale."""
+"""The range of the numbers in some panels, which share one scale."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Pair, Pan
 class Span:
     low: float
     high: float
-    holes: bool = False  # are there NaN or infinity among them?
+    holes: bool = False  # whether there are NaN or infinity among them
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What stands at the two ends of the scale of colours: from 0 where there is one sign, as far to both sides where there are two."""
+        """The two ends of the colour scale: it starts at 0 if there is one sign, and is symmetric if there are two."""
         if self.low < 0 < self.high:
             far = max(-self.low, self.high)
             return -far, far
@@ -25,12 +25,12 @@ class Span:
 
 
 def span_of_values(panels: Iterable[Panel]) -> Span:
-    """Of the numbers of tables and bars, of the y of charts."""
+    """Return the range of the numbers of tables and bars, and of the y of charts."""
     return span(value for panel in panels for value in _values(panel))
 
 
 def span_of_grids(pair: Pair[Grid], heading: str) -> Span:
-    """The scale of one table of a pair: the reference's and the learner's share one, and a difference has one that shows both signs."""
+    """Return the scale of one table of a pair: both sides share one scale; the difference has its own, with both signs."""
     if heading == DIFFERENCE:
         found = span_of_values([pair.panels[heading]])
         far = max(abs(found.low), abs(found.high))
@@ -49,7 +49,7 @@ def span(values: Iterable[float]) -> Span:
 
 
 def equalise_units(x: Span, y: Span, wide: int, tall: int) -> tuple[Span, Span]:
-    """Both made longer, so that a step of x takes as many pixels as a step of y."""
+    """Enlarge one of the ranges so that one unit of x takes as many pixels as one unit of y."""
     step = max((x.high - x.low) / (wide - 1), (y.high - y.low) / (tall - 1)) or 1.0
     return _about(x, step * (wide - 1)), _about(y, step * (tall - 1))
 

@@ -1,4 +1,4 @@
-"""A picture as lines of text, as wide as the terminal is: in colour by half blocks, or in plain characters."""
+"""A picture as lines of text, as wide as the terminal: in colour with half blocks, or in plain characters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.text import Text
 
 NARROWEST, WIDEST, GAP = 20, 160, 2
 CELLS = ((4, 4), (3, 2), (2, 2), (1, 1))  # pixels of one number, across and down
-TALL = 16  # lines of one table, above which smaller cells are taken
+TALL = 16  # tables with more lines get smaller cells
 PROSE = 80
 
 Block = list[Text]
 
 
 def render_picture(picture: Picture, width: int, colours: str | None) -> list[Text]:
-    """All of it. `colours` is what the terminal has to draw with: "truecolor", "256", or None."""
+    """Render the whole picture. `colours` is the terminal's colour system: "truecolor", "256", or None."""
     colour = colours is not None
     width = max(NARROWEST, min(width, WIDEST))
     prose = min(width, PROSE)
@@ -62,7 +62,7 @@ def _axes(panel: Panel) -> str:
 
 
 def _side_by_side(blocks: list[Block], width: int) -> list[Text]:
-    """As many in a row as there is room for."""
+    """Put as many blocks in a row as fit."""
     page: list[Text] = []
     row: list[Block] = []
     for block in [*blocks, None]:
@@ -126,7 +126,7 @@ def _both(pair: Pair[Kind]) -> list[Kind]:
 
 
 def _cell(panels: list[Grid], width: int, colour: bool) -> tuple[int, int]:
-    """The largest cells with which all panels stand side by side and are not too tall; else such that each has room."""
+    """Return the largest cells with which all panels fit side by side and are not too tall; else cells with which each fits alone."""
     if not colour:
         return plain_text.width(panels), 2
 
@@ -145,7 +145,7 @@ def _label(panel: Grid) -> int:
 
 
 def _thin_columns(panel: Grid, room: int, across: int) -> tuple[Grid, str]:
-    """Every second, third ... column, where there is no room for all."""
+    """Show only every second, third ... column if not all fit."""
     step = -(-len(panel.columns) * across // max(room, across)) if panel.columns else 1
     if step <= 1:
         return panel, ""
@@ -154,7 +154,7 @@ def _thin_columns(panel: Grid, room: int, across: int) -> tuple[Grid, str]:
 
 
 def _column_labels(columns: list[str], across: int, side: str) -> list[str]:
-    """Above the columns: numbers along the line, where they have room; words one letter below the other."""
+    """Return the labels above the columns: numbers in one line if they fit, words with one letter below the other."""
     longest = max(map(len, columns), default=0)
     if longest < across or all(label.isdigit() for label in columns):
         step = -(-(longest + 1) // across)
@@ -164,7 +164,7 @@ def _column_labels(columns: list[str], across: int, side: str) -> list[str]:
 
 
 def _key(panel: Grid, span: Span, colour: bool) -> Text:
-    """What the colours mean, or the digits."""
+    """Explain the colours or the digits."""
     if not colour:
         return Text(plain_text.key(panel, span), "dim")
     low, high = span.ends
@@ -182,7 +182,7 @@ def _key(panel: Grid, span: Span, colour: bool) -> Text:
 
 
 def _room(panels: int, width: int, least: int) -> int:
-    """Columns for each, with as many in a row as leave `least` to it."""
+    """Return the columns for each panel, with as many in a row as leave at least `least` columns to each."""
     together = next((count for count in (panels, 2, 1) if count <= panels and (width - GAP * (count - 1)) // count >= least), 1)
     return (width - GAP * (together - 1)) // together
 

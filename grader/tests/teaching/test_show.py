@@ -39,7 +39,7 @@ def test_twenty_exercises_and_more_have_a_picture_each_its_own():
 
 def test_both_sides_are_asked_the_same(pictures):
     for name, picture in pictures.items():
-        assert picture.agrees and picture.verdict == "In this picture, yours and the reference's agree.", name
+        assert picture.agrees and picture.verdict == "In this picture your result and the reference's agree.", name
         assert all(pair.differs is None and (pair.yours == pair.reference or pair.reference.given or pair.reference.near > 0.01) for pair in picture.pairs), name
         assert all(math.isfinite(value) for pair in picture.pairs for value in [span_of_values([pair.reference]).low]), name
 

@@ -33,7 +33,7 @@ def wrong(template, tmp_path_factory):
 
 def test_without_a_terminal_it_is_plain_text(wrong):
     shown = wrong.run("show", "causal_mask", COLORTERM="truecolor")
-    assert shown.startswith("causal_mask: which keys each query may see\n") and "Yours differs from the reference's in 12 of 70 numbers.\n" in shown
+    assert shown.startswith("causal_mask: which keys each query may see\n") and "Your result differs from the reference's in 12 of 70 numbers.\n" in shown
     assert "\x1b" not in shown and "▀" not in shown and "yours - reference" in shown and "# may attend   . hidden" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -115,13 +115,13 @@ def test_in_the_watch_it_is_the_key_s(kit):
     with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor", DISPLAY="", WAYLAND_DISPLAY="") as terminal:
         terminal.wait("See it: the key s")
         terminal.press("s")
-        shown = terminal.wait("Yours differs from the reference's in 12 of 70 numbers.")
+        shown = terminal.wait("Your result differs from the reference's in 12 of 70 numbers.")
         assert "yours - reference" in shown and "FAILED" not in shown and "\x1b[38;2;8;48;107" in terminal.raw
         terminal.child.setwinsize(40, 50)
         narrow = terminal.wait(lambda frame: max(map(len, frame.splitlines())) <= 50 and "causal_mask(7)" in frame)
         assert "more below: the arrow keys scroll" in narrow
         shown_by_the_engine = kit.run("show", "causal_mask")
-        assert "Yours differs from the reference's in 12 of 70 numbers." in shown_by_the_engine
+        assert "Your result differs from the reference's in 12 of 70 numbers." in shown_by_the_engine
         terminal.press("\x1b")
         terminal.wait("FAILED")
         terminal.press("s")
@@ -129,7 +129,7 @@ def test_in_the_watch_it_is_the_key_s(kit):
         terminal.save("ch03_attention", WRONG, "    import ctypes; ctypes.string_at(0)")
         terminal.verdict()
         terminal.press("s")
-        terminal.wait("Yours cannot be drawn: this is the reference's. Your code ended the process it ran in:")
+        terminal.wait("Your result cannot be drawn, so this shows the reference's. Your code ended the process it ran in:")
         terminal.press("l")
         terminal.wait("Which one?")
         terminal.press(*"is_valid", "\r")

@@ -15,7 +15,7 @@ from panel_pictures import drawn, exercise
 def test_where_the_two_differ_is_marked():
     picture = drawn("causal_mask", ("diagonal=k_len - q_len", "diagonal=0"))
     square, wide = picture.pairs
-    assert not picture.agrees and picture.verdict == "Yours differs from the reference's in 12 of 70 numbers."
+    assert not picture.agrees and picture.verdict == "Your result differs from the reference's in 12 of 70 numbers."
     assert square.differs is None and list(square.panels) == ["yours", "reference"] and list(wide.panels) == ["yours", "reference", DIFFERENCE]
     assert wide.differs.values == [[0, -1, -1, -1, -1, 0, 0], [0, 0, -1, -1, -1, -1, 0], [0, 0, 0, -1, -1, -1, -1]]
     assert wide.differs.rows == ["the", "dog", "ran"] and wide.differs.words is None
@@ -38,8 +38,8 @@ def test_another_size_is_drawn_and_not_laid_over():
     picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
     pair = picture.pairs[0]
     assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
-    assert pair.note == "Yours is 8 x 7, and the reference's is 7 x 7: they cannot be laid over each other." and not picture.agrees
-    assert picture.verdict == "Yours has not the size of the reference's."
+    assert pair.note == "Your result is 8 x 7 and the reference's is 7 x 7, so no difference can be shown." and not picture.agrees
+    assert picture.verdict == "Your result does not have the size of the reference's result."
 
 
 def test_no_numbers_are_told_apart_from_numbers():
@@ -52,7 +52,7 @@ def test_no_numbers_are_told_apart_from_numbers():
 @pytest.mark.parametrize(
     "body, sentence",
     [
-        ("raise NotImplementedError", "Yours is not written yet: this is the reference's."),
+        ("raise NotImplementedError", "Your code is not written yet. This shows the reference's result."),
         ("return None", "The result should be a tensor of shape (7, 7); it is None."),
         ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
         ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
@@ -66,7 +66,7 @@ def test_what_goes_wrong_is_a_sentence_beside_the_reference(body, sentence):
     assert sentence in picture.verdict and not picture.agrees
     assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
     if "not written" not in picture.verdict:
-        assert picture.verdict.startswith("Yours cannot be drawn: this is the reference's. ")
+        assert picture.verdict.startswith("Your result cannot be drawn, so this shows the reference's. ")
 
 
 def test_what_waits_for_another_exercise_says_for_which():
@@ -74,7 +74,7 @@ def test_what_waits_for_another_exercise_says_for_which():
     begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
     target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
     picture = make_picture(exercise("scaled_dot_product_attention"), target)
-    assert picture.verdict == "Yours cannot be drawn yet, because softmax in ch03_attention.py is not written yet: this is the reference's."
+    assert picture.verdict == "Your result cannot be drawn yet, because softmax in ch03_attention.py is not written yet. This shows the reference's result."
 
 
 def test_code_that_prints_or_plays_tricks_leaves_the_picture_alone(capfd):

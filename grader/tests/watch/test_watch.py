@@ -121,7 +121,7 @@ def test_the_list_the_difference_and_the_picture(kit):
         terminal.press("\x1b")
         terminal.wait("Nothing is written yet")
         terminal.press("s")
-        shown = terminal.wait("Yours is not written yet: this is the reference's.")
+        shown = terminal.wait("Your code is not written yet. This shows the reference's result.")
         assert "softmax: scores as weights" in shown and "▀▀▀▀▀▀" in shown and "esc: back to the verdict" in shown
         terminal.press("\x1b")
         terminal.wait("Nothing is written yet")

@@ -1,1 +1,1 @@
-"""One small module a kind of picture. A function asks one side across the boundary, as a test does, and gives the panels; it holds no answer."""
+"""One small module for each kind of picture. A function calls one side's implementation, as a test does, and returns panels; it contains no solution."""

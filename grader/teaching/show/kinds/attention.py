@@ -1,4 +1,4 @@
-"""Attention maps: how much each query takes from each key."""
+"""Attention maps: the weight of each key for each query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAP = dict(row_name="query", column_name="key")
 
 
 def softmax(side: Implementation) -> list[Panel]:
-    """The same scores, smaller and larger, and once with a word hidden."""
+    """The same scores on four scales, and once with a word hidden."""
     scores = torch.tensor([0.3, 1.2, -0.4, 2.0, 0.3, 1.6, -1.0])
     hidden = scores.index_fill(0, torch.tensor([3]), -torch.inf)
     x = torch.stack([*(scores * scale for scale in SCALES), hidden])
@@ -24,7 +24,7 @@ def softmax(side: Implementation) -> list[Panel]:
 
 
 def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
-    """Everybody listens to everybody; then with the future hidden."""
+    """The weights without a mask, then with a causal mask."""
     q, k, v = (1.6 * random_tensor(seed, 7, 8) for seed in (1, 2, 3))
     mask = torch.ones(7, 7, dtype=torch.bool).tril()
     panels: list[Panel] = []
@@ -35,7 +35,7 @@ def scaled_dot_product_attention(side: Implementation) -> list[Panel]:
 
 
 def multi_head_attention(side: Implementation) -> list[Panel]:
-    """Two heads of one layer, causal; then the same layer reading another sentence: who hears whom of it."""
+    """Two heads of one layer, causal; then the same layer with a context: which outputs depend on which words of it."""
     attention = fix_weights(side.MultiHeadAttention(16, 2), 3, scale=1.8)
     _, weights = _expect_pair(attention(random_tensor(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
     shaped(weights, (1, 2, 7, 7), "the second result")
@@ -45,7 +45,7 @@ def multi_head_attention(side: Implementation) -> list[Panel]:
 
 
 def causal_self_attention(side: Implementation) -> list[Panel]:
-    """The same vector at every position: what tells them apart is the position alone."""
+    """The same vector at every position: only the position can make a difference."""
     x = random_tensor(4, 1, 1, 16).expand(1, 8, 16).contiguous()
     panels: list[Panel] = []
     for scheme in ("none", "rope", "alibi"):
@@ -57,7 +57,7 @@ def causal_self_attention(side: Implementation) -> list[Panel]:
 
 
 def grouped_query_attention(side: Implementation) -> list[Panel]:
-    """Each key head's values are raised by 1, one at a time; the heads that read them rise with them. (W_out hands them on as they are.)"""
+    """Raise the values of one key head at a time by 1: the query heads that read it rise too. (W_out is the identity.)"""
     heads, groups, wide = 6, 2, 4
     attention = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups), 2)
     load(attention, {"W_out.weight": torch.eye(heads * wide)})
@@ -74,15 +74,15 @@ def grouped_query_attention(side: Implementation) -> list[Panel]:
     reads = torch.stack([(last(group) - before).mean(dim=-1) for group in range(groups)], dim=1)
     turned = fix_weights(side.GroupedQueryAttention(heads * wide, heads, groups, positions="rope"), 2, scale=1.6)
     return [
-        make_grid("who reads whom", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
+        make_grid("which query head reads which key head", reads, [f"query head {h}" for h in range(heads)], range(groups), column_name="key head"),
         make_grid('positions="rope"', measure_influence(turned, random_tensor(8, 7, heads * wide)), WORDS, WORDS, row_name="output at", column_name="changed at"),
     ]
 
 
 def _expect_pair(answer: object) -> tuple:
-    """(output, weights); whoever returns something else is told so."""
+    """Return (output, weights); raise Mismatch for anything else."""
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise Mismatch("two results belong here, the output and the weights", answer)
+        raise Mismatch("this should return two results, the output and the weights", answer)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""The cache: what it holds after each call, and how much memory that takes."""
+"""The cache: its contents after each call, and its memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNKS = (3, 1, 1, 2)
 
 
 def kv_cache(side: Implementation) -> list[Panel]:
-    """Keys numbered from 1, values from 11: after each call, what comes back at every position, 0 where nothing does."""
+    """Keys are numbered from 1, values from 11. The table has what append returns for each position after each call, else 0."""
     cache, total = side.KVCache(), sum(CHUNKS)
     held = {"keys": torch.zeros(len(CHUNKS), total), "values": torch.zeros(len(CHUNKS), total)}
     rows, start = [], 0
@@ -27,7 +27,7 @@ def kv_cache(side: Implementation) -> list[Panel]:
 
 
 def kv_cache_bytes(side: Implementation) -> list[Panel]:
-    """32 layers, heads of 128 features, two bytes a number: as in a model of seven thousand million parameters."""
+    """32 layers, heads of 128 features, two bytes per number, as in a model of seven billion parameters."""
     lengths = [1024 * i for i in range(33)]
     lines = {f"{heads} kv heads": [side.kv_cache_bytes(32, heads, 128, length) / 2**30 for length in lengths] for heads in (32, 8, 1)}
     return [make_chart("one sequence's cache", lengths, lines, "tokens", "GiB")]

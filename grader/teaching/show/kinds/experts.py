@@ -1,4 +1,4 @@
-"""Mixture of experts: which token goes where, how full each expert is, and what an uneven load costs."""
+"""Mixture of experts: the experts of each token, the load of each expert, and the penalty for an uneven load."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def route(side: Implementation) -> list[Panel]:
         shaped(weights, (7, k), "the first result")
         shaped(experts, (7, k), "the second result")
         if not (0 <= int(experts.min()) and int(experts.max()) < N):
-            raise Mismatch(f"the second result holds numbers that are no experts: there are {N}, from 0")
+            raise Mismatch(f"the second result has numbers that are not experts: there are {N} experts, from 0 to {N - 1}")
         table = torch.zeros(7, N).scatter(1, experts.long(), weights.detach().float())
         panels.append(make_grid(f"the weights, top_k = {k}", table, WORDS, range(N), column_name="expert"))
     return panels
 
 
 def load_balancing_loss(side: Implementation) -> list[Panel]:
-    """The router is drawn to one expert, more and more."""
+    """The router prefers one expert more and more."""
     noise_of_tokens, pulls = random_tensor(5, 64, N), [i / 4 for i in range(25)]
     lines = {}
     for k in (1, 2):
@@ -40,7 +40,7 @@ def load_balancing_loss(side: Implementation) -> list[Panel]:
 
 
 def moe_layer(side: Implementation) -> list[Panel]:
-    """Each expert's answer is raised by 1, one at a time: what arrives at a token is the weight it gives that expert."""
+    """Raise one expert's output at a time by 1: the output of a token rises by the weight that it gives that expert."""
     layer = fix_weights(side.MoELayer(D, 16, n_experts=N, top_k=2), 4, scale=1.5)
     x = random_tensor(6, 1, 7, D)
     before = _first_output(layer(x))

@@ -1,4 +1,4 @@
-"""Where each feature goes: heads cut apart and put together, three matrices in one."""
+"""Where each feature goes: heads split and merged, three matrices in one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = [f"head {head}, position {position}" for head in range(HEADS) for positio
 
 
 def split_heads(side: Implementation) -> list[Panel]:
-    """Each number says where it stood before."""
+    """Each number is its position before the split."""
     x = _numbered_features()
     heads = shaped(side.split_heads(x, HEADS), (1, HEADS, T, D // HEADS), "the result")
     return [_input_grid(x), make_grid("split_heads(x, 2)", heads[0].flatten(0, 1), ROWS, number_labels(D // HEADS), column_name="feature of the head")]
@@ -28,7 +28,7 @@ def merge_heads(side: Implementation) -> list[Panel]:
 
 
 def fuse_qkv(side: Implementation) -> list[Panel]:
-    """The queries' matrix around 0, the keys' around 3, the values' around 6: as they lie in the one of the fused layer."""
+    """Numbers around 0 in the queries' matrix, around 3 in the keys', around 6 in the values', to show where they are in the fused matrix."""
     attention = fix_weights(side.MultiHeadAttention(D, HEADS))
     load(attention, {f"W_{name}.weight": random_tensor(number, D, D) / 3 + 3 * number for number, name in enumerate("qkv")})
     fused = parameters(side.fuse_qkv(attention, 16)).get("c_attn.weight")

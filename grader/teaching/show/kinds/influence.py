@@ -1,4 +1,4 @@
-"""Who reaches whom: one input is changed at a time, and each output shows how far it moves. It needs no weights, only the layer itself."""
+"""Which outputs depend on which inputs: one input is changed at a time, and each output shows how far it moves. This needs no attention weights."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def fused_self_attention(side: Implementation) -> list[Panel]:
 
 
 def encoder_block(side: Implementation) -> list[Panel]:
-    """Two words at the end are padding: nobody may hear them."""
+    """The last two words are padding: no other output may depend on them."""
     block = fix_weights(side.EncoderBlock(D, 2), 1, scale=1.3)
     mask = (torch.arange(7) < 5).expand(8, 1, 1, 7).contiguous()
     return [_word_grid("the last two are masked", measure_influence(lambda x: block(x, mask), random_tensor(2, 7, D)))]
 
 
 def decoder_block(side: Implementation) -> list[Panel]:
-    """Of its own words only those so far; of the memory all that is not masked."""
+    """Each output may depend on its own words so far, and on all unmasked words of the memory."""
     block = fix_weights(side.DecoderBlock(D, 2), 1, scale=1.3)
     x, memory = random_tensor(2, 4, D), random_tensor(3, 7, D)
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
@@ -58,13 +58,13 @@ def seq2seq(side: Implementation) -> list[Panel]:
     by_source = measure_change(_first_result(model(_exchange_words(src, 12), tgt.repeat(8, 1))), 7, 4, "the result")
     by_target = measure_change(_first_result(model(src.repeat(5, 1), _exchange_words(tgt, 12))), 4, 4, "the result")
     return [
-        make_grid("by the words it reads", by_source, TARGET, WORDS, row_name="logits at", column_name="source changed at"),
-        make_grid("by the words it has written", by_target, TARGET, TARGET, row_name="logits at", column_name="target changed at"),
+        make_grid("by the words of the source", by_source, TARGET, WORDS, row_name="logits at", column_name="source changed at"),
+        make_grid("by the words of the target", by_target, TARGET, TARGET, row_name="logits at", column_name="target changed at"),
     ]
 
 
 def cached_self_attention(side: Implementation) -> list[Panel]:
-    """Three words are put in the cache, then two, then two: the outputs with the cache, feature by feature."""
+    """Three words go into the cache, then two, then two: the outputs with the cache, feature by feature."""
     layer = fix_weights(side.CachedSelfAttention(D, 2, positions="rope"), 1, scale=1.6)
     x, cache = random_tensor(2, 1, 7, D), side.KVCache()
     parts = [shaped(layer(part, cache), tuple(part.shape), "the result") for part in (x[:, :3], x[:, 3:5], x[:, 5:])]
@@ -81,7 +81,7 @@ def _word_grid(title: str, values: Tensor) -> Grid:
 
 
 def _exchange_words(ids: Tensor, vocab_size: int) -> Tensor:
-    """The ids, and below them each time with one of them exchanged for another word."""
+    """Return the ids, and below them one copy for each position with that id exchanged."""
     rows = ids.repeat(len(ids) + 1, 1)
     for position in range(len(ids)):
         rows[position + 1, position] = (rows[position + 1, position] + 4) % (vocab_size - 1) + 1

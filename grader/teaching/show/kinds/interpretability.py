@@ -1,6 +1,6 @@
-"""Looking inside a model: what its heads look at, what each layer would say, which state carries the answer.
+"""Inside a model: where its heads attend, what each layer would predict, which state carries the answer.
 
-The model is a GPT whose weights are written by hand (circuits.py): what its two layers do is known.
+The model is a GPT with weights set by hand (circuits.py), so the function of its two layers is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def attention_patterns(side: Implementation) -> list[Panel]:
 
 
 def logit_lens(side: Implementation) -> list[Panel]:
-    """The probability of the letter that does come next, layer by layer."""
+    """The probability of the right next letter, layer by layer."""
     logits = shaped(side.logit_lens(_model(side), _ids(TEXT)), (3, 1, 8, V), "the result")
     chances = torch.softmax(logits.detach(), dim=-1)[:, 0, :-1].gather(-1, _ids(TEXT)[0, 1:].expand(3, 7)[..., None])[..., 0]
     columns = [f"{a}>{b}" for a, b in zip(TEXT, TEXT[1:])]
@@ -36,7 +36,7 @@ def find_induction_heads(side: Implementation) -> list[Panel]:
 
 
 def patch_residual(side: Implementation) -> list[Panel]:
-    """`abcdabc` goes on with d. One state of its run is put into a run on `abceabc`: how much of d does it bring back?"""
+    """`abcdabc` continues with d. One state of this run replaces the state of a run on `abceabc`: how much of the logit of d returns?"""
     model, clean, corrupted = _model(side), _ids("abcdabc"), _ids("abceabc")
     target = LETTERS.index("d")
     good, bad = (_last(model(ids)[0], target) for ids in (clean, corrupted))

@@ -1,4 +1,4 @@
-"""The small parts: activation curves, norms, what dropout leaves."""
+"""The small layers: activation curves, norms, dropout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gelu(side: Implementation) -> list[Panel]:
 
 
 def dropout(side: Implementation) -> list[Panel]:
-    """Of four thousand ones, at each p: what a kept one has become, and how many are zero."""
+    """Dropout of four thousand ones, for each p: the value of those that remain, and how many are zero."""
     chances = [i / 10 for i in range(10)]
     kept, zeros = [], []
     for p in chances:
@@ -42,7 +42,7 @@ def rms_norm(side: Implementation) -> list[Panel]:
 
 
 def _normed(norm, title: str, shift: float) -> list[Panel]:
-    """Words whose vectors differ in size and in where they lie; after the norm the size says nothing any more."""
+    """Words whose vectors differ in size and mean; after the norm the size is the same for all."""
     x = random_tensor(4, 1, 7, 10) * torch.tensor([0.3, 1, 3, 0.5, 2, 1, 4])[:, None] + shift * torch.tensor([0, 1, 0, -1, 2, 0, 1])[:, None]
     axes = dict(row_name="word", column_name="feature")
     panels: list[Panel] = [make_grid("x", x[0], WORDS, number_labels(10), given=True, **axes)]
@@ -53,7 +53,7 @@ def _normed(norm, title: str, shift: float) -> list[Panel]:
 
 
 def feed_forward(side: Implementation) -> list[Panel]:
-    """One feature in and out, three hidden ones: each bends the line once."""
+    """One feature in and out, three hidden units: each bends the line once."""
     weights = {
         "up.weight": torch.tensor([[1.0], [1.0], [-1.0]]),
         "up.bias": torch.tensor([2.0, -1.0, -1.5]),
@@ -69,7 +69,7 @@ def feed_forward(side: Implementation) -> list[Panel]:
 
 
 def swiglu(side: Implementation) -> list[Panel]:
-    """One feature, one gate: the sharper the gate, the more it is shut on the left."""
+    """One feature, one gate: the sharper the gate, the more it closes on the left."""
     layer = side.SwiGLU(1, 1)
     lines = {}
     for gate in (0.5, 1.0, 4.0):

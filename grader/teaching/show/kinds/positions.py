@@ -1,4 +1,4 @@
-"""Where a word stands: tables that are added, rotations, penalties by distance."""
+"""Positions: tables that are added, rotations, penalties by distance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sinusoidal_module(side: Implementation) -> list[Panel]:
 
 
 def learned_positions(side: Implementation) -> list[Panel]:
-    """The table has a stripe for each position; what is added shows which rows were taken."""
+    """The table has a distinct value in each row, so the result shows which rows are used."""
     table = torch.linspace(-1, 1, 12)[:, None] + 0.15 * random_tensor(2, 12, 10)
     module, x = side.LearnedPositions(12, 10), random_tensor(1, 1, 7, 10)
     load(module, {"weight": table})
@@ -47,7 +47,7 @@ def rope_angles(side: Implementation) -> list[Panel]:
 
 
 def apply_rope(side: Implementation) -> list[Panel]:
-    """Two pairs of features that both begin at (1, 0); then the score of two equal vectors, by the distance between them."""
+    """Two pairs of features that both start at (1, 0); then the score of two equal vectors by their distance."""
     turned = shaped(side.apply_rope(torch.tensor([[1.0, 0, 1, 0]]).repeat(7, 1), torch.arange(7), base=100.0), (7, 4), "the result")
     ways = {f"pair {i}": [(float(x), float(y)) for x, y in turned[:, 2 * i : 2 * i + 2]] for i in range(2)}
     distances = torch.arange(33)

@@ -1,4 +1,4 @@
-"""The next word's chances, before and after each filter."""
+"""The probabilities of the next word, before and after each filter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def apply_temperature(side: Implementation) -> list[Panel]:
 
 
 def top_k_filter(side: Implementation) -> list[Panel]:
-    """With k = 4 there are two for the fourth place."""
+    """With k = 4 two words share the fourth place."""
     return [_unfiltered_bars(TIED), *(_filtered_bars(f"k = {k}", side.top_k_filter(TIED, k)) for k in (3, 4))]
 
 
@@ -29,9 +29,9 @@ def top_p_filter(side: Implementation) -> list[Panel]:
 
 
 def sample_next_token(side: Implementation) -> list[Panel]:
-    """How often each word is drawn. Chance may be used in more than one right way, so the shares need not agree to the last draw."""
+    """How often each word is drawn. There is more than one correct way to draw, so the shares may differ a little."""
     panels: list[Panel] = [_unfiltered_bars()]
-    for title, options in (("drawn as they are", {}), ("temperature 0.7, k = 4", {"temperature": 0.7, "top_k": 4})):
+    for title, options in (("no filter", {}), ("temperature 0.7, k = 4", {"temperature": 0.7, "top_k": 4})):
         ids = shaped(side.sample_next_token(LOGITS.repeat(DRAWS, 1), **options), (DRAWS,), "the result")
         shares = torch.bincount(ids.long(), minlength=len(NEXT))[: len(NEXT)] / DRAWS
         panels.append(make_bars(f"{DRAWS} draws, {title}", NEXT, shares, "share", near=0.1))

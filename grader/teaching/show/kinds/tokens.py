@@ -12,7 +12,7 @@ TEXT = "the cat sat on the mat"
 
 
 def count_pairs(side: Implementation) -> list[Panel]:
-    """Each letter by the one that follows it."""
+    """How often each letter follows each other letter."""
     letters = sorted(set(TEXT))
     counts = side.count_pairs([letters.index(letter) for letter in TEXT])
     if not isinstance(counts, dict):
@@ -25,7 +25,7 @@ def count_pairs(side: Implementation) -> list[Panel]:
 
 
 def token_embedding(side: Implementation) -> list[Panel]:
-    """The same word gets the same row, wherever it stands."""
+    """The same word gets the same row at every position."""
     ids, table = torch.tensor([[0, 1, 2, 3, 0, 4, 5]]), random_tensor(3, 6, 9)
     panels: list[Panel] = []
     for title, scale in (("TokenEmbedding(6, 9)", False), ("with scale=True: 3 times as large", True)):
@@ -37,11 +37,11 @@ def token_embedding(side: Implementation) -> list[Panel]:
 
 
 def collate(side: Implementation) -> list[Panel]:
-    """Three sentences of different length, put into one table each for inputs and targets."""
+    """Three sentences of different lengths, in one table of inputs and one of targets."""
     pairs = [([4, 2, 7, 5], [2, 7, 5, 9]), ([6, 3], [3, 8]), ([1, 5, 2], [5, 2, 6])]
     inputs, targets = side.collate(pairs)
     rows = [f"sentence {i}" for i in range(3)]
     axes = dict(column_name="position")
     hidden = targets.to(torch.float64).where(targets != -100, -2) if isinstance(targets, torch.Tensor) else targets
-    tables: list[Grid] = [make_grid("inputs, filled up with 0", inputs, rows, range(4), "the first result", **axes)]
-    return [*tables, make_grid("targets, -2 in the picture where they are -100", hidden, rows, range(4), "the second result", **axes)]
+    tables: list[Grid] = [make_grid("inputs, padded with 0", inputs, rows, range(4), "the first result", **axes)]
+    return [*tables, make_grid("targets, with -2 shown for -100", hidden, rows, range(4), "the second result", **axes)]

@@ -1,4 +1,4 @@
-"""Learning: the loss as a curve, the learning rate by step, the way that an optimizer takes."""
+"""Training: the loss as a curve, the learning rate by step, the path of an optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.teaching.show.panels import Chart, Panel
 
 
 def cross_entropy(side: Implementation) -> list[Panel]:
-    """One prediction between two words, by the probability that the right one has; then a batch of six, some of which do not count."""
+    """One prediction between two words, by the probability of the right one; then a batch of six targets, some of which do not count."""
     chances = [0.01, 0.02, *(i / 20 for i in range(1, 20)), 0.98, 0.99]
     losses = [float(side.cross_entropy(torch.tensor([[math.log(p), math.log(1 - p)]]), torch.tensor([0]))) for p in chances]
     logits, targets = 1.5 * random_tensor(2, 2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
