@@ -1,4 +1,4 @@
-"""Has a call changed what it was given? Told by packing its arguments anew, and looking whether they come out as they came in."""
+"""Finds out whether a call changed its arguments: packs them again after the call, and compares with how they were packed before it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Packed = tuple[Any, list[bytes]]  # a tree and its buffers
 def changed_argument(
     target: Any, args: tuple, options: dict, original: Packed, make_handle: Callable[[Any], list], find_object: Callable[[list], Any]
 ) -> str | None:
-    """None where all is as it was; else which argument is not, as " number 2" or " `mask`", or "" where that cannot be told."""
+    """None if no argument changed; else which one did, as " number 2" or " `mask`", or "" if that is not known."""
     again = pack([target, args, options], make_handle)
     if again[1] == original[1] and repr(again[0]) == repr(original[0]):
         return None

@@ -1,7 +1,7 @@
-"""Assembles one package from chapters of different authors, without copying a file.
+"""Assembles one Python package from chapters of different authors, without copying a file.
 
 When chapter 3 is graded, the package holds the learner's chapter 3 and the reference's chapters 1 and 2; a relative import inside
-it finds whichever is there. Later chapters do not exist in it.
+it finds the one that is there. Later chapters do not exist in it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _numbers = itertools.count(1)
 
 @lru_cache(maxsize=64)
 def without_text(source: ChapterSource) -> ChapterSource:
-    """The chapter as code that this Python has compiled, for a process that must not hold the text.
+    """The chapter as code compiled by this Python, for a process that must not have the text.
 
-    It has no docstrings and no comments, and neither the author's lines nor the author's path, so no traceback can show them.
+    The code has no comments, no source lines and no path, so no traceback can show them.
     """
     filename = f"<{source.name}>"
     code = compile(read_tree(source.sealed or module_bytes(source.text)), filename, "exec", dont_inherit=True)
@@ -50,7 +50,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname == self.package:
             return importlib.util.spec_from_loader(fullname, self, is_package=True)
         if fullname.partition(".")[0] in OFF_LIMITS:
-            raise ModuleNotFoundError(f"{fullname} holds the answers, and cannot be imported while code is graded", name=fullname)
+            raise ModuleNotFoundError(f"{fullname} contains the answers, and cannot be imported while code is graded", name=fullname)
         package, _, name = fullname.rpartition(".")
         if package != self.package:
             return None
@@ -92,7 +92,7 @@ class ChapterPackage:
         return importlib.import_module(f"{self.name}.{name}")
 
     def close(self) -> None:
-        """Forget the package: its modules leave sys.modules."""
+        """Remove the package's modules from sys.modules."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         for name in (self.name, *(f"{self.name}.{chapter}" for chapter in self.sources)):

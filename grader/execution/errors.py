@@ -1,6 +1,6 @@
-"""What a test can meet at the door instead of an answer.
+"""What a request across the boundary can raise instead of returning an answer.
 
-`LearnerError` and its kin are ordinary exceptions: a law may expect them, hypothesis may shrink them. The others end the test at once.
+`LearnerError` and its subclasses are ordinary exceptions: a test may expect them, hypothesis may shrink them. The others end the test at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-ExtendDeadline = Callable[[float], None]  # told before whatever may take up to so many seconds: whoever waits for a sign of life
+ExtendDeadline = Callable[[float], None]  # called before work that may take up to so many seconds, for a process that waits with a deadline
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Where:
 
 
 class LearnerError(Exception):
-    """The learner's code raised; `type_name` and `message` are its own, `where` the last line of theirs on the way."""
+    """The learner's code raised an exception: its type, its message, and the last line of the learner's file in the traceback."""
 
     def __init__(self, type_name: str, message: str, where: Where | None = None) -> None:
         super().__init__(message)
@@ -36,11 +36,11 @@ class LearnerError(Exception):
 
 
 class RuleBroken(LearnerError):
-    """The code ran, and did what no call may: change an argument, leave a thread running, return what cannot cross."""
+    """The code ran and broke a rule for all calls: it changed an argument, left a thread running, or returned a value that cannot cross."""
 
 
 class Todo(BaseException):
-    """A stub's NotImplementedError; the message says which stub, where there is one."""
+    """A stub raised NotImplementedError; the message names the stub if it is known."""
 
 
 class OutOfTime(BaseException):
@@ -48,15 +48,15 @@ class OutOfTime(BaseException):
 
 
 class HostDied(BaseException):
-    """The process on the far side is gone, or talks nonsense; the message says how it ended."""
+    """The host's process ended or sent malformed answers; the message says how."""
 
 
 class NoWorker(HostDied):
-    """There is no process for the code: none could be started, or none with its walls. That is no fault of the code."""
+    """No process for the code could be started, or none in its sandbox. The code did not cause that."""
 
 
 class ChapterBroken(BaseException):
-    """The chapter does not import. `where` is the line; `timed_out` when it never finished."""
+    """The chapter does not import: the line, and whether the import ran out of time."""
 
     def __init__(self, message: str, where: Where | None = None, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -69,13 +69,13 @@ _BUILTINS = tuple(getattr(builtins, name) for name in _MIRRORED)
 
 
 def builtin_kind(problem: BaseException) -> str:
-    """The mirrored builtin that an exception is, if need be by inheritance: "ValueError" for a learner's `class ShapeError(ValueError)`."""
-    bases = type.__dict__["__mro__"].__get__(type(problem))  # a learner's metaclass has no say in it
+    """The builtin of _MIRRORED that an exception is or inherits from: "ValueError" for a learner's `class ShapeError(ValueError)`."""
+    bases = type.__dict__["__mro__"].__get__(type(problem))  # a metaclass of the learner's could change what isinstance says
     return next((kind.__name__ for kind in _BUILTINS if any(base is kind for base in bases)), "")
 
 
 def mirrored(kind: str) -> type[LearnerError]:
-    """LearnerError as a subclass of the builtin of that name too, so that `pytest.raises(ValueError)` reads as usual."""
+    """LearnerError, or a subclass that also inherits from the builtin of that name, so that `pytest.raises(ValueError)` reads as usual."""
     return _mirror_of(kind) if kind in _MIRRORED else LearnerError
 
 
@@ -88,12 +88,12 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~])?")
 
 
 def printable(text: Any, length: int) -> str:
-    """The learner's words, cut, and without what would command a terminal."""
+    """The text, cut to this length and without terminal control sequences; it comes from the learner."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ESCAPES.sub("", str(text)[: 2 * length]))[:length]
 
 
 def message_of(problem: BaseException) -> str:
-    """What an exception of the learner's says, cut; it may be unable to say anything."""
+    """The message of the learner's exception, cut; reading it may itself fail."""
     try:
         text = problem.args[0] if isinstance(problem, KeyError) and problem.args else str(problem)
         return str(text)[:1200]

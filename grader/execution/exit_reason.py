@@ -1,32 +1,32 @@
-"""How a process ended, in words."""
+"""Exit statuses of the kit's processes, and descriptions of how a process ended."""
 
 from __future__ import annotations
 
 import signal
 
-CUT_OFF = 97  # with this status a process of ours ends that finds its connection closed by the code it ran
-UNUSABLE = 98  # and with this one where that code has broken other things that it needs
-NOT_SANDBOXED = 99  # and with this one, before any code ran, where a wall around it could not be raised
-SANDBOXED = b"w"  # what a new worker says first, before any code that could say it in its place
+CUT_OFF = 97  # exit status: the code that ran in the process closed the process's socket
+UNUSABLE = 98  # exit status: that code broke something else that the process needs
+NOT_SANDBOXED = 99  # exit status: a layer of the sandbox could not be set up, and no code ran
+SANDBOXED = b"w"  # the first byte from a new worker: it is in its sandbox, and no code of the learner's has run
 
 _SIGNALS = {
     "SIGSEGV": "a crash inside native code (segmentation fault)",
     "SIGBUS": "a crash inside native code (bus error)",
     "SIGABRT": "it aborted (SIGABRT)",
-    "SIGSYS": "it asked the kernel for what no exercise needs (SIGSYS)",
+    "SIGSYS": "it made a system call that no exercise needs (SIGSYS)",
     "SIGXCPU": "it used up its processor time (SIGXCPU)",
-    "SIGKILL": "it was killed (SIGKILL), perhaps for want of memory",
+    "SIGKILL": "it was killed (SIGKILL), perhaps because memory ran out",
 }
 
 
 def describe_exit(status: int | None) -> str:
-    """An exit status as subprocess tells it, negative for a signal; None for one that only hung up, and had to be ended."""
+    """Describe an exit status of `subprocess` (negative: a signal); None for a process that closed its connection and had to be killed."""
     if status is None or status == CUT_OFF:
-        return "it closed file descriptors that were not its own, and with them the way back to the tests"
+        return "it closed file descriptors that it did not open, among them the connection to the tests"
     if status == UNUSABLE:
-        return "it broke what the tests themselves need, or left them no memory"
+        return "it broke something that the tests need, or used up the memory"
     if status == NOT_SANDBOXED:
-        return "it could not be isolated as was asked, and so ran nothing; `headway doctor` says what this machine can do"
+        return "the sandbox could not be set up, so nothing ran; `headway doctor` says what this machine supports"
     if status >= 0:
         return f"it exited with status {status}"
     try:

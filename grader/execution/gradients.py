@@ -1,4 +1,4 @@
-"""Autograd stays on the far side: this runs a call with gradient and returns everything by value."""
+"""Runs a call with gradient in the host, where autograd stays, and returns everything by value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None) -> dict:
     """Output, and the gradients of <output, cotangent> by the inputs and by the parameters of the module called.
 
-    An input that is no floating tensor has gradient None, and so has whatever the output does not depend on.
+    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend on.
     """
     leaves = [_leaf(value) for value in inputs]
     module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
@@ -35,13 +35,13 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
 
 
 def is_defined_in(package: str, target: Any) -> bool:
-    """Was this function, module or method written in the package, or in a chapter of it?"""
+    """Is this function, module or method defined in the package, or in a chapter of it?"""
     owner = getattr(target, "__self__", target)
     return any(f"{getattr(thing, '__module__', '')}.".startswith(package + ".") for thing in (target, owner, type(owner)))
 
 
 def with_gradient(values: Any) -> Any:
-    """The same arguments, so made that what is computed from a floating tensor shows it."""
+    """The same arguments with gradient tracking, so that a result shows whether it was computed from a floating tensor."""
     if isinstance(values, dict):
         return {name: with_gradient(value) for name, value in values.items()}
     if isinstance(values, tuple | list):
@@ -50,7 +50,7 @@ def with_gradient(values: Any) -> Any:
 
 
 def is_cut_off(target: Any, args: tuple, options: dict, result: Any) -> bool:
-    """Does a floating answer depend on nothing, though there was something to depend on?"""
+    """Is a floating result without gradient, although an argument or a parameter has one?"""
     first = result[0] if isinstance(result, tuple | list) and result else result
     if not _floats(first) or first.requires_grad:
         return False

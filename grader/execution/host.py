@@ -1,4 +1,4 @@
-"""The far side of the door: holds an implementation and does what a test asks of it, the same in process and in a worker."""
+"""The implementation's side of the boundary: runs the chapter and does what a test requests, the same in process and in a worker."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ _BROUGHT = "<brought by the test>"
 
 
 class _Refused(Exception):
-    """A rule of the door was broken; the message is for the learner."""
+    """A rule for all calls was broken; the message is for the learner."""
 
 
 class Host:
+    """One chapter with its package, and the objects that tests have handles of."""
+
     def __init__(
         self, sources: list[ChapterSource], chapter: str, label: str = "learner", override: DefinitionOverride | None = None,
         notice: Notice = lambda _: None,
@@ -45,19 +47,19 @@ class Host:
         self.override = override
         self.chapter = chapter
         self.filename = self.package.sources[chapter].filename
-        self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # its author's
+        self.own_files = {source.filename for source in sources if not source.code and _folder(source.filename) == _folder(self.filename)}  # of the same author
         self.own_files |= set(override.files if override else ())
-        for source in [source for source in sources if not source.code]:  # tracebacks and inspect find the text even where the file cannot be read
+        for source in [source for source in sources if not source.code]:  # so that tracebacks and inspect find the text where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.forbidden: tuple[str, ...] = ()
-        self.differentiable = False  # must gradient flow back from every answer of the learner's?
-        self.notice = notice  # of the forbidden names that the code calls
+        self.differentiable = False  # must every result of the learner's code carry gradient?
+        self.notice = notice  # called with each forbidden name that the code runs
         self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        """Do one thing; whatever happens is an answer, except a time limit that fires in between."""
+        """Do what one request says. Every exception becomes an answer, except that of a time limit."""
         with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
             return self._answer(op, tree, buffers)
 
@@ -80,22 +82,22 @@ class Host:
             return {"error": self.describe(problem)}, []
         finally:
             if getpid() != self.pid:
-                _exit(0)  # a copy of this process that the learner's code forked off, and that came back from it: the tests go on in one
+                _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
 
-    # ---- what can be asked
+    # ---- the operations
 
     def do_begin(self, seed: int, forbidden: list[str], differentiable: bool = False) -> None:
-        """A new example: nothing of the last one remains, and chance begins at the same place."""
+        """Begin a new example: drop the objects of the last one, and seed the random generators."""
         self.objects.clear()
         self.numbers.clear()
         self.forbidden, self.differentiable = tuple(forbidden), differentiable
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, at 5 ms
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed seeds every kind of device, which takes 5 ms
         random.seed(seed)
 
     def do_load(self) -> None:
-        """Import the chapter, and see that it leaves no thread behind."""
+        """Import the chapter, and check that it leaves no thread running."""
         before = running_threads()
         module = self.package.module(self.chapter)
         if self.override:
@@ -107,7 +109,7 @@ class Host:
             found = getattr(self.package.module(chapter), name, _ABSENT)
             if found is not _ABSENT and not isinstance(found, ModuleType):
                 return found
-        raise _Refused(f"{self.chapter}.py defines no `{name}`; it must stand at the top level under exactly this name")
+        raise _Refused(f"{self.chapter}.py does not define `{name}`; define it at the top level, with exactly this name")
 
     def do_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
@@ -131,7 +133,7 @@ class Host:
         return list(owner)
 
     def do_parameters(self, module: Any) -> dict[str, torch.Tensor]:
-        """A tied one stands under both of its names."""
+        """By name; a tied parameter is under both of its names."""
         return _by_name(_module(module).named_parameters(remove_duplicate=False))
 
     def do_shapes(self, module: Any) -> dict[str, list]:
@@ -146,11 +148,11 @@ class Host:
 
     def do_fill(self, module: Any, values: dict[str, torch.Tensor]) -> None:
         """Copy values into parameters by name."""
-        own = dict(_module(module).named_parameters(remove_duplicate=False))  # a tied one has two names
+        own = dict(_module(module).named_parameters(remove_duplicate=False))  # a tied parameter has two names
         kind = type(module).__name__
         for name, value in values.items():
             if name not in own:
-                raise _Refused(f"{kind} has no parameter called `{name}`; it has {', '.join(own) or 'none'}")
+                raise _Refused(f"{kind} has no parameter `{name}`; its parameters are: {', '.join(own) or 'none'}")
             if own[name].shape != value.shape:
                 raise _Refused(f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}")
         with torch.no_grad():
@@ -158,7 +160,7 @@ class Host:
                 own[name].copy_(value)
 
     def do_bring(self, name: str, source: str) -> Any:
-        """Define a test's small helper on this side."""
+        """Define a small helper of the test here."""
         space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
         exec(_compiled(source), space)
         return space[name]
@@ -171,7 +173,7 @@ class Host:
 
     def call(self, original: Packed, target: Callable, args: tuple, options: dict) -> Any:
         if not callable(target):
-            raise _Refused(f"an object of type {type(target).__name__} stands where something to call belongs")
+            raise _Refused(f"an object of type {type(target).__name__} was used where something callable is expected")
         before = running_threads()
         flowing = self.differentiable and self._is_learners(target)
         if flowing:
@@ -179,16 +181,16 @@ class Host:
         result = target(*args, **options)
         self._no_thread_left(before, "the call")
         if flowing and is_cut_off(target, args, options, result):
-            raise _Refused("the result is cut off from what it was made of, so nothing can learn through it; look for detach, .data, .item, no_grad")
+            raise _Refused("the result has no gradient back to the inputs and parameters it was computed from; look for detach, .data, .item, no_grad")
         which = changed_argument(target, args, options, original, self.make_handle, self.find_object)
         if which is not None:
-            raise _Refused(f"the call changed its argument{which}; work on a copy and leave the caller's value alone")
+            raise _Refused(f"the call changed its argument{which}; work on a copy and do not change the caller's value")
         return result
 
     # ---- handles
 
     def make_handle(self, value: Any) -> list:
-        """The handle of an object: a number, its class, and whether it can be called."""
+        """The handle of an object: its number, and the name of the function or class."""
         number = self.numbers.get(id(value))
         if number is None:
             number = len(self.objects)
@@ -201,7 +203,7 @@ class Host:
     def find_object(self, handle: list) -> Any:
         return self.objects[handle[0]]
 
-    # ---- keeping watch
+    # ---- checks and messages
 
     def _is_learners(self, target: Any) -> bool:
         home = getattr(self.override.value, "__module__", None) if self.override else None
@@ -215,39 +217,39 @@ class Host:
             if not left:
                 break
         if left:
-            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its own"
+            way = "join every thread before returning, or compute inside `with ThreadPoolExecutor() as pool:`, which waits for its threads"
             raise _Refused(f"{what} left a thread running ({', '.join(sorted(left))}); {way}")
 
     def describe(self, problem: BaseException) -> dict:
-        """An exception as plain words: its type, its message, the learner's own line nearest to it."""
+        """An exception as data: its type, its message, and the last line of the learner's files in its traceback."""
         kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._named(raising.co_filename)} is not written yet"
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._display_name(raising.co_filename)} is not written yet"
         if isinstance(problem, SyntaxError) and problem.filename:
-            where = [self._named(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            where = [self._display_name(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg
         else:
             for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
                 if frame.filename in self.own_files:
-                    where = [self._named(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+                    where = [self._display_name(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
         if isinstance(problem, ImportError):
-            message = self._not_there(message)
+            message = self._explain_import_error(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
         return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where}
 
-    def _not_there(self, message: str) -> str:
-        """Why a name of another chapter cannot be imported; without the path, which may be one of ours."""
+    def _explain_import_error(self, message: str) -> str:
+        """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
         name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
         source = self.package.sources.get(name[2]) if name else None
         if name is None or source is None:
             return message
-        ours = source.code or Path(source.filename).parent.name in ("solutions", "reference")
-        why = ": while this chapter is tested, that one is ours. Keep a helper in the chapter that uses it, or test with --whole" if ours else ""
+        is_reference = source.code or Path(source.filename).parent.name in ("solutions", "reference")
+        why = ": while this chapter is tested, that one is the reference's. Define helpers in the chapter that uses them, or test with --whole" if is_reference else ""
         return f"there is no {name[1]} in {name[2]}.py{why}"
 
     def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
-        """Where a stub raised its NotImplementedError; None where torch did (for a module without `forward`, say)."""
+        """The code of a stub that raised NotImplementedError; None if torch raised it (for a module without `forward`, for example)."""
         last = problem.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next
@@ -255,11 +257,11 @@ class Host:
         if code is None:
             return None
         written = {source.filename for source in self.package.sources.values()} | self.own_files
-        beside = self.override and _folder(code.co_filename) == _folder(self.filename)  # a chapter of theirs that the notebook imported itself
+        beside = self.override and _folder(code.co_filename) == _folder(self.filename)  # a chapter of the learner's that the notebook itself imported
         return code if code.co_filename in written or beside else None
 
-    def _named(self, filename: str) -> str:
-        """What a file of the learner's is called in a message."""
+    def _display_name(self, filename: str) -> str:
+        """The name of a file of the learner's in messages."""
         return (self.override.files.get(filename) if self.override else None) or _base(filename)
 
     def close(self) -> None:
@@ -272,7 +274,7 @@ class Host:
 
 def _module(value: Any) -> torch.nn.Module:
     if not isinstance(value, torch.nn.Module):
-        raise _Refused(f"an object of type {type(value).__name__} stands where an nn.Module belongs")
+        raise _Refused(f"an object of type {type(value).__name__} was used where an nn.Module is expected")
     return value
 
 
@@ -282,7 +284,7 @@ def _compiled(source: str) -> CodeType:
 
 
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """In alphabetical order: the order in which the parts were made is the author's own business."""
+    """In alphabetical order, because authors may create parameters in any order."""
     return dict(sorted(named))
 
 

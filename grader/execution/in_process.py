@@ -1,6 +1,6 @@
-"""The door in process: the learner's module lives beside the tests. Quick, good for printing and debugging, and no protection.
+"""Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
-A time limit holds for Python code only: a loop inside C cannot be interrupted from its own process. The worker door has no such gap.
+Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. A worker does not have this gap.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, Out
 from grader.execution.host import Host
 from grader.execution.overrides import DefinitionOverride
 
-IMPORT_GRACE = 30.0  # seconds a call may take longer while it imports
+IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
 
 
-WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # questions by which nothing is drawn
+WITHOUT_RANDOMNESS = frozenset({"get", "bring", "shapes", "parameters", "state", "buffers", "fill", "len"})  # operations that draw no random numbers
 
 
 class InProcessHost:
-    """A host in this process, with a time limit on each answer. `trusted` (the reference) needs none."""
+    """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no limit."""
 
     bytes_received = 0  # nothing is sent
-    debugged = False  # has somebody stopped in a debugger? People take the time they need
+    debugged = False  # has somebody stopped in a debugger? Then no time limit applies
 
     def __init__(
         self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, override: DefinitionOverride | None = None,
@@ -47,7 +47,7 @@ class InProcessHost:
         self.random_state = _random_state()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
-        """Answer with chance of its own: what one side draws must not depend on what the other, or the test, has drawn."""
+        """Answer with the host's own random state: what it draws must not depend on what the reference or the test has drawn."""
         if op in WITHOUT_RANDOMNESS:
             return self._answer(op, tree, buffers)
         outside = _random_state()
@@ -81,10 +81,10 @@ class InProcessHost:
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
 
     def abandon(self) -> None:
-        pass  # there is no other
+        pass  # there is no other process to start
 
     def continue_in_fork(self) -> None:
-        """After a fork of the kit's own: the copy answers too."""
+        """Let this copy of the process answer, after the kit (not the learner's code) forked it."""
         self.host.pid = getpid()
 
     def close(self) -> None:
@@ -102,13 +102,13 @@ def _set_random_state(state: tuple[torch.Tensor, tuple]) -> None:
 
 @contextlib.contextmanager
 def _exit_is_an_error() -> Iterator[None]:
-    """While the learner's code runs, ending the process ends the test, as it does where the process is another."""
+    """While the learner's code runs, ending the process raises HostDied, which is also what happens with a worker."""
 
     def refuse(status: Any = 134) -> None:
         raise HostDied(f"your code ended the process it ran in: it exited with status {status}")
 
     originals = os._exit, os.abort
-    os._exit = os.abort = refuse  # type: ignore[assignment]  # neither returns, and this does not either
+    os._exit = os.abort = refuse  # type: ignore[assignment]  # none of the three returns
     try:
         yield
     finally:
@@ -117,7 +117,7 @@ def _exit_is_an_error() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _restore_folder() -> Iterator[None]:
-    """Where the learner's code goes, the tests do not follow."""
+    """Restore the current folder if the learner's code changed it."""
     here = _folder()
     try:
         yield
@@ -136,7 +136,7 @@ def _folder() -> str:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Control-C ends the run, whatever the learner's code catches; a KeyboardInterrupt that it raises itself does not."""
+    """Control-C ends the run even if the learner's code catches it; a KeyboardInterrupt that the code raises itself does not."""
     pressed = False
 
     def interrupt(*_: Any) -> None:
@@ -158,9 +158,9 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _time_limit(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline) -> Iterator[None]:
-    """Raise OutOfTime here after `seconds`, again and again until the code gives way; what alarm there was goes on after.
+    """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm afterwards.
 
-    Code (of these files) that catches everything and tries again meets it the second time at each line, those of its handlers too.
+    From the second time on, each line of these files raises it, also in exception handlers: for code that catches everything and tries again.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         with _time_limit_by_thread(seconds):
@@ -171,7 +171,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
 
     def fire(signum: int, frame: FrameType | None) -> None:
         nonlocal fired, began
-        if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis', out of which no exception comes: the alarm does come again
+        if over or frame is not None and frame.f_code.co_name == "gc_callback":  # hypothesis' callback, which swallows exceptions; the alarm comes again
             return
         if _debugging(frame):
             InProcessHost.debugged = True
@@ -205,7 +205,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
             yield
         finally:
             over = True
-    finally:  # whatever alarm came between the last line of the code and this one
+    finally:  # also if an alarm came between the last line of the code and this one
         over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         if fired > 1:
@@ -216,7 +216,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Is Python importing a library just now? torch imports parts of itself at their first use; half an import would break all later ones."""
+    """Is Python importing a library now? Torch imports parts of itself at their first use, and an interrupted import would break all later ones."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -225,7 +225,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _debugging(frame: FrameType | None) -> bool:
-    """Has somebody stopped here in a debugger?"""
+    """Is this frame, or a caller of it, one of a debugger?"""
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] in ("bdb", "pydevd", "_pydevd_bundle"):
             return True
@@ -235,7 +235,7 @@ def _debugging(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def _time_limit_by_thread(seconds: float) -> Iterator[None]:
-    """Where there are no signals (Windows, or not the main thread): another thread asks the interpreter to raise OutOfTime in this one."""
+    """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise OutOfTime in this one."""
     import ctypes
 
     here, done = threading.get_ident(), threading.Event()
@@ -248,7 +248,7 @@ def _time_limit_by_thread(seconds: float) -> Iterator[None]:
 
     thread = threading.Thread(target=wait, name="headway time limit", daemon=True)
     thread.start()
-    while thread.ident not in sys._current_frames():  # so that the host counts it among those already there
+    while thread.ident not in sys._current_frames():  # so that the host's check of threads counts it as there before the call
         time.sleep(0)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A definition handed over as an object, from a notebook's cell say, in place of what the chapter's file holds under that name."""
+"""A definition passed as an object, for example from a notebook's cell, that replaces the one in the chapter's file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class DefinitionOverride:
     name: str  # of the exercise
     module: str  # its chapter, "ch03_attention"
     value: Any  # a function or a class
-    others: dict[str, Any] = field(default_factory=dict)  # more names of the chapter that stand where this one does
-    text: str = ""  # its source; empty where that cannot be had
-    files: dict[str, str] = field(default_factory=dict)  # what its author's code is compiled as → what to call that: "cell In[3]"
-    forbidden: tuple[str, ...] = ()  # a sentence for each shortcut that its source shows
+    others: dict[str, Any] = field(default_factory=dict)  # other names of the chapter that are defined in the same place
+    text: str = ""  # its source; empty if there is none
+    files: dict[str, str] = field(default_factory=dict)  # file name that the code is compiled with → what messages call it: "cell In[3]"
+    forbidden: tuple[str, ...] = ()  # a sentence for each forbidden function that its source uses

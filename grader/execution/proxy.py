@@ -1,4 +1,4 @@
-"""The near side of the boundary: what a test holds. `learner.softmax(x)` asks the far side; everything comes back by value or as a handle."""
+"""The tests' side of the boundary. `learner.softmax(x)` sends a request to the host; results come back by value or as a handle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Exchange:
-    """One thing asked and what came back, packed: enough to ask another implementation the same."""
+    """One request and its reply, packed: enough to send the same request to another implementation."""
 
     op: str
     tree: Any
@@ -29,7 +29,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Call:
-    """The last call in words a learner can read: "softmax", its arguments, and what came back."""
+    """The last call, as a failure message shows it: "softmax", its arguments, and the result."""
 
     what: str
     args: tuple
@@ -38,47 +38,47 @@ class Call:
 
 
 class HostConnection(Protocol):
-    """Something that carries a question to the far side: in process, or over a socket."""
+    """Carries a request to the host, in process or over a socket."""
 
-    shortcuts: set[str]  # forbidden names that were reported on the way to the answers, since somebody cleared them
-    import_shortcuts: set[str]  # those that were reported while the chapter was imported; they stay
+    shortcuts: set[str]  # forbidden names that calls have run since this set was last cleared
+    import_shortcuts: set[str]  # forbidden names that ran while the chapter was imported; never cleared
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
 
     def abandon(self) -> None:
-        """It talks nonsense: begin the next example with another."""
+        """End the host after a malformed reply; the next example starts another one."""
 
     def close(self) -> None: ...
 
     @property
     def bytes_received(self) -> int:
-        """How many bytes it has sent in this example, about."""
+        """About how many bytes the host has sent in this example."""
 
 
 class BoundaryLike(Protocol):
-    """What an implementation needs of its boundary."""
+    """What Implementation needs of a boundary."""
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
 
 
 class Boundary:
-    """Asks one host, turns its errors into exceptions, and keeps a log of the current example."""
+    """Sends requests to one host, turns its errors into exceptions, and logs the current example."""
 
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
         self.log: list[Exchange] = []
         self.last_call: Call | None = None
         self.loaded = False
-        self.spent = 0.0  # seconds in which the far side was at work on questions
+        self.spent = 0.0  # seconds that the host has worked on requests
 
     def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
-        """A new example: handles of the last are void, chance starts anew, the log is empty."""
+        """Begin a new example: handles of the last one become invalid, the random generators are seeded, the log is empty."""
         self.log, self.last_call, spent = [], None, self.spent
         self.ask("begin", seed, list(forbidden), differentiable)
         if not self.loaded:
             self._load()
             self.ask("begin", seed, list(forbidden), differentiable)
-        self.log, self.spent = [], spent  # getting ready is not the code's own time
+        self.log, self.spent = [], spent  # preparing does not count as time of the code
 
     def _load(self) -> None:
         try:
@@ -103,12 +103,12 @@ class Boundary:
             problem = _exception(reply["error"])
         except (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as garbage:
             self.connection.abandon()
-            raise HostDied(f"the answer makes no sense ({printable(garbage, 200)})") from None
+            raise HostDied(f"the reply is malformed ({printable(garbage, 200)})") from None
         raise problem
 
 
-def _asked_by_tools(name: str) -> bool:
-    """Names that Python and hypothesis look for on any object they meet; no learner defines them."""
+def _is_tool_lookup(name: str) -> bool:
+    """Is this a name that Python and hypothesis look up on any object, and that no learner defines?"""
     return name.startswith(("__", "hypothesis_internal")) or name in ("execute_example", "setup_example", "teardown_example")
 
 
@@ -128,22 +128,22 @@ def _exception(error: dict) -> BaseException:
 def _handle_of(value: Any) -> list:
     if isinstance(value, Handle):
         return object.__getattribute__(value, "_handle")
-    raise TypeError(f"a test cannot hand a {type(value).__name__} through the door; `bring` its source instead")
+    raise TypeError(f"a {type(value).__name__} cannot cross the boundary; `bring` its source instead")
 
 
 class Implementation:
-    """Whoever is behind the boundary: each attribute is a name of the chapter."""
+    """The implementation behind a boundary: each attribute is a name of the chapter."""
 
     def __init__(self, boundary: BoundaryLike) -> None:
         self._boundary = boundary
 
     def __getattr__(self, name: str) -> Any:
-        if _asked_by_tools(name):
+        if _is_tool_lookup(name):
             raise AttributeError(name)
         return self._boundary.ask("get", name, path=name)
 
     def bring(self, helper: Any) -> Any:
-        """Define a small self-contained function or class of the test on the far side (it may use torch, nn, F, math)."""
+        """Define a small self-contained function or class of the test in the host (it may use torch, nn, F, math)."""
         return self._boundary.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
 
 
@@ -153,7 +153,7 @@ def _source_of(helper: Any) -> str:
 
 
 class Handle:
-    """An object on the far side: call it, read or set an attribute, index it, hand it back as an argument."""
+    """An object in the host: call it, read or set an attribute, index it, hand it back as an argument."""
 
     def __init__(self, boundary: Boundary, handle: list, path: str) -> None:
         object.__setattr__(self, "_boundary", boundary)
@@ -168,7 +168,7 @@ class Handle:
         return result
 
     def __getattr__(self, name: str) -> Any:
-        if _asked_by_tools(name):
+        if _is_tool_lookup(name):
             raise AttributeError(name)
         return self._boundary.ask("attribute", self, name, path=f"{self._path}.{name}")
 
@@ -200,7 +200,7 @@ class Handle:
         return hash(self._handle[0])
 
     def __repr__(self) -> str:
-        return self._path if self._path == self._handle[1] else f"<{self._path}>"  # the name of a function or class alone says enough
+        return self._path if self._path == self._handle[1] else f"<{self._path}>"  # the name of a function or class is enough
 
 
 def _called(what: str, args: tuple, options: dict) -> str:
@@ -216,7 +216,7 @@ def _brief(value: Any) -> str:
     return "…"
 
 
-# ---- the few things a test does besides calling
+# ---- what a test does besides calls
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class Gradients:
 
 
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
-    """Run `f` with gradient on the far side; see grader/execution/gradients.py. What the output does not depend on has None."""
+    """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not depend on is None."""
     boundary, what = f._boundary, f._path
     boundary.last_call = Call(what, inputs, options)
     found = boundary.ask("gradients", f, list(inputs), options, cotangent, path=_called(what, inputs, options))
@@ -236,30 +236,30 @@ def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **option
 
 
 def parameters(module: Handle) -> dict[str, Tensor]:
-    return _asked_of(module, "parameters")
+    return _ask_module(module, "parameters")
 
 
 def state(module: Handle) -> dict[str, Tensor]:
-    return _asked_of(module, "state")
+    return _ask_module(module, "state")
 
 
 def buffers(module: Handle) -> dict[str, Tensor]:
-    return _asked_of(module, "buffers")
+    return _ask_module(module, "buffers")
 
 
 def load(module: Handle, values: dict[str, Tensor]) -> None:
-    """Copy values into the parameters of these names; a missing or misshapen one is told to the learner."""
-    _asked_of(module, "fill", values)
+    """Copy values into the parameters with these names; a missing name or a wrong shape is an error that the learner sees."""
+    _ask_module(module, "fill", values)
 
 
 def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor]:
     """Every parameter random: matrices N(0, scale²/fan_in), vectors N(0, scale²); returns the values, to `load` elsewhere.
 
-    The values depend on the seed and on the names and shapes, and not on the order in which parameters were made. What the module was
-    initialised with is not even asked: it would make every author's answers different, and no mistake could be recognised.
+    The values depend on the seed, the names and the shapes, not on the order in which parameters were created. The module's initial values are not
+    requested: they differ between authors, so the diagnosis could not compare the log with that of a known mistake.
     """
     values = {}
-    for name, (shape, dtype) in sorted(_asked_of(module, "shapes").items()):
+    for name, (shape, dtype) in sorted(_ask_module(module, "shapes").items()):
         generator = torch.Generator().manual_seed(seed * 1009 + sum(map(ord, name)))
         fan_in = shape[-1] if len(shape) > 1 else 1
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale / math.sqrt(fan_in)
@@ -268,7 +268,7 @@ def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor
     return values
 
 
-def _asked_of(module: Any, op: str, *arguments: Any) -> Any:
+def _ask_module(module: Any, op: str, *arguments: Any) -> Any:
     if not isinstance(module, Handle):
-        raise RuleBroken("Rule", f"a {type(module).__name__} came back where an nn.Module belongs")
+        raise RuleBroken("Rule", f"the result is a {type(module).__name__}, where an nn.Module is expected")
     return module._boundary.ask(op, module, *arguments)

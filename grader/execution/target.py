@@ -1,4 +1,4 @@
-"""Whose code is being tested: a folder with some of the chapters, the reference, or texts held in memory."""
+"""Whose code is tested: a folder with some of the chapters, the reference, or texts in memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from grader.execution.overrides import DefinitionOverride
 
 
 class NoTarget(ValueError):
-    """The target cannot be graded; the message is one sentence that says what to do."""
+    """The target cannot be graded; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Target:
-    label: str  # what the header and the results call it
+    label: str  # its name in the header and in the results
     folder: Path | None = None
     texts: dict[str, str] = field(default_factory=dict)  # module name → source, for chapters not on disk
     unread: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
-    override: DefinitionOverride | None = None  # a definition that stands in place of the one on disk
+    override: DefinitionOverride | None = None  # a definition that replaces the one on disk
 
     def has(self, module: str) -> bool:
         if self.folder == SOLUTIONS and sealed.is_sealed(module):
@@ -34,13 +34,13 @@ class Target:
         return module in self.texts or module in self.unread or (self.folder is not None and (self.folder / f"{module}.py").is_file())
 
     def source(self, module: str) -> ChapterSource:
-        """The chapter's text; ChapterBroken where it cannot be read."""
+        """The chapter's text; ChapterBroken if it cannot be read."""
         if module in self.unread:
             raise ChapterBroken(self.unread[module])
         if module in self.texts:
             return ChapterSource(module, self.texts[module], f"{self.label}/{module}.py")
-        if self.folder == SOLUTIONS and (ours := reference_of(module)):
-            return ours
+        if self.folder == SOLUTIONS and (reference := reference_of(module)):
+            return reference
         if self.folder is None:
             raise ChapterBroken(f"there is no {module}.py")
         path = self.folder / f"{module}.py"
@@ -54,12 +54,12 @@ class Target:
 
     @property
     def is_own_folder(self) -> bool:
-        """Is this the learner's folder of this kit as it stands, where progress is kept?"""
+        """Is this the learner's unchanged `exercises/` folder, for which progress is recorded?"""
         return self.folder is not None and self.override is None and self.folder.resolve() == EXERCISES.resolve()
 
 
 def resolve(word: str | None) -> Target:
-    """`--target`: nothing (the exercises), the word `solutions`, or a folder that holds at least one chapter."""
+    """The target that `--target` names: None (the exercises), the word `solutions`, or a folder with at least one chapter."""
     try:
         for chapter in load_syllabus().chapters:
             sealed.read_reference(chapter.name)
@@ -76,12 +76,12 @@ def resolve(word: str | None) -> Target:
         raise NoTarget(f"--target: there is no folder {word}")
     target = Target(str(folder), folder)
     if not any(target.has(chapter.name) for chapter in load_syllabus().chapters):
-        raise NoTarget(f"--target: {word} holds none of the chapters; files are called like ch01_tokenizer.py")
+        raise NoTarget(f"--target: {word} contains none of the chapters; their files have names like ch01_tokenizer.py")
     return target
 
 
 def package_sources(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
-    """The target's chapter with its earlier neighbours: the reference's, or with `whole` the target's own."""
+    """The target's chapter and all earlier chapters: those of the reference, or with `whole` the target's own."""
     sources = [target.source(chapter.name)]
     for earlier in load_syllabus().chapters:
         if earlier.number >= chapter.number:
@@ -89,13 +89,13 @@ def package_sources(target: Target, chapter: Chapter, whole: bool) -> list[Chapt
         if whole:
             if target.has(earlier.name):
                 sources.append(target.source(earlier.name))
-        elif (ours := reference_of(earlier.name)) is not None:
-            sources.append(ours)
+        elif (reference := reference_of(earlier.name)) is not None:
+            sources.append(reference)
     return sources
 
 
 def builds_on(target: Target, module: str) -> set[str]:
-    """The target's earlier chapters whose names stand in this one, or in one that it builds on."""
+    """The target's earlier chapters whose names occur in this chapter, or in one that it builds on."""
     found: set[str] = set()
     waiting = [module]
     while waiting:
@@ -111,10 +111,10 @@ def builds_on(target: Target, module: str) -> set[str]:
 
 
 def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
-    """What stands in this definition of the target's, in what stands there, and so on through its earlier chapters: (chapter, name)."""
+    """The definitions that this definition of the target uses, directly or through others, also in earlier chapters: (chapter, name)."""
     found: set[tuple[str, str]] = set()
     waiting = [(module, name)]
-    read: dict[str, tuple[_Index, list[tuple[str, _Index]]]] = {}  # of each chapter, and of the chapters that it can reach
+    read: dict[str, tuple[_Index, list[tuple[str, _Index]]]] = {}  # per chapter: its own index, and those of the chapters it can use
     seen: set[ast.stmt] = set()  # one statement may define thousands of names
     while waiting:
         chapter, wanted = waiting.pop()
@@ -136,12 +136,12 @@ def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Index:
-    statements: dict[str, ast.stmt]  # name → the statement of the module's top level that binds it, the last where there are several
+    statements: dict[str, ast.stmt]  # name → the last top-level statement of the module that binds it
     imported: dict[str, str]  # name here → its name in the module that it is imported from
 
 
 def _index_of(target: Target, module: str) -> _Index | None:
-    """None where there is no such chapter, or one that cannot be read."""
+    """The chapter's index; None if the chapter is missing or cannot be read."""
     try:
         return _index(target.source(module).text) if target.has(module) else None
     except (SourceProblem, ChapterBroken):
@@ -157,6 +157,6 @@ def _index(text: str) -> _Index:
 
 @cache
 def reference_of(module: str) -> ChapterSource | None:
-    """Our chapter: its text, or in a handout what is sealed of it."""
+    """The reference's chapter: its text, or in a handout its sealed form."""
     path = SOLUTIONS / f"{module}.py"
     return ChapterSource(module, read_source(path), str(path)) if path.is_file() else sealed.read_reference(module)

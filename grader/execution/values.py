@@ -1,7 +1,7 @@
-"""What may cross the door, by value, and how it is taken apart and put together.
+"""The values that can cross the boundary, and how they are packed and unpacked.
 
-`pack` turns a value into a tree that JSON can hold and a list of raw buffers; `unpack` builds it anew. Both doors use them, so that
-a value means the same in process and out of it. What has no plain form becomes a handle, named by the caller's `keep`.
+`pack` turns a value into a tree that fits in JSON and a list of raw buffers; `unpack` rebuilds it. Runs in process and in a worker
+both use them, so that a value means the same in each. An object of any other kind becomes a handle, which the caller's `make_handle` makes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-MAX_BYTES = 32 * 1024 * 1024  # the largest answer of the whole course has a tenth of one million
-MAX_IMAGINED = 4 * 1024**3  # bytes that a tensor without data would have
+MAX_BYTES = 32 * 1024 * 1024  # the largest answer in the whole course has 0.1 MB
+MAX_IMAGINED = 4 * 1024**3  # bytes that a tensor on the device `meta` would need for its data
 MAX_NODES = 200_000
-MAX_KEYS = 4_000  # of dicts and sets together: keys made to collide cost their number squared
+MAX_KEYS = 4_000  # of dicts and sets together: keys that collide take time in proportion to their number squared
 MAX_DEPTH = 40
-MAX_TEXT = 1024 * 1024  # characters of all strings together, and digits
+MAX_TEXT = 1024 * 1024  # characters of all strings and digits of all large numbers together
 MAX_BITS = 14_000  # of a whole number: Python reads no more than 4300 digits
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
@@ -32,11 +32,11 @@ _DTYPES = {
 
 
 class CannotCross(ValueError):
-    """The value is of a kind, or of a size, that the door does not carry; the message says why."""
+    """The value's kind or size is not allowed across the boundary; the message says why."""
 
 
 def pack(value: Any, make_handle: Callable[[Any], list]) -> tuple[Any, list[bytes]]:
-    """The value as a tree and its buffers; `keep` is asked for the handle of whatever is not plain."""
+    """The value as a tree and its buffers; `make_handle` makes the handle of each object that has no plain form."""
     packer = _Packer(make_handle)
     return packer.tree(value, 0), packer.buffers
 
@@ -135,9 +135,9 @@ class _Packer:
 
 
 def unpack(tree: Any, buffers: list[bytes], find_object: Callable[[list], Any]) -> Any:
-    """The value of a packed tree; `find` gives what a handle stands for.
+    """The value of a packed tree; `find_object` returns the object of a handle.
 
-    The tree may come from a stranger: what `pack` would not have made is refused, and no tree costs more than a large value does.
+    The tree may come from untrusted code: a tree that `pack` would not make is refused, and no tree costs more than a large value.
     """
     return _Unpacker(buffers, find_object).value(tree, 0)
 
@@ -185,7 +185,7 @@ class _Unpacker:
         return self.value(tree, depth + 1)
 
     def buffer(self, index: Any) -> bytes:
-        """Each once: a tree that names one buffer a thousand times would be a thousand times as large as what was sent."""
+        """Each buffer only once: a tree that used one buffer a thousand times would be a thousand times as large as what was sent."""
         if type(index) is not int or index not in self.buffers:
             raise CannotCross("a buffer that is not there")
         return self.buffers.pop(index)
@@ -194,7 +194,7 @@ class _Unpacker:
         dtype = _DTYPES[_text(name)]
         if len(_listed(shape)) > 16 or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
             raise CannotCross("a tensor with a malformed shape")
-        extent = prod(n or 1 for n in shape) * dtype.itemsize  # an empty tensor must not grow when it is summed
+        extent = prod(n or 1 for n in shape) * dtype.itemsize  # an empty tensor could be huge along its other axes, and become large when it is summed
         if extent > (MAX_IMAGINED if device == "meta" else MAX_BYTES):
             raise CannotCross("a tensor larger than any exercise needs")
         if device == "meta":

@@ -1,6 +1,6 @@
-"""Frames over a socket: a JSON head and raw buffers behind it. Nothing that arrives is ever executed or unpickled.
+"""Frames over a socket: a JSON head, then raw buffers. Nothing that arrives is ever executed or unpickled.
 
-What a stranger sends is measured before it is read: lengths, how many parts the head has, and how much an example may take in all.
+Data from untrusted code is checked before it is parsed: lengths, the number of parts in the head, and the total for one example.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from grader.execution.values import MAX_BYTES, MAX_NODES
 _HEAD = struct.Struct("<4sI")
 _MAGIC = b"hdwy"
 MAX_HEAD = 16 * 1024 * 1024
-MAX_EXAMPLE = 64 * 1024 * 1024  # what all answers of one example may weigh; the judge keeps them until it ends
-HEAD_WEIGHT = 8  # text that is read as values takes so many times its length
+MAX_EXAMPLE = 64 * 1024 * 1024  # bytes of all answers of one example, which the process that runs the tests keeps until the example ends
+HEAD_WEIGHT = 8  # text that is parsed into values takes so many times its length in memory
 
 
 class MalformedFrame(Exception):
-    """What came is no frame of ours."""
+    """The bytes are not a frame of this format, or too many."""
 
 
 class DeadlinePassed(Exception):
-    """The deadline passed before the frame was whole."""
+    """The deadline passed before the frame was complete."""
 
 
 class Allowance:
-    """How much the other side may still send."""
+    """Counts the bytes that the other side sends in one example, and limits them."""
 
     def __init__(self, most: int = MAX_EXAMPLE) -> None:
         self.most, self.used = most, 0
@@ -49,7 +49,7 @@ def receive(sock: socket.socket, deadline: float | None = None, allowance: Allow
     """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not a frame or too much."""
     magic, size = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
     if magic != _MAGIC or size > MAX_HEAD:
-        raise MalformedFrame("no frame of the door begins like this")
+        raise MalformedFrame("this is not the beginning of a frame")
     if allowance:
         allowance.take(HEAD_WEIGHT * size)
     head = _exactly(sock, size, deadline)

@@ -214,7 +214,7 @@ class Worker:
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
         except MalformedFrame as problem:
             self._lose(0.0)
-            raise HostDied(f"the process that ran your code answered nonsense ({problem})") from None
+            raise HostDied(f"the process that ran your code sent a malformed answer ({problem})") from None
         except (EOFError, OSError):
             ending = describe_exit(self._lose(ENDING_SECONDS))
             if op == "load":

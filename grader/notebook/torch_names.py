@@ -13,8 +13,9 @@ def name_in_torch(thing: Any) -> str | None:
     if not isinstance(name, str) or "torch" not in sys.modules:
         return None
     import torch
+    from grader.course.torch_internals import NATIVE_FUNCTIONS
 
-    places = [torch, torch.nn.functional, torch.nn, torch.optim, torch.Tensor, torch.special, torch.linalg, torch._C._nn]
+    places = [torch, torch.nn.functional, torch.nn, torch.optim, torch.Tensor, torch.special, torch.linalg, NATIVE_FUNCTIONS]
     for place in places:
         if getattr(place, name, None) is thing:
             home = "torch.Tensor" if place is torch.Tensor else place.__name__

@@ -1,43 +1,51 @@
-"""Sees torch's operators in torch's dispatcher, which runs each operator whatever its caller is: Python, a thread, autograd, or a compiled graph.
+"""Sees torch's operators in torch's dispatcher, which runs each operator whatever called it: Python, a thread, autograd, or a compiled graph.
 
-The dispatcher has a key for tests of such things: while it is on, an operator with a kernel for this key runs that kernel first; all others
-are not slowed down. Only forbidden operators get a kernel. The key is on in one thread; threads that begin meanwhile switch it on too.
-Inside of a __torch_dispatch__ torch leaves that key out. A second kernel, for the key that chooses the backend, is there in every thread; but an
-operator that torch composes of others never comes so far down. So there are two.
+The dispatcher has a key for tests of such things. While it is on, an operator that has a kernel for this key runs that kernel first, and no other
+operator becomes slower. Only forbidden operators get a kernel. The key is on in one thread; threads that this thread starts switch it on too.
+
+Inside a `__torch_dispatch__` torch leaves that key out. A second kernel, for the key that chooses the backend, works in every thread; but an
+operator that torch composes of others never reaches that key. So there are two.
+
+`grader/course/torch_internals.py` holds the private functions of torch that this needs.
 """
 
 from __future__ import annotations
 
 import _thread
-import inspect
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
+from grader.course.torch_internals import (
+    LOOKUPS,
+    NATIVE,
+    RUNTIMES,
+    SWITCHES,
+    DispatchKeySet,
+    dispatch_key,
+    exclude_keys,
+    force_keys,
+    has_arguments,
+    include_key,
+    is_key_included,
+    pass_through,
+    remove_kernels,
+    takes_keyset,
+    wrap_calls_by_key,
+)  # fmt: skip
 from grader.course.torch_operators import OTHER_RUNTIME, forbidden_operators
 from grader.execution.forbidden.reports import report
 
 _KEY = "TESTING_ONLY_GenericMode"
 _BACKEND = "BackendSelect"
-_kept: list[Any] = []  # a library's kernels go with it
-_attached: set[str] = set()  # operators that have our kernel
+_libraries: list[Any] = []  # torch removes the kernels of a library that is garbage collected
+_attached: set[str] = set()  # operators with a kernel for _KEY
 _below: dict[str, torch.library.Library] = {}  # the libraries of the second kernels
-_with_two: set[str] = set()
-_originals: list[tuple[Any, str, Any]] = []  # functions exchanged here
-_include = torch._C._dispatch_tls_set_dispatch_key_included  # before they are exchanged below
-_exclude = torch._C._ExcludeDispatchKeyGuard
+_with_two: set[str] = set()  # operators with a second kernel
+_originals: list[tuple[Any, str, Any]] = []  # functions that guard() replaced
 _STARTS = ((_thread, "start_new_thread"), (_thread, "start_joinable_thread"), (threading, "_start_new_thread"), (threading, "_start_joinable_thread"))
-_LOOKUPS = ("_get_operation_overload", "_dispatch_find_schema_or_throw")  # their answers run one kernel of an operator
-_SWITCHES = (
-    "_dispatch_tls_set_dispatch_key_included", "_dispatch_tls_set_dispatch_key_excluded", "_ExcludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard",
-    "ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
-)  # fmt: skip
-_RUNTIMES = (  # torch's interpreters that call kernels themselves; all are off unless somebody turns them on
-    "_jit_set_llga_enabled", "_jit_to_static_module", "_fuse_to_static_module", "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_cpu_legacy",
-    "_jit_set_te_must_use_llvm_cpu", "_jit_set_texpr_fuser_enabled",
-)  # fmt: skip
 
 
 def attach(forbids: tuple[str, ...]) -> None:
@@ -46,26 +54,25 @@ def attach(forbids: tuple[str, ...]) -> None:
         return
     for operator in set(forbidden_operators(forbids)) - _attached:
         _attached.add(operator)
-        for space, called in _overloads(operator):
-            getattr(called, "_handle", None)  # looked up once, before the look-up itself is exchanged
-            called._op_dk, called.redispatch = _reporting(called._op_dk, operator), _reporting(called.redispatch, operator)
-            _library(space).impl(called, _kernel(called, operator), _KEY)
-    if "with_keyset" not in inspect.signature(torch.library.Library.impl).parameters:  # an older torch
+        for space, overload in _overloads(operator):
+            wrap_calls_by_key(overload, partial(_reporting, operator=operator))
+            _library(space).impl(overload, _kernel(overload, operator), _KEY)
+    if not takes_keyset():
         return
-    backend = torch._C._parse_dispatch_key(_BACKEND)
+    backend = dispatch_key(_BACKEND)
     for operator in set(forbidden_operators(forbids)) - _with_two:
         _with_two.add(operator)
-        for space, called in _overloads(operator):
+        for space, overload in _overloads(operator):
             if space not in _below:
                 _below[space] = torch.library.Library(space, "IMPL")
-            if called._schema.arguments and not called.has_kernel_for_dispatch_key(backend):
-                _below[space].impl(called, _kernel_below(called, operator, backend), _BACKEND, with_keyset=True)
+            if has_arguments(overload) and not overload.has_kernel_for_dispatch_key(backend):
+                _below[space].impl(overload, _kernel_below(overload, operator, backend), _BACKEND, with_keyset=True)
 
 
 def detach() -> None:
-    """Take the second kernels away, which would slow down whoever uses these operators afterwards."""
+    """Remove the second kernels: they would slow down later code that uses these operators."""
     for library in _below.values():
-        library._destroy()
+        remove_kernels(library)
     _below.clear()
     _with_two.clear()
 
@@ -78,56 +85,52 @@ def _overloads(operator: str) -> Iterator[tuple[str, Any]]:
 
 
 def switch_key(on: bool) -> bool:
-    """Let kernels for the key run in this thread and in those it starts, or no longer; returns what was before."""
+    """Switch the key on or off, in this thread and in those that it starts; returns whether it was on."""
     if key() is None:
         return False
-    before = torch._C._dispatch_tls_is_dispatch_key_included(key())
-    _include(key(), on)
+    before = is_key_included(key())
+    include_key(key(), on)
     return before
 
 
 @cache
 def key() -> Any:
-    """The key, with a way through for every operator; None for a torch that does not know it."""
-    try:
-        found = torch._C._parse_dispatch_key(_KEY)
-        library = torch._C._dispatch_library("IMPL", "_", _KEY)
-        library.fallback_fallthrough(_KEY)
-    except (AttributeError, RuntimeError, TypeError):
-        return None
-    _kept.append(library)
+    """The key, which operators without a kernel for it pass through; None for a torch that does not have it."""
+    found, library = pass_through(_KEY)
+    if found is not None:
+        _libraries.append(library)
     return found
 
 
 @cache
 def _library(space: str) -> torch.library.Library:
-    _kept.append(torch.library.Library(space, "IMPL"))
-    return _kept[-1]
+    _libraries.append(torch.library.Library(space, "IMPL"))
+    return _libraries[-1]
 
 
-def _kernel(called: Any, operator: str) -> Callable:
-    without = torch._C.DispatchKeySet(key())
+def _kernel(overload: Any, operator: str) -> Callable:
+    without = DispatchKeySet(key())
 
     def kernel(*args, **kwargs):
         report(operator)
-        with _exclude(without):
-            return called(*args, **kwargs)
+        with exclude_keys(without):
+            return overload(*args, **kwargs)
 
     return kernel
 
 
-def _kernel_below(called: Any, operator: str, own: Any) -> Callable:
-    redispatch = type(called).redispatch  # not the one that reports
+def _kernel_below(overload: Any, operator: str, own: Any) -> Callable:
+    redispatch = type(overload).redispatch  # not the replaced one, which reports
 
     def kernel(keys, *args, **kwargs):
         report(operator)
-        return redispatch(called, keys.remove(own), *args, **kwargs)
+        return redispatch(overload, keys.remove(own), *args, **kwargs)
 
     return kernel
 
 
 def _reporting(function: Callable, operator: str) -> Callable:
-    """The function, which runs one operator's kernel for keys of the caller's choice, after a report."""
+    """The function, which runs one operator's kernel for keys of the caller's choice, preceded by a report."""
 
     def run(*args, **kwargs):
         report(operator)
@@ -136,30 +139,31 @@ def _reporting(function: Callable, operator: str) -> Callable:
     return run
 
 
-# ---- functions of torch and Python that would lead past the key
+# ---- functions of torch and Python that would bypass the key
 
 
 def guard() -> None:
-    """Exchange the functions that start a thread, that switch the key, and that start another runtime of torch's."""
+    """Replace the functions that start a thread, switch the key, or start another runtime of torch."""
     if _originals or key() is None:
         return
     for place, name in _STARTS:
-        _exchange(place, name, _starting)
-    for name in _SWITCHES:
-        _exchange(torch._C, name, _switching)
-    for name in _RUNTIMES:
-        _exchange(torch._C, name, _running)
-    for name in _LOOKUPS:
-        _exchange(torch._C, name, _looking_up)
+        _replace(place, name, _starting)
+    for name in SWITCHES:
+        _replace(NATIVE, name, _switching)
+    for name in RUNTIMES:
+        _replace(NATIVE, name, _running)
+    for name in LOOKUPS:
+        _replace(NATIVE, name, _looking_up)
 
 
 def unguard() -> None:
+    """Undo guard()."""
     while _originals:
         place, name, original = _originals.pop()
         setattr(place, name, original)
 
 
-def _exchange(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
+def _replace(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
     original = getattr(place, name, None)
     if original is not None:
         _originals.append((place, name, original))
@@ -169,7 +173,7 @@ def _exchange(place: Any, name: str, make: Callable[[Any], Callable]) -> None:
 def _starting(original: Any) -> Callable:
     def start(function, *args, **kwargs):
         def run(*inner, **named):
-            _include(key(), True)
+            include_key(key(), True)
             return function(*inner, **named)
 
         return original(run, *args, **kwargs)
@@ -178,13 +182,16 @@ def _starting(original: Any) -> Callable:
 
 
 def _switching(original: Any) -> Callable:
-    force = original is getattr(torch._C, "_ForceDispatchKeyGuard", None)
+    forces = original is force_keys
 
     def switch(*args, **kwargs):
         values = [*args, *kwargs.values()]
-        sets = [value for value in values if isinstance(value, torch._C.DispatchKeySet)]
-        ours = any(found.has(key()) for found in sets) != force if sets else any(str(value).rpartition(".")[2] in (_KEY, _BACKEND) for value in values)
-        if ours:
+        sets = [value for value in values if isinstance(value, DispatchKeySet)]
+        if sets:
+            concerns_key = any(found.has(key()) for found in sets) != forces
+        else:
+            concerns_key = any(str(value).rpartition(".")[2] in (_KEY, _BACKEND) for value in values)
+        if concerns_key:
             report(OTHER_RUNTIME, at_import=True)
         return original(*args, **kwargs)
 
@@ -212,7 +219,7 @@ def _looking_up(original: Any) -> Callable:
 
 
 class _Handle:
-    """The handle of an operator, as torch gives it out; running it is reported."""
+    """Torch's handle of an operator; running the operator through it is reported."""
 
     def __init__(self, handle: Any, operator: str) -> None:
         self._handle, self._operator = handle, operator

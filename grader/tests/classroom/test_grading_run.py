@@ -229,7 +229,7 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
             broken_off = lost.result(60)
             assert sorted(broken_off.outcomes.items()) == [("causal_mask", "error"), ("softmax", "error")]
             assert [test.message for found in broken_off.results for test in found.tests] == [
-                "Grading broke off twice: it was killed (SIGKILL), perhaps for want of memory."
+                "Grading broke off twice: it was killed (SIGKILL), perhaps because memory ran out."
             ] * 2
             forks.seconds = 1.0
             asked_again = pool.submit(forks.grade, endless)

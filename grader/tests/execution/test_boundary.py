@@ -147,7 +147,7 @@ def test_attributes_can_be_set(toy):
 
 
 def test_a_missing_name_is_told(toy):
-    with pytest.raises(RuleBroken, match="toy.py defines no `softmacs`"):
+    with pytest.raises(RuleBroken, match="toy.py does not define `softmacs`"):
         _ = toy.softmacs
 
 
@@ -176,7 +176,7 @@ def test_state_and_parameters(toy):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"second.weight": torch.zeros(1)}, "Net has no parameter called `second.weight`; it has first.weight, first.bias"),
+        ({"second.weight": torch.zeros(1)}, "Net has no parameter `second.weight`; its parameters are: first.weight, first.bias"),
         ({"first.weight": torch.zeros(2, 3)}, r"Net's parameter `first.weight` has shape \(3, 2\); it should be \(2, 3\)"),
     ],
 )
@@ -188,10 +188,10 @@ def test_values_that_do_not_fit_are_told(toy, values, sentence):
     assert alike(parameters(net), before)
 
 
-def test_where_a_module_belongs(toy):
-    with pytest.raises(RuleBroken, match="an object of type generator stands where an nn.Module belongs"):
+def test_a_module_function_refuses_other_objects(toy):
+    with pytest.raises(RuleBroken, match="an object of type generator was used where an nn.Module is expected"):
         parameters(toy.returns("generator"))
-    with pytest.raises(RuleBroken, match="a int came back where an nn.Module belongs"):
+    with pytest.raises(RuleBroken, match="the result is a int, where an nn.Module is expected"):
         parameters(toy.add(1, 2))
 
 

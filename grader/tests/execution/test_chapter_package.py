@@ -42,7 +42,7 @@ def test_a_later_chapter_is_not_there_and_the_message_says_what_is(make_package)
 @pytest.mark.parametrize("name", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies"])
 def test_the_answers_cannot_be_imported(make_package, name):
     peeking = ChapterSource("ch01_one", f"import importlib\nimportlib.import_module('{name}')\n", "mine/ch01_one.py")
-    with pytest.raises(ModuleNotFoundError, match="holds the answers"):
+    with pytest.raises(ModuleNotFoundError, match="contains the answers"):
         make_package(peeking).module("ch01_one")
 
 

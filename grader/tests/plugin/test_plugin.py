@@ -159,7 +159,7 @@ def test_a_wrong_word_is_one_sentence(runs, name, words):
 
 
 def test_other_wrong_words(target, tmp_path):
-    with pytest.raises(NoTarget, match="holds none of the chapters"):
+    with pytest.raises(NoTarget, match="contains none of the chapters"):
         resolve(str(tmp_path))
     with pytest.raises(NoTarget, match="give the folder it is in"):
         resolve(str(target / f"{module('ch01')}.py"))

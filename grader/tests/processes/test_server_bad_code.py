@@ -10,8 +10,8 @@ from warm_runs import WarmKit, timeless, until, write_softmax
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
 
 CRASH = "segmentation fault"
-CLOSED = "it closed file descriptors that were not its own"
-BROKEN = "it broke what the tests themselves need, or left them no memory"
+CLOSED = "it closed file descriptors that it did not open"
+BROKEN = "it broke something that the tests need, or used up the memory"
 MEMORY = "asked for more memory than there is for it"
 ENDS = "Your code ended the process it ran in: it exited with status 3."
 

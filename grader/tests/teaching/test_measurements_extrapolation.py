@@ -83,7 +83,7 @@ def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch)
 
 
 def test_other_chapters_can_be_measured_and_what_cannot_is_one_sentence(capsys, tmp_path):
-    for folder, said in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "holds none of the chapters")):
+    for folder, said in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "contains none of the chapters")):
         with pytest.raises(SystemExit) as ended:
             extrapolation.main(["--target", str(folder)])
         assert ended.value.code == 2 and said in capsys.readouterr().err

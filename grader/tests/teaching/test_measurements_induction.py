@@ -104,7 +104,7 @@ def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapter
 
 
 def test_other_chapters_can_be_measured_and_what_cannot_is_one_sentence(capsys, tmp_path):
-    for folder, sentence in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "holds none of the chapters")):
+    for folder, sentence in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "contains none of the chapters")):
         with pytest.raises(SystemExit) as ended:
             induction.main(["--target", str(folder)])
         assert ended.value.code == 2 and sentence in capsys.readouterr().err
