@@ -138,7 +138,7 @@ def test_a_chapter_that_does_not_import_is_one_sentence(kind, text, line, words)
         pool.close()
 
 
-@pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is the reference's. Define helpers in the chapter"), ("mine", "$")])
+@pytest.mark.parametrize(("folder", "why"), [("kit/solutions", ": while this chapter is tested, that one is the reference's. Define helpers"), ("mine", "$")])
 def test_a_helper_that_an_earlier_chapter_lacks_is_a_sentence_without_a_path(folder, why):
     sources = [ChapterSource("toy", "from .ch01_one import helper\n", FILENAME), ChapterSource("ch01_one", "x = 1\n", f"{folder}/ch01_one.py")]
     boundary = Boundary(InProcessHost(sources, "toy", 1.0, 10.0))

@@ -281,7 +281,7 @@ def test_a_worker_that_sends_it_costs_one_call(pool, data):
     [{"device": "\x1b[31mmars\x07" * 99}, {"tensor": ["\x1b[31m" * 9999, [1], "cpu", 0]}, {"\x1b[2J": 1}, {"handle": ["\x9b31m" * 99, "x"]}],
     ids=["device", "dtype", "kind", "handle"],
 )
-def test_nonsense_is_told_in_plain_words(pool, tree):
+def test_a_malformed_answer_gives_a_plain_message(pool, tree):
     boundary = make_boundary("fork", pool, TOY)
     boundary.begin(1)
     with pytest.raises(HostDied) as caught:
