@@ -1,5 +1,6 @@
 # make learn   install Headway in .venv and show where you are
-# make test    install the developer's extras too, and check everything the kit promises
+# make test    install the developer's extras too, and check what a change can break, in minutes
+# make test-all  check everything the kit promises, in an hour: make test, and then make test-rest
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
 # make readme  make the README's pictures anew, from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
@@ -14,7 +15,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test book readme bench proof help
+.PHONY: learn test test-rest test-all book readme bench proof help
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -24,9 +25,17 @@ test: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/headway stubs --check
 	$(BIN)/python -m pytest --target solutions
-	$(BIN)/headway dev-check
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not alone" grader/tests
-	$(BIN)/python -m pytest -m alone grader/tests
+	$(BIN)/headway dev-check --changed
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not thorough and not alone" grader/tests
+	$(BIN)/python -m pytest -m "alone and not thorough" grader/tests
+
+# What `make test` leaves out: dev-check without trusting any record, and the tests that take long or need a browser or a cluster.
+test-rest: .venv/.dev
+	$(BIN)/headway dev-check --fresh
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "thorough and not alone" grader/tests
+	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
+
+test-all: test test-rest
 
 book: .venv/.book
 	@$(BIN)/python -m grader.teaching.book

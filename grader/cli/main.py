@@ -179,7 +179,8 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; f
 def dev_check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, in process and in workers.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Try everything anew, whatever was tried before.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Try everything again, whatever was tried before.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
 ) -> None:
     """Check the course itself (for maintainers).
@@ -187,7 +188,7 @@ def dev_check(
     Every known mistake is caught and named, every correct variant accepted."""
     from grader.cli.commands.maintain import dev_check
 
-    raise typer.Exit(dev_check(names or [], full, fresh, table))
+    raise typer.Exit(dev_check(names or [], full, fresh, table, changed))
 
 
 @app.command()

@@ -36,7 +36,7 @@ def check_stubs_command() -> int:
     return int(bool(problems))
 
 
-def dev_check(names: list[str], full: bool, fresh: bool, table: bool) -> int:
+def dev_check(names: list[str], full: bool, fresh: bool, table: bool, changed: bool) -> int:
     """Run the quality gate on some exercises or chapters, or on all."""
     course = read_course()
     for name in names:
@@ -44,4 +44,4 @@ def dev_check(names: list[str], full: bool, fresh: bool, table: bool) -> int:
     from grader.quality.devcheck import run
     from grader.quality.proof.mutants.explained import last_found
 
-    return run(names, full, fresh, table, last_found)
+    return run(names, full, fresh, table, last_found, changed)

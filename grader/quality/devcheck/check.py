@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from grader.course.misconceptions import StaleEdit
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.files import problem
 from grader.quality.devcheck import invariants
 from grader.quality.devcheck.pool import PoolBroken, try_all
+from grader.quality.devcheck.record import record, unchanged
 from grader.quality.devcheck.subjects import subjects
 from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_terminal
 from grader.quality.devcheck.trying import Job, Tried
@@ -20,9 +22,16 @@ GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that underst
 
 
 def run(
-    names: Sequence[str] = (), full: bool = False, fresh: bool = False, table: bool = False, mutants: Callable[[Exercise], Mutants | None] = lambda exercise: None
+    names: Sequence[str] = (),
+    full: bool = False,
+    fresh: bool = False,
+    table: bool = False,
+    mutants: Callable[[Exercise], Mutants | None] = lambda exercise: None,
+    changed: bool = False,
 ) -> int:
     """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
+
+    `changed`: of these, try only what has changed since it was recorded to keep every promise. Whatever is tried, its record is written.
 
     `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error. What is known of the
     exercises' `mutants` has two columns there.
@@ -30,23 +39,38 @@ def run(
     began, beside = time.monotonic(), sys.stderr if table else sys.stdout
     exercises = load_syllabus().chosen(names)
     problems = list(_static(exercises, everything=not names))
-    rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in exercises}
-    jobs, stale = _jobs(exercises, full)
-    problems += stale
+    recorded = unchanged(exercises) if changed else set()
+    tried_now = [exercise for exercise in exercises if exercise.name not in recorded]
+    rows = {exercise.name: Row(exercise, mutants=mutants(exercise) if table else None) for exercise in tried_now}
+    jobs, stale = _jobs(tried_now, full)
+    problems += stale.values()
+    broken = set(stale)
     try:
         for job, tried in try_all(jobs, fresh):
-            row = rows[job.exercise]
-            problems += [problem for entry in tried for problem in _judge(row, job, entry)]
-    except PoolBroken as problem:
-        print(f"dev-check cannot run the suites: {problem}", file=beside)
+            found = [sentence for entry in tried for sentence in _judge(rows[job.exercise], job, entry)]
+            problems += found
+            broken |= {job.exercise} if found else set()
+    except PoolBroken as error:
+        print(f"dev-check cannot run the suites: {error}", file=beside)
         return 1
-    print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
+    _record([exercise for exercise in tried_now if exercise.name not in broken], [exercise for exercise in tried_now if exercise.name in broken])
+    if rows:
+        print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
     for sentence in dict.fromkeys(problems):
         print(f"✗ {sentence}", file=beside)
     word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
     many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, in process and in workers' if full else 'one seed'}"
+    if recorded:
+        many += f"; {len(recorded)} unchanged since tests/checked.toml was written and not tried"
     print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
     return 1 if problems else 0
+
+
+def _record(kept: list[Exercise], broken: list[Exercise]) -> None:
+    try:
+        record(kept, broken)
+    except OSError as error:
+        print(problem(error, "write tests/checked.toml"), file=sys.stderr)
 
 
 def _static(exercises: list[Exercise], everything: bool):
@@ -62,13 +86,15 @@ def _static(exercises: list[Exercise], everything: bool):
             yield from of_an_exercise(exercise)
 
 
-def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], list[str]]:
-    jobs, stale = [], []
+def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], dict[str, str]]:
+    """What to try, and which exercises cannot be tried, with the reason."""
+    jobs: list[Job] = []
+    stale: dict[str, str] = {}
     for exercise in exercises:
         try:
             everything = tuple(subjects(exercise))
-        except (StaleEdit, SourceProblem, ValueError) as problem:
-            stale.append(f"{exercise.name}: {problem}")
+        except (StaleEdit, SourceProblem, ValueError) as error:
+            stale[exercise.name] = f"{exercise.name}: {error}"
             continue
         for in_worker in (False, True):
             for seed in SEEDS if full else SEEDS[:1]:

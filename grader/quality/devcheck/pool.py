@@ -13,15 +13,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import hypothesis
-import pytest
-import torch
-from grader.course.syllabus import ROOT, SOLUTIONS, TESTS, load_syllabus
+from grader.course.syllabus import ROOT, load_syllabus
 from grader.files import write_whole
+from grader.quality.devcheck.fingerprint import fingerprint
 from grader.quality.devcheck.trying import Job, Tried, serve
 
 CACHE = ROOT / ".headway" / "devcheck"
-DECIDING = ("course", "execution", "verdict", "plugin", "quality/devcheck")  # rooms of grader/ that a result depends on
 
 
 class PoolBroken(RuntimeError):
@@ -100,23 +97,8 @@ def _keep(job: Job, tried: list[Tried]) -> None:
 
 
 def _file(job: Job) -> Path:
-    digest = hashlib.sha256(surroundings(load_syllabus().exercise(job.exercise).chapter))
+    digest = hashlib.sha256(fingerprint(load_syllabus().exercise(job.exercise)).encode())
+    digest.update(repr(sys.version_info[:2]).encode())
     for part in (job.exercise, job.in_worker, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):
         digest.update(repr(part).encode())
     return CACHE / f"{digest.hexdigest()[:32]}.json"
-
-
-def surroundings(chapter_id: str) -> bytes:
-    """What a chapter's results depend on besides the implementations tried: the kit, its suites, earlier chapters, versions."""
-    chapter = load_syllabus().chapter(chapter_id)
-    earlier = [SOLUTIONS / f"{c.name}.py" for c in load_syllabus().chapters if c.number <= chapter.number]
-    kit = [path for room in DECIDING for path in sorted((ROOT / "grader" / room).rglob("*.py"))]
-    shared = [path for path in sorted(TESTS.glob("*.py")) if not path.name.startswith("test_")]
-    suites = [*shared, *sorted(TESTS.glob(f"test_{chapter.name}*.py")), TESTS / "misconceptions" / f"{chapter.name}.toml"]
-    digest = hashlib.sha256()
-    for path in [*earlier, *kit, *suites]:
-        if path.is_file():
-            digest.update(path.name.encode() + path.read_bytes())
-    digest.update(repr(chapter).encode())
-    digest.update(repr((sys.version_info[:2], torch.__version__, hypothesis.__version__, pytest.__version__)).encode())
-    return digest.digest()

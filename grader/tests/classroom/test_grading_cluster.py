@@ -23,7 +23,7 @@ from grader.cli.commands.grade import grade
 from grader.course.syllabus import SOLUTIONS
 from kit_copy import posix
 
-pytestmark = posix
+pytestmark = [pytest.mark.thorough, posix]
 
 
 def graded(people, out, address=None, walled=False):

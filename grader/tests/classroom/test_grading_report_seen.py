@@ -7,7 +7,7 @@ import report_examples as classes
 from browser import Browser, needs_chromium
 from grader.classroom.report import write
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.thorough, needs_chromium]
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => { details.open = true; })"
 MODES = [pytest.param(False, id="light"), pytest.param(True, id="dark")]

@@ -16,6 +16,8 @@ from learning import Chapters, continued, learn_sentences, learn_to_translate
 from pytest_runs import grade, module, solution
 from torch import nn
 
+pytestmark = pytest.mark.thorough
+
 CHAPTERS = [chapter for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").is_file()]
 NAMES = [chapter.name for chapter in CHAPTERS]
 WRONG_SOFTMAX = """def softmax(x, dim=-1):

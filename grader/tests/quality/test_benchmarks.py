@@ -4,12 +4,15 @@ import re
 import subprocess
 import sys
 
+import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from grader.quality.benchmarks import course, feedback
 from grader.quality.benchmarks.by_name import one_after_another
 from grader.quality.benchmarks.figures import shown, table
 from grader.quality.benchmarks.workplace import copied_kit
 from pytest_runs import environment
+
+pytestmark = pytest.mark.thorough
 
 SOME = ("--runs", "1", "--exercise", "causal_mask")
 

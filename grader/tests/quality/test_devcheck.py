@@ -124,7 +124,7 @@ def test_the_page_has_the_mutants_that_were_tried_on_these_sources(kit):
     assert next(line for line in page() if "ch03 Attention" in line).split(" | ")[5:7] == ["–", "–"]
     assert any("`python -m grader.quality.proof mutants`" in line for line in page())
     suite = kit.root / "tests" / "strategies.py"
-    suite.write_text(suite.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    suite.write_text(suite.read_text(encoding="utf-8") + "\nOTHER = 1\n", encoding="utf-8")
     assert cells("padding_mask") == ["–", "–"]
 
 

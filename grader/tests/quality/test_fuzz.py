@@ -33,6 +33,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from submission_archives import CHAPTER, tar_member, tarred, zipped
 
+pytestmark = pytest.mark.thorough
+
 LONG = 60.0  # seconds that nothing here may take, on a machine with much else to do
 
 

@@ -20,6 +20,7 @@ def test_there_are_five_whole_courses():
     assert {style: list(sources) for style, sources in styles().items()} == dict.fromkeys(STYLES, chapters)
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_honest_courses_get_full_marks(tmp_path):
     asked = command("grade", HONEST, "--out", tmp_path / "grades", "--jobs", 2)

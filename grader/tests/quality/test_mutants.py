@@ -9,6 +9,8 @@ from grader.quality.proof.mutants.edits import Mutant, mutants
 from grader.quality.proof.mutants.explained import explanations, judge
 from grader.quality.proof.mutants.running import try_all
 
+pytestmark = pytest.mark.thorough
+
 HEAD = "import math\n\nimport torch\n\n\n"
 
 

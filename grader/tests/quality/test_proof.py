@@ -10,6 +10,8 @@ from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.workplace import copied_kit
 from pytest_runs import environment
 
+pytestmark = pytest.mark.thorough
+
 MODULE = "ch03_attention"
 FLAKY = '''
 

@@ -6,6 +6,8 @@ import pytest
 from grader.quality.benchmarks.workplace import copied_kit
 from test_proof import prove
 
+pytestmark = pytest.mark.thorough
+
 SUITE, PIN = "test_ch03_attention.py", "@example(n=at(B=1, T=2, V=3), dim=1, seed=0)"
 OF_LUCK = '''
 [softmax.of_luck]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
 from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from grade_command import until
 from grader.classroom.gradebook.gradebook import Gradebook
@@ -16,6 +17,8 @@ from grader.quality.benchmarks.processes import alive, born, called, family, mem
 from grader.quality.proof import made_class, same
 from grader.quality.proof.soak import contents, gradebook
 from kit_copy import posix
+
+pytestmark = pytest.mark.thorough
 
 
 def test_a_class_has_every_kind_and_is_the_same_for_the_same_seed(tmp_path):

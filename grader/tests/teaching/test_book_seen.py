@@ -9,7 +9,7 @@ from grader.course.syllabus import load_syllabus
 from grader.teaching.book.serving import address_of, server
 from grader.teaching.book.site import build
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.thorough, needs_chromium]
 
 PHONE = 360
 MODES = [pytest.param(False, id="light"), pytest.param(True, id="dark")]

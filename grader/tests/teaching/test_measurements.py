@@ -5,6 +5,8 @@ import ast
 import pytest
 from grader.cli.commands.measure import MEASUREMENTS, known
 
+pytestmark = pytest.mark.thorough
+
 TOY = '''"""Measure a toy.
 
 More about it.

@@ -12,6 +12,8 @@ from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import balance
 from grader.teaching.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
 
+pytestmark = pytest.mark.thorough
+
 LESSON = EXERCISES / "ch11_moe.md"
 
 

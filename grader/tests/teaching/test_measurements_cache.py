@@ -13,6 +13,8 @@ from grader.teaching.measurements import cache
 from grader.teaching.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, main, measure, multiply_adds, seconds_until_each, short, work
 from torch.utils.flop_counter import FlopCounterMode
 
+pytestmark = pytest.mark.thorough
+
 LESSON = EXERCISES / "ch10_kv_cache.md"
 
 

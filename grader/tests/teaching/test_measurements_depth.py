@@ -8,6 +8,8 @@ import pytest
 from grader.course.syllabus import EXERCISES
 from grader.teaching.measurements.depth import WAYS, main, measure, rows
 
+pytestmark = pytest.mark.thorough
+
 LESSON = (EXERCISES / "ch06_blocks.md").read_text(encoding="utf-8")
 
 

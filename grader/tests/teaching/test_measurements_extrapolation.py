@@ -10,6 +10,8 @@ from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import extrapolation
 from grader.teaching.measurements.extrapolation import ECHO, SCHEMES, VOCABULARY, measure, train
 
+pytestmark = pytest.mark.thorough
+
 ROWS = ["best possible", "last token alone", *SCHEMES]
 LESSON = EXERCISES / "ch04_positions_in_attention.md"
 

@@ -10,6 +10,8 @@ from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import induction
 from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
 
+pytestmark = pytest.mark.thorough
+
 LESSON = EXERCISES / "ch12_interpretability.md"
 COLUMNS = ["step", "first half", "second half", "layer 0", "layer 1"]
 

@@ -18,6 +18,8 @@ from grader.teaching.corpora import ENGLISH_HINDI, SENTENCES, SURFACES
 from grader.teaching.walks.training import least_loss
 from learning import PAD, Chapters, Translator, continued, curriculum_gpt, learn_sentences, learn_to_translate, one_batch, tokenizer_for
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = (*SENTENCES, *(english for english, _ in ENGLISH_HINDI))
 SPLIT = """
 import json, sys

@@ -8,6 +8,8 @@ from grader.teaching.corpora import ENGLISH_HINDI
 from grader.teaching.walks import load
 from walk_runs import check_page, check_required_exercises, run_once
 
+pytestmark = pytest.mark.thorough
+
 WALKS = ("inference", "qkv", "qkv-training", "training", "translation", "accumulation")
 
 

@@ -22,7 +22,8 @@ from grader.course.misconceptions import misconceptions
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.files import write_whole
 from grader.plugin.hooks import give_seed
-from grader.quality.devcheck.pool import spread, surroundings
+from grader.quality.devcheck.fingerprint import fingerprint
+from grader.quality.devcheck.pool import spread
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
@@ -93,7 +94,7 @@ def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bo
 
 
 def _file(exercise: Exercise, mistake: Mistake, seeds: range) -> Path:
-    digest = hashlib.sha256(surroundings(exercise.chapter))
+    digest = hashlib.sha256(fingerprint(exercise).encode())
     digest.update(repr((mistake, seeds)).encode())
     for path in (Path(__file__), Path(suites.__file__)):
         digest.update(path.read_bytes())

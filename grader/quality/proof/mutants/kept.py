@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader.course.syllabus import ROOT, Exercise
 from grader.files import write_whole
-from grader.quality.devcheck.pool import surroundings
+from grader.quality.devcheck.fingerprint import fingerprint
 from grader.quality.proof.mutants.edits import Mutant
 
 FOLDER = ROOT / ".headway" / "mutants"
@@ -44,7 +44,7 @@ def keep(exercise: Exercise, mutants: list[Mutant], found: list[Met]) -> None:
 
 
 def _file(exercise: Exercise, mutants: list[Mutant]) -> Path:
-    digest = hashlib.sha256(surroundings(exercise.chapter))
+    digest = hashlib.sha256(fingerprint(exercise).encode())
     for mutant in mutants:
         digest.update(repr(mutant).encode())
     for name in ("running.py", "suites.py"):

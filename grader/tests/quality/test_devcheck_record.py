@@ -1,0 +1,89 @@
+"""The record of what dev-check has found in order: its form, what a fingerprint depends on, and what is done with it."""
+
+import ast
+import re
+
+from grader.course.syllabus import ROOT, load_syllabus
+from grader.quality.devcheck.fingerprint import GRADER, PRINTING, deciding_files, meaning
+from grader.quality.devcheck.record import HEAD, RECORD, read_record
+
+SUITE = '''
+"""About heads."""
+from grader.plugin.marks import exercise
+
+
+def three():
+    """Three."""
+    return 3  # heads
+
+
+@exercise("split_heads", weight=2)
+def test_split(learner):
+    """It splits."""
+    assert learner.split_heads(1) == three()
+
+
+@exercise("merge_heads")
+def test_merge(learner):
+    assert learner.merge_heads(1) == 1
+'''
+
+
+def test_the_record_has_the_form_that_dev_check_writes():
+    record = read_record()
+    assert set(record) <= {exercise.name for exercise in load_syllabus().exercises}
+    assert all(re.fullmatch("[0-9a-f]{32}", value) for value in record.values())
+    if RECORD.exists():
+        lines = [f'{exercise.name} = "{record[exercise.name]}"\n' for exercise in load_syllabus().exercises if exercise.name in record]
+        assert RECORD.read_text(encoding="utf-8") == HEAD + "".join(lines)
+
+
+def test_comments_docstrings_and_layout_mean_nothing():
+    other = SUITE.replace("About heads", "Of heads").replace("  # heads", "").replace('    """It splits."""\n', "").replace("\n\n\n", "\n\n")
+    assert other != SUITE and meaning(other, "split_heads") == meaning(SUITE, "split_heads")
+
+
+def test_a_helper_and_an_exercises_own_test_mean_something():
+    for old, new in (("return 3", "return 4"), ("split_heads(1)", "split_heads(2)"), ("weight=2", "weight=3"), ("test_split(learner)", "test_split()")):
+        assert meaning(SUITE.replace(old, new), "split_heads") != meaning(SUITE, "split_heads")
+
+
+def test_the_test_of_another_exercise_means_nothing_to_this_one():
+    other = SUITE.replace("merge_heads(1) == 1", "merge_heads(2) == 2")
+    assert meaning(other, "split_heads") == meaning(SUITE, "split_heads")
+    assert meaning(other, "merge_heads") != meaning(SUITE, "merge_heads")
+
+
+def test_results_depend_on_no_other_room():
+    """What decides imports only what decides, what prints, and two modules that decide nothing."""
+    for name in PRINTING:
+        assert (GRADER / name).exists(), name
+    deciding = {path.relative_to(GRADER).as_posix() for path in deciding_files()}
+    assert "course/torch_operators.toml" in deciding and "execution/host.py" in deciding and not any(name.startswith("classroom") for name in deciding)
+    known = {*deciding, *PRINTING, "files.py", "version.py"}
+    checks = ("quality/devcheck/check.py", "quality/devcheck/pool.py")  # they start the trials and judge them; what they import besides is not asked
+    for path in deciding_files():
+        if path.suffix != ".py" or path.relative_to(GRADER).as_posix() in checks:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("grader."):
+                names = [ROOT.joinpath(*node.module.split("."), alias.name) for alias in node.names]
+                module = next((p.with_suffix(".py") for p in names if p.with_suffix(".py").is_file()), ROOT.joinpath(*node.module.split(".")))
+                module = module if module.suffix else module.with_suffix(".py") if module.with_suffix(".py").is_file() else module / "__init__.py"
+                found = module.relative_to(GRADER).as_posix()
+                assert found in known or any(found.startswith(f"{name}/") for name in PRINTING), f"{path}: {found}"
+
+
+def test_what_held_is_recorded_and_not_tried_again_until_it_changes(kit):
+    record = kit.root / "tests" / "checked.toml"
+    record.unlink(missing_ok=True)
+    assert "1 exercise, one seed: every promise holds" in kit.run("dev-check", "causal_mask", "--changed")
+    assert record.read_text(encoding="utf-8").count("causal_mask = ") == 1
+    export = kit.root / "grader" / "classroom" / "exports" / "gradescope.py"
+    export.write_text(export.read_text(encoding="utf-8") + "\nOTHER = 1\n", encoding="utf-8")
+    assert "1 unchanged since tests/checked.toml was written and not tried: every promise holds" in kit.run("dev-check", "causal_mask", "--changed")
+    wrong = kit.root / "tests" / "variants" / "ch03_attention" / "causal_mask.py"
+    wrong.write_text(wrong.read_text(encoding="utf-8") + "\n# variant: wrong\ndef causal_mask(length):\n    return length\n", encoding="utf-8")
+    said = kit.run("dev-check", "causal_mask", "--changed", status=1)
+    assert "the variant `wrong` is correct and gets" in said and "not tried" not in said
+    assert "causal_mask" not in record.read_text(encoding="utf-8")
