@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES
 from grader.quality.benchmarks.workplace import without_marks
 from grader.verdict.diagnosis import text_with_mistake

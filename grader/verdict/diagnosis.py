@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.course.misconceptions import Misconception, StaleEdit, misconceptions
+from grader.course.known_mistakes import Misconception, StaleEdit, misconceptions
 from grader.course.sealed import reader as sealed
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus

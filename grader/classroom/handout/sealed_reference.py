@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from grader.classroom.handout.dependencies import find_reachable
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import Segment, bound_names, definition, parse, read_source, split_lines
 from grader.course.stubs import reference_stub

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
 from grader.quality.benchmarks.figures import machine, middle, ratio, shown, table
 from grader.quality.benchmarks.workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks

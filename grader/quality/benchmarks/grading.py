@@ -21,7 +21,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission, read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.classroom.judging.rules import Rules
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.execution.sandbox.isolation import available

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from grader.course.misconceptions import StaleEdit
+from grader.course.known_mistakes import StaleEdit
 from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.files import problem

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from grader.course.misconceptions import ROOM, CatalogueProblem, misconceptions, reasons_for_few
+from grader.course.known_mistakes import ROOM, CatalogueProblem, misconceptions, reasons_for_few
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
 from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus

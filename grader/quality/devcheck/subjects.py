@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import SourceProblem
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import TESTS, Exercise

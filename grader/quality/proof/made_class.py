@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, SOLUTIONS
 from grader.quality.benchmarks.workplace import solved, without_marks

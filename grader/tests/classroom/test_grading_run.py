@@ -14,7 +14,7 @@ from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, ha
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.quality.benchmarks.processes import alive, family
 from grader.verdict.summary import Verdict

@@ -11,7 +11,7 @@ from example_class import EXERCISES, VERSIONS, a_class, verdict_of
 from grade_command import until
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import parse
 from grader.quality.benchmarks.processes import alive, born, called, family, memory, open_sockets, sockets
 from grader.quality.proof import made_class, same

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.course.misconceptions import StaleEdit, misconceptions
+from grader.course.known_mistakes import StaleEdit, misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.files import write_whole
 from grader.plugin.hooks import give_seed
