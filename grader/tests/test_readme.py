@@ -4,6 +4,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.source import read_source
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.quality.readme import terminal
@@ -78,9 +79,18 @@ def test_the_map_of_the_machinery_names_every_room_and_only_files_that_exist():
 
 
 def test_the_readme_names_every_exercise_in_its_chapter():
-    told = {chapter.number: [exercise.name for exercise in chapter.exercises] for chapter in load_syllabus().chapters}
+    course = {chapter.number: [exercise.name for exercise in chapter.exercises] for chapter in load_syllabus().chapters}
     rows = re.findall(r"^\| (\d+) [^|]*\| (.*) \|$", README, re.MULTILINE)
-    assert {int(number): re.findall(r"`(\w+)`", names) for number, names in rows} == told
+    assert {int(number): re.findall(r"`(\w+)`", names) for number, names in rows} == course
+    assert check_readme_table() == []
+
+
+def test_a_stale_table_of_the_readme_is_reported_and_written_again(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(README.replace("`top_k_filter`, ", "").replace("| 12 ", "| 13 "), encoding="utf-8")
+    assert len(check_readme_table(readme)) == 1
+    assert write_readme_table(readme) and readme.read_text(encoding="utf-8") == README
+    assert not write_readme_table(readme) and check_readme_table(readme) == []
 
 
 def test_a_line_of_a_terminal_is_drawn_where_it_stood_in_its_colours():

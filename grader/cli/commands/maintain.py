@@ -1,14 +1,15 @@
-"""For those who write the course: stubs and the quality gate."""
+"""For those who write the course: what is generated from it, and the quality gate."""
 
 from __future__ import annotations
 
 from grader.console.output import make_console, print_error, print_wrapped
+from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.status import read_course
 from grader.course.stubs import check_stubs, write_stubs
 
 
 def write_stubs_command() -> int:
-    """Write the stubs nobody has worked on, and the lessons' pictures; 1 where one could not be made."""
+    """Write the stubs without a learner's changes, the lessons' pictures and the README's table; 1 where a stub could not be made."""
     read_course()
     from grader.teaching.pictures import write_lesson_pictures
 
@@ -21,14 +22,16 @@ def write_stubs_command() -> int:
     if not outcomes:
         make_console().print("No chapter has a solution yet.")
     for name in write_lesson_pictures():
-        print_wrapped(make_console(), f"exercises/pictures/{name} is drawn anew.")
+        print_wrapped(make_console(), f"exercises/pictures/{name} is drawn again.")
+    if write_readme_table():
+        print_wrapped(make_console(), "README.md has the table of today's chapters and exercises.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 
 def check_stubs_command() -> int:
     """Say what is out of step; 1 where anything is."""
     read_course()
-    problems = check_stubs()
+    problems = [*check_stubs(), *check_readme_table()]
     for problem in problems:
         print_error(problem)
     if not problems:

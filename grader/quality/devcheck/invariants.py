@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grader.course.known_mistakes import ROOM, CatalogueProblem, misconceptions, reasons_for_few
+from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
 from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
@@ -33,14 +34,20 @@ def stubs_are_in_step() -> Iterator[str]:
     yield from check_stubs()
 
 
+def readme_table_is_in_step() -> Iterator[str]:
+    yield from check_readme_table()
+
+
 def pictures_are_in_step() -> Iterator[str]:
     for name in stale_lesson_pictures():
         yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it anew"
 
 
-def points_add_up(chapter: Chapter) -> Iterator[str]:
-    if chapter.points != 100:
-        yield f"{chapter.id}: its points add to {chapter.points:g}, and should to 100"
+def points_are_positive(chapter: Chapter) -> Iterator[str]:
+    """Points are an exercise's share of its chapter, so they may add to any number."""
+    for exercise in chapter.exercises:
+        if exercise.points <= 0:
+            yield f"{exercise.name}: it has {exercise.points:g} points, and needs more than 0"
 
 
 def lesson_is_whole(chapter: Chapter) -> Iterator[str]:
@@ -156,6 +163,6 @@ def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
         yield f"{exercise.name}: {len(variants(exercise))} variants; at least {LEAST_VARIANTS}"
 
 
-OF_THE_KIT = (names_are_unique, stubs_are_in_step, pictures_are_in_step)
-OF_A_CHAPTER = (points_add_up, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
+OF_THE_KIT = (names_are_unique, stubs_are_in_step, readme_table_is_in_step, pictures_are_in_step)
+OF_A_CHAPTER = (points_are_positive, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
 OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)

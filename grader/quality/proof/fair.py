@@ -1,6 +1,7 @@
 """fair: five honest courses, each written in a style of its own, at twenty seeds, in process and in a worker. Each of these runs has to earn full marks.
 
-They stand in grader/tests/honest/, a folder a style. Every chapter builds on the style's own earlier ones (`--whole`), not on the reference.
+They are in grader/tests/honest/, a folder a style. Every chapter builds on the style's own earlier ones (`--whole`), not on the reference. A course
+may lack exercises: those are the reference's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from grader.course.syllabus import ROOT
 from grader.quality.benchmarks.figures import machine, table
+from grader.quality.proof.partial_course import with_missing_exercises
 from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
 
 HONEST = ROOT / "grader" / "tests" / "honest"
@@ -26,7 +28,7 @@ def styles() -> dict[str, dict[str, str]]:
 
 
 def _chapters(folder: Path) -> dict[str, str]:
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("ch*.py"))}
+    return {path.stem: with_missing_exercises(path.stem, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("ch*.py"))}
 
 
 def prove(options: argparse.Namespace) -> int:

@@ -7,23 +7,45 @@ import subprocess
 
 import pytest
 from grade_command import command, marks
-from grader.course.syllabus import load_syllabus
-from grader.quality.proof.fair import HONEST, styles
+from grader.course.source import definition, read_source, replace_definition
+from grader.course.syllabus import SOLUTIONS, load_syllabus
+from grader.quality.proof.fair import styles
+from grader.quality.proof.partial_course import with_missing_exercises
 from pytest_runs import environment
 
 STYLES = ["einsum", "functional", "loops", "terse", "typed"]
 PATIENCE = 1200.0  # a minute where nothing else goes on
 
 
-def test_there_are_five_whole_courses():
+def test_there_are_five_courses_with_every_chapter():
     chapters = [chapter.name for chapter in load_syllabus().chapters]
     assert {style: list(sources) for style, sources in styles().items()} == dict.fromkeys(STYLES, chapters)
+
+
+def test_an_exercise_that_a_course_lacks_is_the_references():
+    """Here sample_next_token and generate, with the helper and the imports that they use; the rest is the course's own."""
+    text = read_source(SOLUTIONS / "ch09_sampling.py")
+    lacking = (
+        replace_definition(replace_definition(text, "generate", ""), "sample_next_token", "").replace("import math\n", "import math as m\n").replace("math.inf", "m.inf")
+    )
+    lacking = replace_definition(lacking, "looking_at", "")
+    completed = with_missing_exercises("ch09_sampling", lacking)
+    for name in ("sample_next_token", "generate", "looking_at", "top_k_filter"):
+        expected = lacking if name == "top_k_filter" else text
+        assert definition(completed, name).text.rstrip() == definition(expected, name).text.rstrip(), name
+    assert completed.count("def top_k_filter") == completed.count("def generate") == 1
+    assert with_missing_exercises("ch09_sampling", text) == text
 
 
 @pytest.mark.thorough
 @pytest.mark.alone
 def test_honest_courses_get_full_marks(tmp_path):
-    asked = command("grade", HONEST, "--out", tmp_path / "grades", "--jobs", 2)
+    for style, chapters in styles().items():
+        for module, text in chapters.items():
+            path = tmp_path / "courses" / style / f"{module}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    asked = command("grade", tmp_path / "courses", "--out", tmp_path / "grades", "--jobs", 2)
     done = subprocess.run(asked, env=environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     found = marks(tmp_path / "grades")
