@@ -16,7 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-from grader.course.misconceptions import misconceptions
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import find_definition
 from grader.course.suites import tests_in
 from grader.course.syllabus import ROOT, TESTS, Exercise, load_syllabus, suites_of
