@@ -13,7 +13,7 @@ from pathlib import Path
 from grader.classroom.intake.submissions import Submission, read_submissions
 
 CHAPTER = "ch03_attention.py"
-DAMAGED = "the archive is damaged or cut short; hand it in again"
+DAMAGED = "the archive is damaged or incomplete; submit it again"
 
 
 def write(path: Path, content: str | bytes = "x = 1\n", time: int | None = None) -> Path:

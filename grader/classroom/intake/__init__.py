@@ -1,4 +1,4 @@
-"""What a class hands in: folders, archives and tables become one submission a person.
+"""Reads a class's folders, archives and tables into one submission per person.
 
-`submissions.py` is the entry. It runs in a process of its own (`reader.py`, `read_process.py`) with limits on time and memory.
+Start with `submissions.py`. It runs in a separate process (`reader.py`, `read_process.py`) with limits on time and memory.
 """

@@ -1,4 +1,4 @@
-"""What an archive holds, read in memory under hard limits; never unpacked to disk, and never trusted."""
+"""Reads archives in memory with limits on size and number of files. Nothing is unpacked to disk, and no number in an archive is trusted."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import IO, BinaryIO
 from grader.classroom.intake.decompression import DecompressedStream
 from grader.classroom.intake.entries import FoundFile, plausible_time
 from grader.classroom.intake.file_names import is_wanted, split_member_path
-from grader.classroom.intake.problems import DAMAGED, UnreadableSubmission, translate_damage
+from grader.classroom.intake.problems import DAMAGE, UnreadableSubmission, translate_damage
 from grader.classroom.intake.tar import read_tar
 
 MB = 1_000_000
-HEAD = 520  # bytes that tell what a file is
+HEAD = 520  # bytes at the start of a file that show its format
 
 
 @dataclass(frozen=True)
 class Limits:
     size: int  # bytes of the archive itself
-    unpacked: int  # bytes of everything in it
+    unpacked: int  # bytes of all members together
     members: int
-    names: int  # bytes of a zip's list of names
+    names: int  # bytes of a zip's central directory
 
 
 PERSON = Limits(100 * MB, 300 * MB, 20_000, 8 * MB)
@@ -34,37 +34,37 @@ CLASS = Limits(20_000 * MB, 50_000 * MB, 1_000_000, 200 * MB)
 
 
 def detect_kind(head: bytes) -> str:
-    """What the first bytes of a file say it is: "zip", "tar", "gz", "bz2", "xz", "7z", "rar", "zst", or ""."""
-    for kind, magic in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
+    """The format of a file by its first bytes: "zip", "tar", "gz", "bz2", "xz", "7z", "rar", "zst", or ""."""
+    kind = next((kind for kind, magic in _MAGIC.items() if head.startswith(magic)), "")
+    if kind:
+        return kind
     if head[257:262] == b"ustar" or (len(head) >= 512 and _is_old_tar(head[:512])):
         return "tar"
     return ""
 
 
 def read_members(file: BinaryIO, size: int, limits: Limits = PERSON) -> Iterator[FoundFile]:
-    """What is in this archive. A member must be read before the next is asked for. UnreadableSubmission, in one sentence, for every trouble."""
+    """The members of this archive. Read each before you ask for the next. Every problem is an UnreadableSubmission, one sentence."""
     if size > limits.size:
-        raise UnreadableSubmission(f"the archive is {_format_size(size)} large, and at most {_format_size(limits.size)} are read; hand in the chapters alone")
+        raise UnreadableSubmission(f"the archive has {_format_size(size)}, and at most {_format_size(limits.size)} are allowed; submit only the chapter files")
     head = file.read(HEAD)
     file.seek(0)
     kind = detect_kind(head)
     if kind in ("7z", "rar", "zst"):
-        raise UnreadableSubmission(f"it is a {kind} archive, which the grader does not read; hand in a zip or tar archive")
+        raise UnreadableSubmission(f"this is a {kind} archive, which the grader cannot read; submit a zip or tar archive")
     if not kind:
-        raise UnreadableSubmission("it is called an archive and is none" + (" (it is an empty file)" if not head else ""))
+        raise UnreadableSubmission("this file is " + ("empty" if not head else "not a valid archive") + "; submit a zip or tar archive")
     try:
         if kind == "zip":
             yield from _read_zip(file, limits)
         else:
             yield from read_tar(DecompressedStream(file, kind, limits.unpacked), limits.members, kind)
-    except DAMAGED as error:
+    except DAMAGE as error:
         raise translate_damage(error) from None
 
 
 class _LimitedFile:
-    """A file for zipfile, which refuses to read its list of names in one go where that is too long."""
+    """A file for zipfile that limits the size of one read: zipfile reads the whole central directory at once."""
 
     def __init__(self, file: BinaryIO, longest: int) -> None:
         self.seek, self.tell, self._file, self._longest = file.seek, file.tell, file, longest
@@ -75,12 +75,12 @@ class _LimitedFile:
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(self._longest + 1 if size < 0 else min(size, self._longest + 1))
         if len(data) > self._longest:
-            raise UnreadableSubmission("the archive holds far too many files; hand in the chapters alone")
+            raise UnreadableSubmission("the archive contains far too many files; submit only the chapter files")
         return data
 
 
 class _ZipMember:
-    """A member's bytes, with zipfile's complaints in our words, and one it does not have: fewer bytes than were announced."""
+    """The bytes of a member of a zip. Also detects what zipfile does not: fewer bytes than the header says."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._left = file, size
@@ -92,7 +92,7 @@ class _ZipMember:
             if len(data) < size and self._left > 0:
                 raise EOFError
             return data
-        except DAMAGED as error:
+        except DAMAGE as error:
             raise translate_damage(error) from None
 
     def __enter__(self) -> _ZipMember:
@@ -107,9 +107,9 @@ def _read_zip(file: BinaryIO, limits: Limits) -> Iterator[FoundFile]:
         infos = [(info, split_member_path(_decode_name(info))) for info in archive.infolist()]
         wanted = [(info, path) for info, path in infos if is_wanted(path)]
         if len(wanted) > limits.members:
-            raise UnreadableSubmission(f"the archive holds {len(wanted)} files, and at most {limits.members} are read; hand in the chapters alone")
+            raise UnreadableSubmission(f"the archive contains {len(wanted)} files, and at most {limits.members} are allowed; submit only the chapter files")
         if sum(info.file_size for info, _ in wanted) > limits.unpacked:
-            raise UnreadableSubmission(f"the archive unpacks to more than {_format_size(limits.unpacked)}; hand in the chapters alone")
+            raise UnreadableSubmission(f"the archive has more than {_format_size(limits.unpacked)} when unpacked; submit only the chapter files")
         _refuse_overlaps([info for info, _ in wanted])
         for info, path in wanted:
             time, zone_known = _parse_zip_time(info)
@@ -117,7 +117,7 @@ def _read_zip(file: BinaryIO, limits: Limits) -> Iterator[FoundFile]:
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """Some packers write UTF-8 and do not say so; what reads as such is."""
+    """The member's name. Some programs write UTF-8 without setting the flag for it, so a name that is valid UTF-8 is read as UTF-8."""
     if info.flag_bits & 0x800:
         return info.orig_filename
     try:
@@ -141,12 +141,12 @@ def _detect_zip_kind(info: zipfile.ZipInfo, path: tuple[str, ...]) -> str:
 
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _ZipMember:
     if info.flag_bits & 0x1:
-        raise UnreadableSubmission("the archive is protected by a password; hand it in without")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python unpacks the others without a limit on memory
-        raise UnreadableSubmission("the archive is packed in an unusual way; make a plain zip of the chapters")
+        raise UnreadableSubmission("the archive is protected by a password; submit it without one")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks the others without a limit on memory
+        raise UnreadableSubmission("the archive uses an unusual compression method; create a plain zip archive of the chapter files")
     try:
         return _ZipMember(archive.open(info), info.file_size)
-    except DAMAGED as error:
+    except DAMAGE as error:
         raise translate_damage(error) from None
 
 
@@ -154,12 +154,12 @@ def _refuse_overlaps(infos: list[zipfile.ZipInfo]) -> None:
     end = 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         if info.header_offset < end:
-            raise UnreadableSubmission("the archive is not an honest one: its files lie on top of each other")
+            raise UnreadableSubmission("the files in the archive overlap, which no valid zip archive does; create it again from the chapter files")
         end = info.header_offset + 30 + info.compress_size
 
 
 def _parse_zip_time(info: zipfile.ZipInfo) -> tuple[datetime | None, bool]:
-    """When a member was last written: exactly where the archive says so, else by the packer's clock, whose time zone nobody noted."""
+    """When a member was last changed, and whether the time zone is known: a zip's standard field has only the local time of the packing machine."""
     extra = info.extra
     while len(extra) >= 4:
         tag, length = struct.unpack("<HH", extra[:4])
@@ -174,7 +174,7 @@ def _parse_zip_time(info: zipfile.ZipInfo) -> tuple[datetime | None, bool]:
 
 
 def _is_old_tar(block: bytes) -> bool:
-    """Before "ustar" was written into it, a tar header had nothing but its checksum."""
+    """Is this a header of the old tar format, which has no magic bytes but a checksum?"""
     try:
         checksum = int(block[148:156].strip(b" \0") or b"x", 8)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where in a class's folder or archive each person's files lie: by folder, by archive, or by what learning platforms write into names."""
+"""Finds each person's files in a class's folder or archive: one folder or archive a person, or names as learning platforms write them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from grader.classroom.intake.archives import CLASS, HEAD, detect_kind, read_members
-from grader.classroom.intake.entries import FoundFile, described, open_regular_file, walk_folder
+from grader.classroom.intake.entries import FoundFile, describe_entry, open_regular_file, walk_folder
 from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, is_too_long, parse_chapter_name, parse_owner, strip_archive_suffix
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
 from grader.classroom.sanitize import shown
 
 METADATA = ("submission_metadata.yml", "submission_metadata.yaml")
-_EXPORT = re.compile(r"assignment_[0-9]{1,20}_export")  # the folder that Gradescope puts around everything
+_EXPORT = re.compile(r"assignment_[0-9]{1,20}_export")  # the top folder of a Gradescope export
 LARGEST_METADATA = 50_000_000
 
 
 @dataclass(frozen=True)
 class ClassInput:
-    """What a whole class handed in, ready to be walked through as often as needed."""
+    """The folder or archive with a whole class, whose entries can be listed repeatedly."""
 
-    name: str  # what it is called, for sentences
-    stem: str  # and without the ending
+    name: str  # as messages show it
+    stem: str  # the name without its ending
     walk: Callable[[], Iterator[FoundFile]]
-    folder: Path | None = None  # where it lies, if it is no archive
+    folder: Path | None = None  # None for an archive
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where one submission lies and whose it is (a group's is several people's)."""
+    """The place of one submission, and its owners (a group has several)."""
 
     names: tuple[str, ...]
     folder: tuple[str, ...] = ()
@@ -48,15 +48,15 @@ class Location:
 
 @dataclass
 class ClassLayout:
-    locations: dict[str, Location] = field(default_factory=dict)  # top entry → place
-    rests: dict[str, tuple[str, ...]] = field(default_factory=dict)  # top entry that is a file → its name without the person's
-    wrapper: int = 0  # folders around everything
+    locations: dict[str, Location] = field(default_factory=dict)  # top-level entry → location
+    rests: dict[str, tuple[str, ...]] = field(default_factory=dict)  # top-level file → its name without the person's name
+    wrapper: int = 0  # number of folders around everything
     single: Location | None = None
-    unowned: list[str] = field(default_factory=list)  # files at the top that are nobody's submission
+    unowned: list[str] = field(default_factory=list)  # files at the top level without an owner
     escaped: list[str] = field(default_factory=list)  # paths that lead out of the archive
 
     def locate(self, path: tuple[str, ...]) -> tuple[Location | None, tuple[str, ...]]:
-        """The submission that a file belongs to, and its path in there."""
+        """The submission that a file belongs to, and the file's path in it."""
         path = path[self.wrapper :]
         if self.single is not None:
             return self.single, path
@@ -65,14 +65,14 @@ class ClassLayout:
         return self.locations[path[0]], self.rests.get(path[0], ()) + path[1:]
 
     def walk_location(self, location: Location, folder: Path) -> Iterator[FoundFile]:
-        """The files of one submission in a class's folder; their paths begin there."""
+        """The files of one submission in a class's folder, with paths relative to that folder."""
         if self.single is not None:
             yield from walk_folder(folder)
             return
         around = location.folder[: self.wrapper]
         for top in [top for top, other in self.locations.items() if other is location]:
             path = (*around, top)
-            found = described(folder.joinpath(*path), path)
+            found = describe_entry(folder.joinpath(*path), path)
             yield found
             if found.kind == "folder":
                 yield from walk_folder(folder.joinpath(*path), path)
@@ -80,13 +80,13 @@ class ClassLayout:
 
 @dataclass
 class _NamesFound:
-    """What the names alone say."""
+    """What the names of files and folders show."""
 
-    entries: dict[tuple[str, ...], FoundFile] = field(default_factory=dict)  # the two uppermost levels
-    packed: set[tuple[str, ...]] = field(default_factory=set)  # files there that are archives, whatever they are called
-    chapters: set[tuple[str, ...]] = field(default_factory=set)  # folders that hold a file called exactly like a chapter
-    above: set[tuple[str, ...]] = field(default_factory=set)  # those, and the folders they lie in, of the two uppermost levels
-    records: dict[tuple[str, ...], dict[str, GradescopeRecord]] = field(default_factory=dict)  # Gradescope's, by the folder they lie in
+    entries: dict[tuple[str, ...], FoundFile] = field(default_factory=dict)  # of the two top levels
+    packed: set[tuple[str, ...]] = field(default_factory=set)  # files of these levels that are archives, by content
+    chapters: set[tuple[str, ...]] = field(default_factory=set)  # folders with a file named exactly like a chapter
+    above: set[tuple[str, ...]] = field(default_factory=set)  # those folders and their parents, of the two top levels
+    records: dict[tuple[str, ...], dict[str, GradescopeRecord]] = field(default_factory=dict)  # Gradescope's, by the folder that contains them
     nbgrader_times: dict[str, str] = field(default_factory=dict)  # nbgrader's timestamp.txt, by person
     escaped: list[str] = field(default_factory=list)  # paths that lead out of the archive
 
@@ -94,14 +94,14 @@ class _NamesFound:
         return [found for path, found in self.entries.items() if len(path) == len(prefix) + 1 and path[:-1] == prefix]
 
     def is_one_submission(self, prefix: tuple[str, ...]) -> bool:
-        """Is this folder a person's own: are there chapters right in it, or is it a copy of the kit?"""
+        """Is this folder one person's: does it contain chapters directly, or is it a copy of the kit?"""
         return prefix in self.chapters or self.is_kit(prefix)
 
     def is_kit(self, prefix: tuple[str, ...]) -> bool:
         return (*prefix, "exercises") in self.chapters and any((*prefix, name) in self.entries for name in KIT_FOLDERS)
 
     def may_be_submission(self, found: FoundFile) -> bool:
-        """Does this entry hold, or claim to hold, chapters?"""
+        """Does this entry contain chapters, or does its name say so?"""
         if found.kind == "folder":
             return found.path in self.above
         owner = parse_owner(found.path[-1], False)
@@ -121,7 +121,7 @@ def class_from_archive(path: Path) -> ClassInput:
 
 
 def find_layout(handed_in: ClassInput) -> ClassLayout:
-    """Find out whose files lie where, by names alone. GradingProblem where they may be read in two ways."""
+    """Find each person's files by names alone. GradingProblem if the names are ambiguous."""
     names = _read_names(handed_in)
     if _is_single(handed_in, names):
         return ClassLayout(single=Location((handed_in.stem,), is_folder=True))
@@ -168,10 +168,10 @@ def _read_names(handed_in: ClassInput) -> _NamesFound:
         if len(path) <= 2:
             names.entries.setdefault(path, found)
         if found.kind == "file" and not is_too_long(path):
-            with suppress(Exception):  # what cannot be read says nothing about whose it is; its owner's problem is found when all of it is read
+            with suppress(Exception):  # an unreadable file does not show its owner; the problem is reported when the submission is read
                 _read_name(handed_in, names, found)
     if names.escaped and not names.entries:
-        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it points outside of it ({shown(names.escaped[0])})")
+        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it has a path outside of it ({shown(names.escaped[0])})")
     return names
 
 
@@ -198,21 +198,21 @@ def _read_text(found: FoundFile, longest: int) -> str:
 
 
 def _is_single(handed_in: ClassInput, names: _NamesFound) -> bool:
-    """Is all of this one person's?"""
+    """Is all of this one person's submission?"""
     others = [found for found in names.below(()) if names.may_be_submission(found)]
     is_clone = handed_in.folder is not None and (handed_in.folder / ".git").is_dir()
     if names.is_kit(()) or (is_clone and (len(others) <= 1 or () in names.chapters)):
         return bool(names.above)
     if () in names.chapters and others:
         raise GradingProblem(
-            f"{handed_in.name} holds chapters itself and also {shown(others[0].path[-1])}: is it one person's or a class's? "
-            "Put each person's files in a folder of their own"
+            f"{handed_in.name} contains chapter files and also {shown(others[0].path[-1])}, so it is unclear whether it is one submission or a class. "
+            "Put each person's files into a separate folder"
         )
     return () in names.chapters
 
 
 def _find_wrapper(handed_in: ClassInput, names: _NamesFound) -> tuple[str, ...]:
-    """The folder around everything, which archives mostly have."""
+    """The path of a folder around everything, which most archives have; else ()."""
     tops = names.below(())
     if len(tops) != 1 or tops[0].kind != "folder":
         return ()
@@ -226,22 +226,22 @@ def _find_wrapper(handed_in: ClassInput, names: _NamesFound) -> tuple[str, ...]:
 
 
 def _describe_problem(entries: list[FoundFile], number: str) -> str:
-    """What is wrong with the entries of one name, by their names alone."""
+    """What is wrong with the entries of one owner, judged by their names; "" if nothing is."""
     for found in entries:
         if is_too_long(found.path):
-            return f"the name of what was handed in is longer than {LONGEST_NAME} characters"
+            return f"the submitted file or folder has a name longer than {LONGEST_NAME} characters"
         if found.kind == "link":
-            return "what was handed in is a link, and links are not followed"
+            return "the submission is a link, and the grader does not follow links; submit the files themselves"
         if found.kind == "special":
-            return "what was handed in is not a regular file, and was not opened"
+            return "the submission is not a regular file, so the grader did not open it; submit chapter files or an archive"
     if len(entries) > 1 and not number and not all(found.kind == "file" and parse_chapter_name(found.path[-1]) for found in entries):
         kinds = sorted("a folder" if found.kind == "folder" else shown(found.path[-1]) for found in entries)
-        return f"there are several submissions under this name ({' and '.join(kinds)}): keep one"
+        return f"several submissions have this name ({' and '.join(kinds)}); keep one of them"
     return ""
 
 
 def _parse_nbgrader_time(text: str) -> datetime | None:
-    """nbgrader's "2026-12-01 10:30:47.524219 UTC"."""
+    """The time in nbgrader's "2026-12-01 10:30:47.524219 UTC"; None if it is invalid."""
     clock, _, zone = text.rpartition(" ")
     try:
         return datetime.fromisoformat(clock).replace(tzinfo=UTC if zone in ("UTC", "GMT") else ZoneInfo(zone))

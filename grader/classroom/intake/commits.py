@@ -1,4 +1,8 @@
-"""When a git clone's last commit was made, read from its files. No git is run: a stranger's clone may tell git to run anything."""
+"""Reads the time of a git clone's last commit from the clone's files.
+
+Running git in a stranger's clone is not safe: git reads the clone's own config, in which settings such as `gpg.program`, includes, and the
+upload-pack command of a partial clone's remote can run programs, and no list of overrides is complete for every version of git.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ MOST_PACKS = 200
 
 
 def read_commit_time(folder: Path) -> datetime | None:
-    """The committer's time of HEAD; None where this is no git clone or its files do not tell."""
+    """The committer's time of HEAD; None if this is not a git clone or its files do not show the time."""
     git = folder / ".git"
     try:
         name = _find_head(git)
@@ -30,7 +34,7 @@ def read_commit_time(folder: Path) -> datetime | None:
 
 
 def _find_head(git: Path) -> str:
-    """The name of the commit that HEAD means."""
+    """The object name of the commit that HEAD points to; "" if it is not found."""
     text = _read(git, "HEAD").decode("ascii").strip()
     if not text.startswith("ref:"):
         return text if _is_object_name(text) else ""
@@ -64,7 +68,7 @@ def _read_packed(git: Path, name: str) -> bytes:
 
 
 def _find_offset(index: Path, name: bytes) -> int | None:
-    """Where a pack holds this object, from its index (version 2): a table of counts, then names, checksums and offsets."""
+    """The object's place in a pack, from its index (version 2): a table of counts, then names, checksums and offsets."""
     with open_regular_file(index) as file:
         if file.read(8) != b"\xfftOc\0\0\0\2":
             return None
@@ -83,7 +87,7 @@ def _find_offset(index: Path, name: bytes) -> int | None:
 
 
 def _read_object(pack: Path, offset: int) -> bytes:
-    """A commit stored whole; git stores the newest commits so, and older ones as differences from them."""
+    """The commit at this place, if it is stored in full. Git stores the newest commits in full and older ones as differences from them."""
     with open_regular_file(pack) as file:
         file.seek(offset)
         data = file.read(LONGEST_COMMIT)
@@ -99,12 +103,12 @@ def _read(git: Path, *parts: str, longest: int = LONGEST_COMMIT) -> bytes:
 
 
 def _path_without_links(git: Path, *parts: str) -> Path:
-    """A path in the clone on which nothing is a link."""
+    """A path in the clone; UnreadableSubmission if a part of it is a link."""
     path = git
     for part in ("", *parts):
         path = path / part
         if path.is_symlink():
-            raise UnreadableSubmission("there is a link in it")
+            raise UnreadableSubmission("a path in the git repository is a link")
     return path
 
 

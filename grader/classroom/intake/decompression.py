@@ -1,4 +1,4 @@
-"""A gzip, bzip2 or xz stream, unpacked a piece at a time under a limit on all that comes out."""
+"""Decompresses a gzip, bzip2 or xz stream piece by piece, with a limit on the total output."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import lzma
 import zlib
 from typing import BinaryIO
 
-from grader.classroom.intake.problems import DAMAGED, UnreadableSubmission, translate_damage
+from grader.classroom.intake.problems import DAMAGE, UnreadableSubmission, translate_damage
 
 PIECE = 65_536
-LZMA_MEMORY = 200_000_000  # what an xz file of the highest level asks for is 65 MB; a hostile one asks for 4 GB
+LZMA_MEMORY = 200_000_000  # bytes; an xz file of the highest level needs 65 MB, a malicious one may ask for 4 GB
+MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ"}
 
 
 class DecompressedStream:
-    """Bytes in order; `read` gives fewer only at the end. UnreadableSubmission after `most` bytes, so that no stream is endless."""
+    """The decompressed bytes in order; `read` returns fewer than asked only at the end. UnreadableSubmission after `most` bytes.
+
+    `kind` is "gz", "bz2" or "xz"; for any other kind the file is read as it is.
+    """
 
     def __init__(self, file: BinaryIO, kind: str, most: int) -> None:
         self._file, self._kind, self._left = file, kind, most
@@ -27,7 +31,7 @@ class DecompressedStream:
         while size > 0:
             try:
                 piece = self._read_piece(min(size, PIECE))
-            except DAMAGED as error:
+            except DAMAGE as error:
                 raise translate_damage(error) from None
             if not piece:
                 break
@@ -35,11 +39,11 @@ class DecompressedStream:
             size -= len(piece)
             self._left -= len(piece)
             if self._left < 0:
-                raise UnreadableSubmission("the archive unpacks to far too much; hand in the chapters alone")
+                raise UnreadableSubmission("the archive is far too large when unpacked; submit only the chapter files")
         return b"".join(pieces)
 
     def skip(self, size: int) -> None:
-        """Pass over this many bytes; EOFError where there are fewer."""
+        """Skip this many bytes; EOFError if the stream ends before."""
         while size > 0:
             piece = self.read(min(size, PIECE))
             if not piece:
@@ -47,7 +51,7 @@ class DecompressedStream:
             size -= len(piece)
 
     def finish(self) -> None:
-        """Read a packed stream to its end, where its checksum is."""
+        """Read a compressed stream to its end, where its checksum is verified."""
         while self._engine is not None and self.read(PIECE):
             pass
 
@@ -55,9 +59,8 @@ class DecompressedStream:
         if self._engine is None:
             return self._file.read(size)
         while not self._ended:
-            if self._engine.eof:
-                if not self._next_stream():
-                    break
+            if self._engine.eof and not self._start_next_stream():
+                break
             if not self._packed and self._needs_input():
                 self._packed = self._file.read(PIECE)
                 if not self._packed:
@@ -73,11 +76,10 @@ class DecompressedStream:
     def _needs_input(self) -> bool:
         return self._kind == "gz" or self._engine.needs_input
 
-    def _next_stream(self) -> bool:
-        """Packers may write several streams behind each other; what follows the last and is none of them does not count."""
+    def _start_next_stream(self) -> bool:
+        """A file may contain several compressed streams in a row; other bytes after the last one are ignored."""
         rest = self._engine.unused_data or self._file.read(PIECE)
-        magic = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ"}[self._kind]
-        if not rest.startswith(magic):
+        if not rest.startswith(MAGIC[self._kind]):
             self._ended = True
             return False
         self._engine, self._packed = self._new_engine(), rest

@@ -1,4 +1,4 @@
-"""A file that was found in a folder or an archive, before anybody decided to read it."""
+"""The files found in a folder or an archive, described without reading their content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from grader.classroom.intake.file_names import is_skipped
 from grader.classroom.intake.problems import UnreadableSubmission
 from grader.classroom.sanitize import shown
 
-DEEPEST = 60  # folders below each other
-MOST = 100_000  # files and folders in one folder that are looked at
+DEEPEST = 60  # levels of folders
+MOST = 100_000  # entries of one folder that are considered
 
 
 class ReadableFile(Protocol):
-    """A file's bytes, in order: on disk, or on their way out of an archive."""
+    """A file's bytes in order, from the disk or from an archive."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -31,21 +31,21 @@ class ReadableFile(Protocol):
 
 
 def _no_file() -> NoReturn:
-    raise AssertionError("only files are opened")
+    raise AssertionError("only entries of kind \"file\" can be opened")
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    path: tuple[str, ...]  # the folders and the file name, below what was opened
-    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "closed" (a folder that cannot be read), "escape" (it leads out of its archive), "sparse"
+    path: tuple[str, ...]  # folders and file name, relative to the folder or archive
+    kind: str  # "file", "folder", "link", "special" (a pipe, a device), "closed" (an unreadable folder), "escape" (outside of its archive), "sparse"
     size: int = 0
     time: datetime | None = None
-    zone_known: bool = True  # zip archives keep the hour but not the time zone
-    open: Callable[[], ReadableFile] = _no_file  # for files; raises Unreadable, and so does reading what it gives
+    zone_known: bool = True  # zip archives store local time without a time zone
+    open: Callable[[], ReadableFile] = _no_file  # for files; opening and reading raise UnreadableSubmission
 
 
 def walk_folder(folder: Path, path: tuple[str, ...] = ()) -> Iterator[FoundFile]:
-    """Everything in a folder in order of name, without following a link, entering what is skipped, or opening anything."""
+    """All entries below a folder, sorted by name. Links are not followed, ignored folders are not entered, and no file is opened."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(islice((entry for entry in entries if not is_skipped(entry.name)), MOST), key=lambda entry: entry.name)
@@ -53,14 +53,14 @@ def walk_folder(folder: Path, path: tuple[str, ...] = ()) -> Iterator[FoundFile]
         yield FoundFile((*path, folder.name), "closed")
         return
     for entry in names:
-        found = described(Path(entry.path), (*path, entry.name))
+        found = describe_entry(Path(entry.path), (*path, entry.name))
         yield found
         if found.kind == "folder" and len(found.path) < DEEPEST:
             yield from walk_folder(Path(entry.path), found.path)
 
 
-def described(file: Path, path: tuple[str, ...]) -> FoundFile:
-    """What one name in a folder is."""
+def describe_entry(file: Path, path: tuple[str, ...]) -> FoundFile:
+    """What this path is."""
     try:
         facts = os.lstat(file)
     except OSError:
@@ -75,7 +75,7 @@ def described(file: Path, path: tuple[str, ...]) -> FoundFile:
 
 
 def open_regular_file(file: Path) -> BinaryIO:
-    """The file, opened without following a link and without waiting for the far end of a pipe."""
+    """Open a regular file, without following a link and without waiting for the writer of a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
         handle = os.open(file, flags)
@@ -88,7 +88,7 @@ def open_regular_file(file: Path) -> BinaryIO:
 
 
 def plausible_time(seconds: float) -> datetime | None:
-    """A time stamp as a time; None for what only stands in for one (before 1981, after 2200)."""
+    """A time stamp as a time; None if it is before 1981 or after 2200, which placeholders are."""
     if not 347_155_200 <= seconds <= 7_258_118_400:
         return None
     return datetime.fromtimestamp(int(seconds), UTC)

@@ -1,4 +1,4 @@
-"""What the names of files and folders say: which chapter, whose it is; and names that are safe for files of our own."""
+"""Reads the chapter and the owner from the names of files and folders, and makes safe names for the files that the grader writes."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from grader.course.syllabus import load_syllabus
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tgz", ".tbz2", ".tbz", ".txz", ".zip", ".tar", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
-KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # beside an `exercises` folder they are the kit's own
-LONGEST_NAME = 255  # characters of a file's or folder's name (file systems allow no more), and folders below each other
-LONGEST_SAFE = 120  # bytes: with a suffix and an extension well below the 255 that file systems allow
+KIT_FOLDERS = frozenset({"solutions", "grader", "tests"})  # next to an `exercises` folder they belong to the kit
+LONGEST_NAME = 255  # characters of a file or folder name, the most that file systems allow; also the most levels of folders
+LONGEST_SAFE = 120  # bytes: with a suffix and an extension this is well below the 255 that file systems allow
 
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ChapterName:
-    """A file that is called like a chapter."""
+    """What the name of a chapter file says."""
 
     module: str
-    person: str = ""  # what else stands in its name: NAME_ch03_attention.py
-    copy: int = 0  # ch03_attention (1).py, ch03_attention-1.py
+    person: str = ""  # the rest of the name, as in NAME_ch03_attention.py
+    copy: int = 0  # the number in ch03_attention (1).py or ch03_attention-1.py
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a file or folder at the top of a class is, and what it is called without that."""
+    """The owner of a file or folder at the top level of a class, and the rest of its name."""
 
     name: str
-    id: str = ""  # the number a learning platform puts into the name, which tells two people of one name apart
+    id: str = ""  # a learning platform's number, which distinguishes two people with the same name
     rest: str = ""
 
 
 def is_too_long(path: tuple[str, ...]) -> bool:
-    """Is a name in this path longer than a file system allows, or does the path have more folders than anybody makes?"""
+    """Is a name in this path longer than a file system allows, or is the path nested too deeply?"""
     return len(path) > LONGEST_NAME or any(len(part) > LONGEST_NAME for part in path)
 
 
 def parse_chapter_name(name: str) -> ChapterName | None:
-    """The chapter that a file of this name is, or None."""
+    """The chapter in this file name; None if there is none."""
     stem = name[:-3]
-    small = stem.translate(_ASCII_LOWER)  # letter by letter, so that places stay the same
+    small = stem.translate(_ASCII_LOWER)  # ASCII only, so that positions stay the same
     if len(name) > LONGEST_NAME or name[-3:].translate(_ASCII_LOWER) != ".py":
         return None
     found = [(place, module) for module in _chapter_names() if (place := _find_chapter(small, module)) >= 0]
@@ -58,7 +58,7 @@ def parse_chapter_name(name: str) -> ChapterName | None:
 
 
 def parse_owner(name: str, is_folder: bool) -> Owner | None:
-    """Whose a top entry of a class is; None for a file that is nobody's (a README, a table)."""
+    """The owner of an entry at the top level of a class; None for a file without an owner (a README, a table)."""
     if len(name) > LONGEST_NAME:
         return Owner(name, rest=name)
     if moodle := _parse_moodle(name):
@@ -79,7 +79,7 @@ def parse_owner(name: str, is_folder: bool) -> Owner | None:
 
 
 def strip_archive_suffix(name: str) -> str:
-    """"alpha" for "alpha.tar.gz"; "" where the name is not an archive's."""
+    """"alpha" for "alpha.tar.gz"; "" if the name does not end like an archive's."""
     for suffix in ARCHIVE_SUFFIXES:
         if name.lower().endswith(suffix) and len(name) > len(suffix):
             return name[: -len(suffix)]
@@ -87,7 +87,7 @@ def strip_archive_suffix(name: str) -> str:
 
 
 def split_member_path(name: str) -> tuple[str, ...]:
-    """The folders and file of a member's name, whichever slashes it uses; ".." stands for whatever would leave the archive."""
+    """The folders and file of a member's name, with either kind of slash; it starts with ".." if the path leads out of the archive."""
     name = name.replace("\\", "/")
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or re.match(r"[A-Za-z]:(/|$)", name) or "\0" in name:
@@ -96,28 +96,28 @@ def split_member_path(name: str) -> tuple[str, ...]:
 
 
 def is_skipped(part: str) -> bool:
-    """A hidden folder or file, or one that tools make and nobody writes by hand."""
+    """Is this a hidden file or folder, or one that tools create?"""
     return part.startswith(".") or part.casefold() in SKIPPED
 
 
 def is_wanted(path: tuple[str, ...]) -> bool:
-    """Nothing on the way to it is skipped; what would leave its archive is never passed over in silence."""
+    """Should this path be read? Paths that lead out of their archive are included, so that they are reported."""
     return ".." in path or not any(is_skipped(part) for part in path)
 
 
 def replace_undecodable(name: str) -> str:
-    """A name as text that can be written anywhere: bytes that are not UTF-8 become a replacement character."""
+    """The name with a replacement character for each byte that is not UTF-8, so that it can be written anywhere."""
     return name.encode("utf-8", "surrogateescape" if _is_undecoded(name) else "replace").decode("utf-8", "replace")
 
 
 def make_safe_name(name: str, taken: set[str]) -> str:
-    """A file name for this person on every system, unlike those in `taken` (to which it is added) even where case and accents do not count."""
+    """A file name for this person that is valid on every system. Adds it to `taken`, whose names differ from it also without case and accents."""
     text = unicodedata.normalize("NFKC", replace_undecodable(name)).replace("\ufffd", "_")
     text = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-." else "_" for c in text)
     text = re.sub(r"_+", "_", re.sub(r"\.{2,}", ".", text)).strip("._-")
     text = _truncate(text, LONGEST_SAFE) or "submission"
     stem, dot, rest = text.partition(".")
-    if _RESERVED.fullmatch(stem):  # to Windows a device, whatever stands behind a dot
+    if _RESERVED.fullmatch(stem):  # a device name on Windows, with any extension
         text = f"{stem}_{dot}{rest}"
     candidate, number = text, 2
     while _fold(candidate) in taken:
@@ -136,7 +136,7 @@ def _parse_moodle(name: str) -> Owner | None:
 
 
 def _parse_canvas(name: str) -> Owner | None:
-    """NAME_123_4567_REST or NAME_LATE_123_4567_REST; the first two numbers that follow each other count."""
+    """NAME_123_4567_REST or NAME_LATE_123_4567_REST; the first two consecutive numbers count."""
     parts = name.split("_")
     for place in range(1, len(parts) - 2):
         if parts[place].isdecimal() and parts[place + 1].isdecimal():
@@ -148,7 +148,7 @@ def _parse_canvas(name: str) -> Owner | None:
 
 
 def _find_chapter(stem: str, module: str) -> int:
-    """Where a chapter's name is in a file's name, as a word of its own: behind a person's name, or at the start; -1 where it is not."""
+    """The position of a chapter's name in a file name, as a separate word: after a person's name, or at the start; -1 if it is absent."""
     places, place = [], stem.find(module)
     while place >= 0:
         end = place + len(module)
@@ -159,7 +159,7 @@ def _find_chapter(stem: str, module: str) -> int:
 
 
 def _strip_copy_number(after: str) -> tuple[str, int]:
-    """The number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py", taken off; 0 where there is none."""
+    """Split off the number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py"; 0 if there is none."""
     if after.endswith(")"):
         rest, _, number = after[:-1].rpartition("(")
         rest = rest.rstrip(" _-")

@@ -1,4 +1,4 @@
-"""What can be wrong with what a class handed in."""
+"""The errors of reading what a class submitted, and the sentences that describe them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import struct
 import zipfile
 import zlib
 
-# What reading bytes that are not what they claim to be raises.
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError, struct.error, ValueError, IndexError, OverflowError)
+DAMAGED = "the archive is damaged or incomplete; submit it again"
+
+# Exceptions that readers of archives raise when the bytes do not match the format.
+DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError, struct.error, ValueError, IndexError, OverflowError)
 
 
 class GradingProblem(ValueError):
-    """The whole input makes no sense; the message is one sentence for the instructor."""
+    """Grading cannot start or go on; the message is one sentence for the instructor."""
 
 
 class UnreadableSubmission(ValueError):
@@ -20,7 +22,7 @@ class UnreadableSubmission(ValueError):
 
 
 def describe_error(error: Exception) -> str:
-    """Why something could not be read, where nothing better is known; the end of a sentence."""
+    """The end of the sentence "it cannot be read: ..." for an unexpected error."""
     if isinstance(error, MemoryError):
         return "reading it takes more memory than the grader allows"
     if isinstance(error, OSError):
@@ -29,9 +31,9 @@ def describe_error(error: Exception) -> str:
 
 
 def translate_damage(error: Exception) -> UnreadableSubmission:
-    """An archive reader's complaint in our words."""
+    """The error of an archive reader as a sentence."""
     if isinstance(error, UnreadableSubmission):
         return error
     if "password" in str(error) or "encrypted" in str(error):
-        return UnreadableSubmission("the archive is protected by a password; hand it in without")
-    return UnreadableSubmission("the archive is damaged or cut short; hand it in again")
+        return UnreadableSubmission("the archive is protected by a password; submit it without one")
+    return UnreadableSubmission(DAMAGED)

@@ -1,7 +1,7 @@
-"""The process that reads what a class handed in: `python -m grader.classroom.intake.read_process`, for reader.py.
+"""The process that reads a class's submissions for reader.py: `python -m grader.classroom.intake.read_process`.
 
-A job comes on standard input, and each step goes to standard output, one JSON object a line. The operating system limits memory and processor
-time where it can; whoever started this process limits the time by the clock.
+It reads a job from standard input and writes its steps to standard output, one JSON object per line. The operating system limits its memory and
+processor time where it can; reader.py limits the wall time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     limit_memory(job["memory"])
     progress = ReadProgress(frozenset(job["done"]), job["refused"], _make_step_reporter(write_message, job["seconds"], job["chapter_seconds"]))
     try:
-        for key, submissions in iterate_submissions(Path(job["path"]), lambda sentence: write_message({"tell": sentence}), progress):
+        for key, submissions in iterate_submissions(Path(job["path"]), lambda sentence: write_message({"note": sentence}), progress):
             write_message({"read": key, "submissions": [as_data(submission) for submission in submissions]})
     except GradingProblem as trouble:
         write_message({"refused": str(trouble)})
@@ -41,7 +41,7 @@ def as_data(submission: Submission) -> dict[str, Any]:
 
 
 def limit_memory(most: int) -> None:
-    """Where the system has such a limit; macOS and Windows have none that works."""
+    """Limit the address space. macOS and Windows have no such limit that works."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -50,7 +50,7 @@ def limit_memory(most: int) -> None:
 
 
 def limit_seconds(more: int) -> None:
-    """So many more seconds of processor time, where the system has such a limit. Beyond it the process is ended by SIGXCPU."""
+    """Allow this many more seconds of processor time, then SIGXCPU ends the process. Has no effect on systems without such a limit."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -60,7 +60,7 @@ def limit_seconds(more: int) -> None:
 
 
 def _take_stdout() -> Callable[[dict[str, Any]], None]:
-    """Writes a line to what was standard output; from here on nothing else does."""
+    """A function that writes a line to standard output; anything else written to standard output goes to standard error from here on."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -72,11 +72,11 @@ def _take_stdout() -> Callable[[dict[str, Any]], None]:
 
 
 def _make_step_reporter(write_message: Callable[[dict[str, Any]], None], seconds: int, chapter_seconds: int) -> Callable[[str, str], None]:
-    def at(key: str, chapter: str) -> None:
+    def report(key: str, chapter: str) -> None:
         write_message({"at": [key, chapter]})
         limit_seconds(chapter_seconds if chapter else seconds)
 
-    return at
+    return report
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Reads what a class handed in, in a process of its own with limits on time and memory (read_process.py).
+"""Reads a class's submissions in a separate process with limits on time and memory (read_process.py).
 
-Where the process exceeds a limit or crashes, what it was reading at that moment is given up, or is read once more if the machine may have been too
-busy, and a new process goes on with everybody else's.
+If the process exceeds a limit or crashes, the submission or chapter that it was reading is rejected (or read once more, if the machine may have
+been too busy), and a new process continues with the others.
 """
 
 from __future__ import annotations
@@ -23,75 +23,75 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import NAMES, NoteCallback, Submission, add_slugs
 from grader.course.syllabus import ROOT
 
-LONGEST_LINE = 1 << 26  # bytes; the largest submission is a twentieth of that
-MOST_CHAPTERS = 2  # of one submission that are given up; then all of it is
+LONGEST_LINE = 1 << 26  # bytes, twenty times the largest submission
+MOST_CHAPTERS = 2  # rejected chapters of one submission, after which the whole submission is rejected
 
 
 @dataclass(frozen=True)
 class ReadLimits:
-    memory: int = 2_000_000_000  # bytes of address space, where the system limits it
+    memory: int = 2_000_000_000  # bytes of address space, if the system can limit it
     seconds: int = 60  # of processor time between two steps of reading one submission's files
     chapter_seconds: int = 10  # of processor time for one chapter
-    timeout: float = 180.0  # seconds by the clock without a step
+    timeout: float = 180.0  # seconds of wall time without a progress report
 
 
 class _ReaderStopped(Exception):
-    """The process ended before it was done, or had to be ended."""
+    """The process ended early or had to be killed."""
 
     def __init__(self, why: str, certain: bool) -> None:
         super().__init__(why)
         self.why = why
-        self.certain = certain  # would it end in the same way again?
+        self.certain = certain  # will it end in the same way again?
 
 
 @dataclass
 class _ReadState:
-    """What has been read so far, by whichever process."""
+    """What all processes have read so far."""
 
     done: dict[str, list[Submission]] = field(default_factory=dict)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    at: tuple[str, str] = (NAMES, "")
+    current: tuple[str, str] = (NAMES, "")  # the key and chapter that are being read
 
 
-def read_in_subprocess(path: Path, tell: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
-    """Like `read_submissions`: everybody's submission, sorted by name; GradingProblem where the whole input makes no sense."""
+def read_in_subprocess(path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits()) -> list[Submission]:
+    """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input as a whole cannot be used."""
     state, stops = _ReadState(), Counter[tuple[str, str]]()
     while True:
-        state.at = (NAMES, "")
+        state.current = (NAMES, "")
         try:
             _read(path, state, limits)
             break
         except _ReaderStopped as stopped:
-            stops[state.at] += 1
-            if stopped.certain or stops[state.at] > 1:
-                _give_up(state, stopped.why, path)
+            stops[state.current] += 1
+            if stopped.certain or stops[state.current] > 1:
+                _reject_current(state, stopped.why, path)
     for sentence in state.notes:
-        tell(sentence)
+        add_note(sentence)
     return add_slugs(submission for submissions in state.done.values() for submission in submissions)
 
 
-def _give_up(state: _ReadState, why: str, path: Path) -> None:
-    """Leave out what could not be read."""
-    key, chapter = state.at
+def _reject_current(state: _ReadState, why: str, path: Path) -> None:
+    """Exclude the submission or chapter that was being read."""
+    key, chapter = state.current
     if key == NAMES:
-        raise GradingProblem(f"the names of the files in {path.name} could not be read: {why}")
+        raise GradingProblem(f"the file names in {path.name} could not be read: {why}")
     refused = state.refused.setdefault(key, {})
     if chapter and len(refused) < MOST_CHAPTERS:
-        refused[chapter] = f"{chapter}.py cannot be read: {why}; write it more simply"
+        refused[chapter] = f"{chapter}.py cannot be read: {why}; simplify it"
     else:
-        refused[""] = f"it cannot be read: {why}; hand in the chapters alone"
+        refused[""] = f"it cannot be read: {why}; submit only the chapter files"
 
 
 def _read(path: Path, state: _ReadState, limits: ReadLimits) -> None:
-    """Read until everything is read; _Stopped where the process ends before."""
+    """Run one process until everything is read; _ReaderStopped if it ends before."""
     job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-P", "-m", "grader.classroom.intake.read_process"]
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": paths})
     except OSError as error:
-        raise GradingProblem(f"the process that reads submissions could not be started: {(error.strerror or str(error)).lower()}") from None
+        raise GradingProblem(f"the process that reads submissions did not start: {(error.strerror or str(error)).lower()}") from None
     lines: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_forward_lines, args=[process, lines], name="headway reader", daemon=True).start()
     try:
@@ -102,7 +102,7 @@ def _read(path: Path, state: _ReadState, limits: ReadLimits) -> None:
             except queue.Empty:
                 raise _ReaderStopped(f"reading it took longer than {limits.timeout:.0f} seconds", certain=False) from None
             if not line:
-                raise _describe_exit(process.wait(), limits, bool(state.at[1]))
+                raise _describe_exit(process.wait(), limits, bool(state.current[1]))
             if _apply_message(json.loads(line), state):
                 return
     finally:
@@ -115,7 +115,7 @@ def _send_job(process: subprocess.Popen[bytes], job: dict[str, Any]) -> None:
     try:
         process.stdin.write(json.dumps(job).encode() + b"\n")
         process.stdin.close()
-    except OSError:  # it has ended already; how, is seen when it is read from
+    except OSError:  # it has ended already; reading its output shows how
         pass
 
 
@@ -128,11 +128,11 @@ def _forward_lines(process: subprocess.Popen[bytes], lines: queue.Queue[bytes]) 
 
 
 def _apply_message(message: dict[str, Any], state: _ReadState) -> bool:
-    """Write down one step; True at the end. GradingProblem where the process says that nothing can be read."""
+    """Store one message of the process; True after the last. GradingProblem if it reports that nothing can be read."""
     match message:
         case {"at": [str() as key, str() as chapter]}:
-            state.at = (key, chapter)
-        case {"tell": str() as sentence}:
+            state.current = (key, chapter)
+        case {"note": str() as sentence}:
             state.notes += [sentence] if sentence not in state.notes else []
         case {"read": str() as key, "submissions": list() as submissions}:
             state.done[key] = [_parse_submission(data) for data in submissions]
@@ -154,4 +154,4 @@ def _describe_exit(status: int, limits: ReadLimits, is_chapter: bool) -> _Reader
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     except ValueError:
         how = f"signal {-status}"
-    return _ReaderStopped(f"it made the process that read it crash ({how})", certain=False)
+    return _ReaderStopped(f"the process that read it crashed ({how})", certain=False)

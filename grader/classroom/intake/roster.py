@@ -1,4 +1,4 @@
-"""Who handed in what and when, where a table says so: an instructor's CSV, or the record in a Gradescope export."""
+"""Reads tables of submissions: an instructor's CSV, or the metadata of a Gradescope export."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LARGEST = 20_000_000
 @dataclass(frozen=True)
 class RosterRow:
     name: str
-    path: Path | None  # None where the table gives none
+    path: Path | None  # None if the table has none
     submitted: datetime | None
     line: int
 
 
 @dataclass(frozen=True)
 class GradescopeRecord:
-    names: tuple[str, ...]  # of everybody in the group
+    names: tuple[str, ...]  # of all people in the group
     submitted: datetime | None
 
 
 def read_roster(path: Path) -> list[RosterRow]:
-    """The rows of a CSV with the columns name, path and perhaps submitted; GradingProblem, with the line, where one makes no sense."""
+    """The rows of a CSV with the columns name, path and optionally submitted. GradingProblem, with the line number, for an invalid row."""
     text = _read_text(path)
     first = text.partition("\n")[0]
     try:
@@ -45,25 +45,25 @@ def read_roster(path: Path) -> list[RosterRow]:
     rows = [(line, cells) for line, cells in rows if any(cells)]
     places = _parse_header(path.name, rows[0][1] if rows else [])
     if len(rows) < 2:
-        raise GradingProblem(f"{path.name} has a header and no rows; each row gives a person's name and the path to what they handed in")
+        raise GradingProblem(f"{path.name} has a header but no rows; write a row with the name and the path for each submission")
     return [_parse_row(path, line, cells, places) for line, cells in rows[1:]]
 
 
 def parse_time(text: str) -> datetime:
-    """A time with its time zone, as in 2026-12-01T23:59:00+01:00; ValueError, in words, where it is not one."""
+    """A time with its time zone, as in 2026-12-01T23:59:00+01:00; ValueError, with a sentence for the instructor, if it is invalid."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{shown(text)!r} is not a time; write it like 2026-12-01T23:59:00+01:00") from None
     if not 1980 < when.year < 2200:
-        raise ValueError(f"{shown(text)!r} is in the year {when.year}, when nobody handed anything in")
+        raise ValueError(f"{shown(text)!r} is in the year {when.year}; check the date")
     if when.tzinfo is None:
-        raise ValueError(f"{shown(text)!r} does not say which time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
+        raise ValueError(f"{shown(text)!r} has no time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
     return when
 
 
 def read_gradescope(text: str) -> dict[str, GradescopeRecord]:
-    """The people and time of each submission folder, from a Gradescope export's submission_metadata.yml (only the few lines that say so)."""
+    """The people and time of each submission folder, from a Gradescope export's submission_metadata.yml (only the few lines needed for that)."""
     found: dict[str, GradescopeRecord] = {}
     folder = section = ""
     for line in text.splitlines():
@@ -88,12 +88,12 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise GradingProblem(f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     if len(data) > LARGEST:
-        raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, and no list of a class is")
+        raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for a class list")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise GradingProblem(f"{path.name}, line {line}: this is not UTF-8; save the table as \"CSV UTF-8\"") from None
+        raise GradingProblem(f"{path.name}, line {line}: the text is not UTF-8; save the table as \"CSV UTF-8\"") from None
 
 
 def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
@@ -101,24 +101,24 @@ def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
     wanted = "the first line names the columns: name,path or name,path,submitted"
     for column in COLUMNS[:2]:
         if column not in names:
-            raise GradingProblem(f"{file}, line 1: there is no column {column}; {wanted}")
+            raise GradingProblem(f"{file}, line 1: the column {column} is missing; {wanted}")
     for name in names:
         if name not in COLUMNS:
-            raise GradingProblem(f"{file}, line 1: there is no use for a column {shown(name)!r}; {wanted}")
+            raise GradingProblem(f"{file}, line 1: the column {shown(name)!r} is unknown; {wanted}")
         if names.count(name) > 1:
-            raise GradingProblem(f"{file}, line 1: the column {name} is there twice; {wanted}")
+            raise GradingProblem(f"{file}, line 1: the column {name} appears twice; {wanted}")
     return {name: place for place, name in enumerate(names)}
 
 
 def _parse_row(path: Path, line: int, cells: list[str], places: dict[str, int]) -> RosterRow:
     where = f"{path.name}, line {line}"
     if len(cells) > len(places):
-        raise GradingProblem(f"{where}: there are {len(cells)} cells for {len(places)} columns; put a cell with a comma in it in quotes")
+        raise GradingProblem(f"{where}: there are {len(cells)} cells for {len(places)} columns; put cells that contain a comma in quotes")
     values = {column: cells[place] if place < len(cells) else "" for column, place in places.items()}
     if not values["name"]:
         raise GradingProblem(f"{where}: the name is missing")
     if "\0" in values["path"]:
-        raise GradingProblem(f"{where}: there is a null byte in the path")
+        raise GradingProblem(f"{where}: the path contains a null byte")
     try:
         when = parse_time(values["submitted"]) if values.get("submitted") else None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""One person's files, gathered one by one: the best copy of each chapter, what was left out, and what is wrong."""
+"""Collects the files of one submission: the best copy of each chapter, notes on what was ignored, and the problem if there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.classroom.intake.tar import SPARSE
 from grader.classroom.sanitize import shown
 from grader.course.source import LARGEST, SourceProblem, TooComplex, decode_source, parse, too_large
 
-MAX_TOTAL = 64 * MB  # all copies of all chapters that are read to find the right ones
+MAX_TOTAL = 64 * MB  # bytes of all copies of all chapters that are read to find the right ones
 MAX_FILES = 50_000
 MAX_ARCHIVES = 3
 MAX_NOTES = 20
@@ -26,7 +26,7 @@ MAX_NOTES = 20
 
 @dataclass(frozen=True)
 class ChapterCopy:
-    """A chapter as it was found; the smallest `rank` is the one that counts."""
+    """One copy of a chapter; the copy with the smallest `rank` is graded."""
 
     path: tuple[str, ...]
     data: bytes
@@ -37,27 +37,27 @@ class ChapterCopy:
 
 @dataclass
 class SubmissionFiles:
-    """What is known of one submission so far."""
+    """The files of one submission that have been read so far."""
 
     best: dict[str, ChapterCopy] = field(default_factory=dict)
-    others: dict[str, list[ChapterCopy]] = field(default_factory=dict)  # with their bytes dropped
-    kits: set[tuple[str, ...]] = field(default_factory=set)  # folders that hold `exercises` with chapters
-    oversized: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapters too large to be read
+    others: dict[str, list[ChapterCopy]] = field(default_factory=dict)  # without their bytes
+    kits: set[tuple[str, ...]] = field(default_factory=set)  # folders that contain `exercises` with chapters
+    oversized: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapters that are too large
     archives: list[tuple[str, SubmissionFiles]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     problem: str = ""
     file_count: int = 0
     byte_count: int = 0
-    sample_names: list[str] = field(default_factory=list)  # the first few names, for the sentence that says no chapter is among them
+    sample_names: list[str] = field(default_factory=list)  # a few names, for the message that no chapter was found
 
     def add(self, found: FoundFile, path: tuple[str, ...] | None = None, may_open: bool = True) -> None:
-        """Take note of a file; `path` is where it lies in the submission, `may_open` whether an archive may be opened."""
+        """Add a file; `path` is its path in the submission, `may_open` says whether an archive may be opened."""
         path = found.path if path is None else path
         try:
             self._add(found, path, may_open)
         except UnreadableSubmission as trouble:
             self.problem = self.problem or str(trouble)
-        except Exception as error:  # whatever is wrong with one submission is the problem of its owner alone
+        except Exception as error:  # a fault in one submission must not affect any other
             self.problem = self.problem or f"{shown('/'.join(path))} cannot be read: {describe_error(error)}"
 
     def add_all(self, founds: Iterable[FoundFile], may_open: bool = True, path_of: Callable[[FoundFile], tuple[str, ...]] = lambda found: found.path) -> None:
@@ -80,26 +80,26 @@ class SubmissionFiles:
             return
         if is_too_long(path):
             name = next((part for part in path if len(part) > LONGEST_NAME), "/".join(path))
-            raise UnreadableSubmission(f"a name in it is longer than {LONGEST_NAME} characters ({shown(name, 30)}); hand in the chapters alone")
+            raise UnreadableSubmission(f"it contains a name longer than {LONGEST_NAME} characters ({shown(name, 30)}); submit only the chapter files")
         if found.kind == "sparse":
             raise UnreadableSubmission(SPARSE)
         if found.kind == "escape" or ".." in path:
-            raise UnreadableSubmission(f"a file in the archive points outside of it ({shown('/'.join(path))}); hand in the chapters alone")
+            raise UnreadableSubmission(f"a file in the archive has a path outside of it ({shown('/'.join(path))}); submit only the chapter files")
         if found.kind == "closed":
             raise UnreadableSubmission(f"the folder {shown(found.path[-1])} cannot be opened")
         if found.kind == "folder" and len(found.path) == DEEPEST:
-            self.note(f"what lies in more than {DEEPEST} folders below each other was not read")
+            self.note(f"files more than {DEEPEST} folders deep were not read")
         if found.kind == "folder" or not path:
             return
         self.file_count += 1
         if self.file_count > MAX_FILES:
-            raise UnreadableSubmission(f"there are more than {MAX_FILES} files; hand in the chapters alone")
+            raise UnreadableSubmission(f"it contains more than {MAX_FILES} files; submit only the chapter files")
         if len(self.sample_names) < 3:
             self.sample_names.append(path[-1])
         chapter = parse_chapter_name(path[-1])
         if found.kind in ("link", "special"):
             if chapter or len(path) == 1:
-                what = "a link, and links are not followed" if found.kind == "link" else "not a regular file, and was not opened"
+                what = "a link, which the grader does not follow" if found.kind == "link" else "not a regular file, so it was not opened"
                 self.note(f"{shown('/'.join(path))} is {what}")
             return
         if chapter:
@@ -115,7 +115,7 @@ class SubmissionFiles:
             return
         self.byte_count += len(data)
         if self.byte_count > MAX_TOTAL:
-            raise UnreadableSubmission("there are far too many copies of the chapters; hand in one of each")
+            raise UnreadableSubmission("it contains far too many copies of the chapters; submit one of each")
         if len(path) > 1 and path[-2] == "exercises":
             self.kits.add(path[:-2])
         newest = -found.time.timestamp() if found.time else 0.0
@@ -151,7 +151,7 @@ class SubmissionFiles:
 
 @dataclass(frozen=True)
 class SubmissionContent:
-    """What a pile came to."""
+    """The chapters of a submission, chosen and decoded."""
 
     sources: dict[str, str]
     broken: dict[str, str]
@@ -162,7 +162,7 @@ class SubmissionContent:
 
     @property
     def digest(self) -> str:
-        """Names the content: the same wherever and whenever it is read, and whoever handed it in."""
+        """A hash of the content; owner, place and time make no difference."""
         total = hashlib.sha256()
         for part in ("sources", *_flatten(self.sources), "broken", *_flatten(self.broken), "problem", self.problem):
             data = part.encode("utf-8", "surrogatepass")
@@ -170,25 +170,27 @@ class SubmissionContent:
         return total.hexdigest()
 
 
-def read_content(files: SubmissionFiles, refused: Mapping[str, str] = MappingProxyType({}), at: Callable[[str], None] = lambda module: None) -> SubmissionContent:
-    """Choose and decode what was gathered. `refused` says why a chapter is not to be read; `at` is called with each chapter before it is."""
+def read_content(
+    files: SubmissionFiles, refused: Mapping[str, str] = MappingProxyType({}), before_chapter: Callable[[str], None] = lambda module: None
+) -> SubmissionContent:
+    """Choose and decode the chapters. `refused` says why a chapter must not be read; `before_chapter` is called with each chapter before it is read."""
     if files.problem:
         return SubmissionContent({}, {}, files.problem, (), None, True)
     _drop_kit_copies(files)
     if not files.best and not files.oversized:
         if len(files.archives) == 1:
-            inner = read_content(files.archives[0][1], refused, at)
+            inner = read_content(files.archives[0][1], refused, before_chapter)
             return replace(inner, notes=(*files.notes, *inner.notes))
         return SubmissionContent({}, {}, _explain_no_chapter(files), tuple(files.notes), None, True)
     for name, _ in files.archives:
-        files.note(f"{shown(name)} was not looked into, because there are chapters beside it")
+        files.note(f"{shown(name)} was not opened, because there are chapter files next to it")
     sources, broken = {}, {}
     for module in sorted({*files.best, *files.oversized}):
         copy = files.best.get(module)
         if copy is None:
             broken[module] = str(too_large(f"{module}.py"))
             continue
-        at(module)
+        before_chapter(module)
         try:
             if module in refused:
                 raise UnreadableSubmission(refused[module])
@@ -208,7 +210,7 @@ def read_content(files: SubmissionFiles, refused: Mapping[str, str] = MappingPro
 
 
 def _decode_chapter(data: bytes, file: str) -> str:
-    """A chapter's text, which everybody may parse. What is wrong with its syntax is found where it is graded, which shows more of it."""
+    """A chapter's text, which later steps can parse without risk. Syntax errors are reported by grading, which shows more of them."""
     text = decode_source(data, file)
     try:
         parse(text, file)
@@ -220,7 +222,7 @@ def _decode_chapter(data: bytes, file: str) -> str:
 
 
 def _drop_kit_copies(files: SubmissionFiles) -> None:
-    """In a copy of the whole kit, `exercises` is the learner's and `solutions` is not."""
+    """Remove the chapters of a copy of the kit that are not in its `exercises` folder."""
     dropped = set()
     for module, copy in list(files.best.items()):
         for kit in files.kits:
@@ -229,29 +231,29 @@ def _drop_kit_copies(files: SubmissionFiles) -> None:
                 del files.best[module]
                 break
     for folder in sorted(dropped):
-        files.note(f"the chapters in {folder}/ are the kit's own and were not read")
+        files.note(f"the chapters in {folder}/ belong to the kit and were not read")
     for others in files.others.values():
         others[:] = [o for o in others if not any(o.path[: len(kit)] == kit and o.path[len(kit)] in KIT_FOLDERS for kit in files.kits if len(o.path) > len(kit) + 1)]
 
 
 def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy) -> None:
     if copy.path[-1].lower() != f"{module}.py":
-        files.note(f"{shown(copy.path[-1])} was taken for {module}.py")
+        files.note(f"{shown(copy.path[-1])} was used as {module}.py")
     others = files.others.get(module)
     if others:
         paths = " and ".join(shown("/".join(other.path)) for other in others[:2])
         more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-        files.note(f"there are several versions of {module}.py: {shown('/'.join(copy.path))} was taken, not {paths}{more}")
+        files.note(f"there are several versions of {module}.py; {shown('/'.join(copy.path))} was graded, not {paths}{more}")
 
 
 def _explain_no_chapter(files: SubmissionFiles) -> str:
     if len(files.archives) > 1:
         names = " and ".join(shown(name) for name, _ in files.archives)
-        return f"there are several archives and no chapter beside them ({names}): which one is meant?"
+        return f"it contains several archives ({names}) and no chapter file; submit one archive"
     if files.notes:
-        return f"there is no chapter to read: {files.notes[0]}"
+        return f"it contains no readable chapter: {files.notes[0]}"
     if not files.file_count:
-        return "nothing was handed in: it is empty"
+        return "nothing was submitted: it is empty"
     names = ", ".join(shown(name, 30) for name in files.sample_names)
     more = " and more" if files.file_count > len(files.sample_names) else ""
     return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
@@ -262,11 +264,11 @@ def _flatten(texts: dict[str, str]) -> list[str]:
 
 
 def _make_seekable(file: ReadableFile, size: int) -> BinaryIO:
-    """An archive within an archive comes as a stream and is kept in memory; one on disk is read where it lies."""
+    """A file that can be read at any position. An archive inside an archive is a stream, so it is read into memory first."""
     if hasattr(file, "seek"):
         return cast(BinaryIO, file)
     if size > PERSON.size:
-        return cast(BinaryIO, file)  # refused for its size before it is read
+        return cast(BinaryIO, file)  # `read_members` rejects it for its size
     return BytesIO(file.read(PERSON.size + 1))
 
 

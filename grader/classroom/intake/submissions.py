@@ -1,7 +1,7 @@
-"""What a class handed in: a folder, an archive or a table becomes one submission a person.
+"""Reads a class's folder, archive or table into one Submission per person.
 
-Whatever goes wrong while one submission is read is a sentence about that submission. `headway grade` reads in a process of its own (reader.py),
-which may be killed and started again in the middle: each submission has a key, by which the next process leaves out what is done.
+Every fault in one submission becomes the `problem` of that submission only. `headway grade` reads in a separate process (reader.py), which may be
+killed and started again. So each submission has a key, and the next process skips the keys that are done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from grader.classroom.intake.archives import HEAD, detect_kind
 from grader.classroom.intake.class_layout import ClassInput, ClassLayout, Location, class_from_archive, class_from_folder, find_layout
 from grader.classroom.intake.commits import read_commit_time
-from grader.classroom.intake.entries import FoundFile, described, walk_folder
+from grader.classroom.intake.entries import FoundFile, describe_entry, walk_folder
 from grader.classroom.intake.file_names import make_safe_name, parse_chapter_name, replace_undecodable
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
 from grader.classroom.intake.roster import RosterRow, read_roster
@@ -26,75 +26,75 @@ from grader.classroom.sanitize import shown
 
 @dataclass(frozen=True)
 class Submission:
-    name: str  # the person: folder name, file stem, archive stem, or as a table says
+    name: str  # the person's name: of the folder, file or archive, or from a table
     sources: dict[str, str]  # module name ("ch03_attention") → text, for each chapter found
-    problem: str = ""  # one sentence, where nothing can be graded
+    problem: str = ""  # one sentence, if nothing can be graded
     notes: tuple[str, ...] = ()  # sentences for the instructor
-    submitted: datetime | None = None  # when, with a time zone, where it can be known
-    digest: str = ""  # names the content: sources, broken chapters and problem, whoever handed them in
+    submitted: datetime | None = None  # with a time zone; None if unknown
+    digest: str = ""  # a hash of the content (sources, broken chapters and problem), without the owner
     broken: dict[str, str] = field(default_factory=dict)  # module name → why that chapter cannot be read
-    slug: str = ""  # a file name for this person, safe on every system and unlike the others of the class
-    time_from: str = ""  # who says when: "roster", "Gradescope", "nbgrader", "commit", "file"
-    zone_known: bool = True  # False where an archive noted the packer's clock and not its time zone
+    slug: str = ""  # a file name for this person, valid on every system and unique in the class
+    time_from: str = ""  # the source of `submitted`: "roster", "Gradescope", "nbgrader", "commit", "file"
+    zone_known: bool = True  # False if the time is local time from a zip archive
 
 
-NoteCallback = Callable[[str], None]  # a sentence for the instructor, about the class and nobody in particular
+NoteCallback = Callable[[str], None]  # receives a sentence for the instructor that is not about a single person
 
 
-NAMES = "\0names"  # the key while it is found out whose files lie where
-HEARTBEAT = 1.0  # seconds between two reports while a long archive or folder is walked through
+NAMES = "\0names"  # the key while the class's layout is determined
+HEARTBEAT = 1.0  # seconds between two progress reports while a long archive or folder is read
 
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """What an earlier process has read, and how this one reports what it is about to read."""
+    """What an earlier process has read, and the callback for progress reports."""
 
     done: frozenset[str] = frozenset()  # keys of submissions that are not read again
-    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # key → chapter, or "" for all of it → why it is not read
-    at: Callable[[str, str], None] = lambda key, chapter: None  # called before a submission ("" for the chapter), and each of its chapters, is read
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # key → chapter, or "" for the whole submission → why it is not read
+    report: Callable[[str, str], None] = lambda key, chapter: None  # called before a submission (chapter "") and before each of its chapters
 
-    def walk(self, founds: Iterable[FoundFile], key: str) -> Iterator[FoundFile]:
-        """The same, with a report now and then: a large class takes long, but each file comes soon after the one before."""
+    def report_while_reading(self, founds: Iterable[FoundFile], key: str) -> Iterator[FoundFile]:
+        """The same entries, with a progress report every second: a large class takes long, but the next entry never does."""
         last = time.monotonic()
         for found in founds:
             if time.monotonic() - last > HEARTBEAT:
-                self.at(key, "")
+                self.report(key, "")
                 last = time.monotonic()
             yield found
 
 
-def read_submissions(path: Path, tell: NoteCallback = lambda sentence: None) -> list[Submission]:
-    """Everybody's submission, sorted by name. GradingProblem, one sentence, where the whole input makes no sense."""
-    return add_slugs(submission for _, found in iterate_submissions(path, tell, ReadProgress()) for submission in found)
+def read_submissions(path: Path, add_note: NoteCallback = lambda sentence: None) -> list[Submission]:
+    """All submissions, sorted by name. GradingProblem, one sentence, if the input as a whole cannot be used."""
+    return add_slugs(submission for _, found in iterate_submissions(path, add_note, ReadProgress()) for submission in found)
 
 
 def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
-    """Sorted by name, and each with a file name unlike the others."""
+    """The submissions sorted by name, each with a unique file name."""
     taken: set[str] = set()
     return [replace(s, slug=make_safe_name(s.name, taken)) for s in sorted(submissions, key=lambda s: (s.name, s.digest, s.notes))]
 
 
-def iterate_submissions(path: Path, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
-    """Each key with its submission (a group's is one for each of its people)."""
+def iterate_submissions(path: Path, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
+    """Each key with its submission (for a group, one per person)."""
     path = Path(path).expanduser()
     if path.is_dir():
-        yield from _read_class(class_from_folder(path), tell, progress)
+        yield from _read_class(class_from_folder(path), add_note, progress)
     elif not path.exists():
-        raise GradingProblem(f"there is no file or folder {path}")
+        raise GradingProblem(f"{path} does not exist")
     elif not path.is_file():
         raise GradingProblem(f"{path} is neither a file nor a folder")
     else:
-        yield from _read_file(path, tell, progress)
+        yield from _read_file(path, add_note, progress)
 
 
-def _read_file(path: Path, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
+def _read_file(path: Path, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
     except OSError as error:
         raise GradingProblem(f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     if detect_kind(head):
-        yield from _read_class(class_from_archive(path), tell, progress)
+        yield from _read_class(class_from_archive(path), add_note, progress)
     elif path.suffix.lower() == ".csv":
         for row in read_roster(path):
             yield from _read_guarded(f"line {row.line}", [row.name], progress, partial(_read_row, row, progress))
@@ -102,17 +102,17 @@ def _read_file(path: Path, tell: NoteCallback, progress: ReadProgress) -> Iterat
         name = chapter.person or path.stem
         yield from _read_guarded("", [name], progress, lambda: [_make_submission(name, *_read_path(path, "", progress))])
     else:
-        raise GradingProblem(f"{path.name} is neither a folder, an archive, a table (.csv) nor a chapter called like ch03_attention.py")
+        raise GradingProblem(f"{path.name} is not a folder, an archive, a table (.csv) or a chapter file with a name like ch03_attention.py")
 
 
 def _read_guarded(key: str, names: Sequence[str], progress: ReadProgress, read: Callable[[], list[Submission]]) -> Iterator[tuple[str, list[Submission]]]:
-    """The submission that `read` reads, or one with a problem: a fault in it costs no other submission."""
+    """The result of `read`, or a submission with a problem if it fails, so that no other submission is affected."""
     if key in progress.done:
         return
     try:
         problem = progress.refused.get(key, {}).get("", "")
         if not problem:
-            progress.at(key, "")
+            progress.report(key, "")
             yield key, read()
             return
     except Exception as error:
@@ -123,9 +123,9 @@ def _read_guarded(key: str, names: Sequence[str], progress: ReadProgress, read: 
 def _read_row(row: RosterRow, progress: ReadProgress) -> list[Submission]:
     files = SubmissionFiles()
     if row.path is None:
-        files.problem = f"line {row.line} of the table gives no path: nothing was handed in"
+        files.problem = f"nothing was submitted: line {row.line} of the table has no path"
     elif not row.path.exists():
-        files.problem = f"line {row.line} of the table gives a path that does not lead anywhere"
+        files.problem = f"the path in line {row.line} of the table does not exist"
     else:
         gathered, time_from = _read_path(row.path.resolve(), f"line {row.line}", progress)
         return [_make_submission(row.name, gathered, "roster" if row.submitted else time_from, row.submitted)]
@@ -138,26 +138,27 @@ def _read_path(path: Path, key: str, progress: ReadProgress) -> tuple[Submission
     if path.is_dir():
         files.add_all(walk_folder(path))
         return _read_files(files, path, key, progress)
-    files.add(described(path, (path.name,)))
+    files.add(describe_entry(path, (path.name,)))
     return _read_files(files, None, key, progress)
 
 
-def _read_class(handed_in: ClassInput, tell: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
-    progress.at(NAMES, "")
+def _read_class(handed_in: ClassInput, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
+    progress.report(NAMES, "")
     try:
-        layout = find_layout(replace(handed_in, walk=lambda: progress.walk(handed_in.walk(), NAMES)))
+        layout = find_layout(replace(handed_in, walk=lambda: progress.report_while_reading(handed_in.walk(), NAMES)))
     except UnreadableSubmission as trouble:
         raise GradingProblem(f"{handed_in.name}: {trouble}") from None
     locations = [layout.single] if layout.single else list(dict.fromkeys(layout.locations.values()))
     if not locations:
-        raise GradingProblem(f"{handed_in.name} holds no submissions: there is no folder, no archive and no file called like NAME_ch03_attention.py in it")
-    _report_ignored_files(layout, tell)
+        raise GradingProblem(f"{handed_in.name} contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py")
+    _report_ignored_files(layout, add_note)
     files_by_location = {} if handed_in.folder else _sort_archive_members(handed_in, layout, progress)
 
     def read(location: Location) -> list[Submission]:
         files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem)
         if handed_in.folder and not files.problem:
-            files.add_all(progress.walk(layout.walk_location(location, handed_in.folder), _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
+            entries = layout.walk_location(location, handed_in.folder)
+            files.add_all(progress.report_while_reading(entries, _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
         return _read_location(handed_in, location, files, progress)
 
     for location in locations:
@@ -165,7 +166,7 @@ def _read_class(handed_in: ClassInput, tell: NoteCallback, progress: ReadProgres
 
 
 def _sort_archive_members(handed_in: ClassInput, layout: ClassLayout, progress: ReadProgress) -> dict[Location, SubmissionFiles]:
-    """An archive is read once, from its beginning to its end, and the files of one submission may lie anywhere in it."""
+    """Read a class's archive in one pass, since the files of a submission can be anywhere in it."""
     files_by_location: dict[Location, SubmissionFiles] = {}
     last, reported = None, time.monotonic()
     try:
@@ -176,7 +177,7 @@ def _sort_archive_members(handed_in: ClassInput, layout: ClassLayout, progress: 
             files = files_by_location.setdefault(location, SubmissionFiles(problem=location.problem or progress.refused.get(_location_key(location), {}).get("", "")))
             if not files.problem and _location_key(location) not in progress.done:
                 if location is not last or time.monotonic() - reported > HEARTBEAT:
-                    progress.at(_location_key(location), "")
+                    progress.report(_location_key(location), "")
                     last, reported = location, time.monotonic()
                 files.add(found, path)
     except UnreadableSubmission as trouble:
@@ -188,12 +189,12 @@ def _location_key(location: Location) -> str:
     return "/".join(location.folder)
 
 
-def _report_ignored_files(layout: ClassLayout, tell: NoteCallback) -> None:
-    """What in a class's folder or archive is no submission."""
+def _report_ignored_files(layout: ClassLayout, add_note: NoteCallback) -> None:
+    """Add notes on the files of a class that belong to no submission."""
     if layout.unowned:
-        tell(f"passed over as nobody's: {_list_names(layout.unowned)}; if one is a submission, put it into a folder with the person's name")
+        add_note(f"ignored because they have no owner: {_list_names(layout.unowned)}; put each submission into a folder with the person's name")
     if layout.escaped:
-        tell(f"passed over because the path leads out of the archive: {_list_names(layout.escaped)}")
+        add_note(f"ignored because the path leads out of the archive: {_list_names(layout.escaped)}")
 
 
 def _list_names(names: list[str]) -> str:
@@ -202,7 +203,7 @@ def _list_names(names: list[str]) -> str:
 
 
 def _read_location(handed_in: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:
-    """A submission for each person of a group (mostly one)."""
+    """One submission for each person of a group (usually one person)."""
     folder = handed_in.folder.joinpath(*location.folder) if handed_in.folder and location.is_folder else None
     gathered, time_from = _read_files(files, folder, _location_key(location), progress)
     when = location.submitted
@@ -210,8 +211,8 @@ def _read_location(handed_in: ClassInput, location: Location, files: SubmissionF
 
 
 def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
-    """What a pile came to; in a git clone on disk the last commit says when, for the files' own times are those of cloning."""
-    gathered = read_content(files, progress.refused.get(key, {}), partial(progress.at, key))
+    """The content and the source of its time. For a git clone on disk that is the last commit: the files' own times are those of cloning."""
+    gathered = read_content(files, progress.refused.get(key, {}), partial(progress.report, key))
     if folder is None:
         return gathered, "file"
     clones = {copy.path[:depth] for copy in files.best.values() for depth in range(len(copy.path))}

@@ -1,4 +1,8 @@
-"""The members of a tar, read forwards once. Python's own reader keeps whole headers in memory and trusts their numbers; this one does neither."""
+"""Reads the members of a tar archive in one pass.
+
+`tarfile` keeps whole headers in memory and trusts the numbers in them, which an archive made by an attacker must not be allowed to exploit.
+So this reader limits both; it uses `tarfile` only to parse a single header block.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,18 @@ from io import BytesIO
 from grader.classroom.intake.decompression import DecompressedStream
 from grader.classroom.intake.entries import FoundFile, plausible_time
 from grader.classroom.intake.file_names import is_wanted, split_member_path
-from grader.classroom.intake.problems import UnreadableSubmission
+from grader.classroom.intake.problems import DAMAGED, UnreadableSubmission
 
 BLOCK = 512
 LONGEST_NAME = 65_536
-LONGEST_HEADER = 262_144  # bytes of a pax header; real ones have a few hundred
-SPARSE = "the archive has sparse files in it, which the grader does not read; make it without --sparse"
+LONGEST_HEADER = 262_144  # bytes of a pax header; usual ones have a few hundred
+SPARSE = "the archive contains sparse files, which the grader cannot read; create it again without --sparse"
 FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+WITHOUT_DATA = (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)  # whatever size their header claims
 
 
 class _MemberReader:
-    """The bytes of one member, as far as they are wanted."""
+    """The bytes of one member, read on demand."""
 
     def __init__(self, stream: DecompressedStream, size: int) -> None:
         self._stream, self.left = stream, size
@@ -30,9 +35,10 @@ class _MemberReader:
         return self
 
     def read(self, size: int) -> bytes:
-        data = self._stream.read(min(size, self.left))
-        if not data and min(size, self.left):
-            raise UnreadableSubmission("the archive is damaged or cut short; hand it in again")
+        size = min(size, self.left)
+        data = self._stream.read(size)
+        if not data and size:
+            raise UnreadableSubmission(DAMAGED)
         self.left -= len(data)
         return data
 
@@ -44,8 +50,8 @@ class _MemberReader:
 
 
 def read_tar(stream: DecompressedStream, most: int, kind: str) -> Iterator[FoundFile]:
-    """Everything in the tar but what is skipped. EOFError, ValueError or OSError where it is damaged."""
-    own_attributes: dict[str, str] = {}
+    """All members but the ignored ones, at most `most`. EOFError, ValueError or OSError if the archive is damaged."""
+    own_attributes: dict[str, str] = {}  # of the next member, from headers of its own
     global_attributes: dict[str, str] = {}
     count = headers = 0
     while True:
@@ -60,33 +66,28 @@ def read_tar(stream: DecompressedStream, most: int, kind: str) -> Iterator[Found
         if headers > 10 * most:
             raise _too_many_error(most)
         if header.type == tarfile.GNUTYPE_SPARSE and block[482]:
-            raise UnreadableSubmission(SPARSE)  # more headers follow, and where its bytes end only they say
-        size, padding = header.size, -header.size % BLOCK
+            raise UnreadableSubmission(SPARSE)  # only further headers say where its data ends
         if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
-            text = _read_limited(stream, size, LONGEST_NAME).split(b"\0")[0].decode("utf-8", "surrogateescape")
+            text = _read_limited(stream, header.size, LONGEST_NAME).split(b"\0")[0].decode("utf-8", "surrogateescape")
             if header.type == tarfile.GNUTYPE_LONGNAME:
                 own_attributes["path"] = text
-            stream.skip(padding)
-            continue
-        if header.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE):
-            records = _parse_pax(_read_limited(stream, size, LONGEST_HEADER))
+        elif header.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE):
+            records = _parse_pax(_read_limited(stream, header.size, LONGEST_HEADER))
             (global_attributes if header.type == tarfile.XGLTYPE else own_attributes).update(records)
-            stream.skip(padding)
+        else:
+            attributes, own_attributes = {**global_attributes, **own_attributes}, {}
+            size = _parse_number(attributes["size"]) if "size" in attributes else header.size
+            member = _MemberReader(stream, 0 if header.type in WITHOUT_DATA else size)
+            padding = -member.left % BLOCK
+            path = split_member_path(attributes.get("path", header.name))
+            if is_wanted(path):
+                count += 1
+                if count > most:
+                    raise _too_many_error(most)
+                yield FoundFile(path, _detect_kind(header, path, attributes), member.left, _parse_time(attributes, header), open=member.as_file)
+            stream.skip(member.left + padding)
             continue
-        attributes = {**global_attributes, **own_attributes}
-        own_attributes = {}
-        if "size" in attributes:
-            size, padding = _parse_number(attributes["size"]), -_parse_number(attributes["size"]) % BLOCK
-        if header.type in (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):  # these have no bytes, whatever they say
-            size = padding = 0
-        window = _MemberReader(stream, size)
-        path = split_member_path(attributes.get("path", header.name))
-        if is_wanted(path):
-            count += 1
-            if count > most:
-                raise _too_many_error(most)
-            yield FoundFile(path, _detect_kind(header, path, attributes), size, _parse_time(attributes, header), open=window.as_file)
-        stream.skip(window.left + padding)
+        stream.skip(-header.size % BLOCK)
 
 
 def _parse_header(block: bytes, kind: str, headers: int) -> tarfile.TarInfo:
@@ -95,23 +96,23 @@ def _parse_header(block: bytes, kind: str, headers: int) -> tarfile.TarInfo:
     except tarfile.HeaderError:
         raise (ValueError("a header is damaged") if headers else _not_a_tar_error(kind)) from None
     if header.size < 0:
-        raise ValueError("a size is below zero")
+        raise ValueError("a size is negative")
     return header
 
 
 def _not_a_tar_error(kind: str) -> UnreadableSubmission:
     if kind == "tar":
-        return UnreadableSubmission("the archive is damaged or cut short; hand it in again")
-    return UnreadableSubmission(f"it is a {kind} file with no tar archive in it; hand in a zip or tar archive")
+        return UnreadableSubmission(DAMAGED)
+    return UnreadableSubmission(f"this {kind} file does not contain a tar archive; submit a zip or tar archive")
 
 
 def _too_many_error(most: int) -> UnreadableSubmission:
-    return UnreadableSubmission(f"the archive holds more than {most} files; hand in the chapters alone")
+    return UnreadableSubmission(f"the archive contains more than {most} files; submit only the chapter files")
 
 
 def _read_limited(stream: DecompressedStream, size: int, most: int) -> bytes:
     if size > most:
-        raise UnreadableSubmission("the archive is not an honest one: a name in it is longer than any file could have")
+        raise UnreadableSubmission("the archive contains a file name that is far too long; create it again from the chapter files")
     data = stream.read(size)
     if len(data) < size:
         raise EOFError

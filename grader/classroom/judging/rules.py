@@ -226,7 +226,7 @@ def _parse_due(key: str, value: object) -> datetime:
     if not 1980 < value.year < 2200:
         raise GradingProblem(f"{key}: {value.isoformat()} is not a year in which anything is due")
     if value.tzinfo is None:
-        raise GradingProblem(f"{key}: {value.isoformat()} does not say which time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
+        raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
     return value
 
 

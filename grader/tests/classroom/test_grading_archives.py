@@ -31,13 +31,13 @@ def test_an_archive_with_a_path_that_leads_out_is_refused(tmp_path, name):
     write(tmp_path / "chi" / CHAPTER)
     found = by_name(tmp_path)
     for person in ("alpha", "beta"):
-        assert found[person].problem.startswith("a file in the archive points outside of it (") and not found[person].sources
+        assert found[person].problem.startswith("a file in the archive has a path outside of it (") and not found[person].sources
     assert not found["chi"].problem
 
 
 def test_null_bytes_and_control_characters_in_names_stay_text(tmp_path):
     nul = zipped({"aXb.py": "x"}).replace(b"aXb.py", b"a\0b.py")
-    assert archive(tmp_path / "a", nul).problem == "a file in the archive points outside of it (../a⟨U+0000⟩b.py); hand in the chapters alone"
+    assert archive(tmp_path / "a", nul).problem == "a file in the archive has a path outside of it (../a⟨U+0000⟩b.py); submit only the chapter files"
     found = archive(tmp_path / "b", zipped({"\x1b[31m\u202ered/notes\n.txt": "x", "y" * 255: "z"}))
     assert found.problem.startswith("it contains no chapter, only notes .txt, yyy") and len(found.problem) < 200
 
@@ -52,18 +52,18 @@ def test_links_and_devices_in_archives_are_not_followed(tmp_path):
         out.addfile(tarfile.TarInfo("ch02_embeddings.py"), io.BytesIO())
     found = archive(tmp_path / "a", tar.getvalue(), "alpha.tar")
     assert found.sources == {"ch02_embeddings": ""}
-    assert [note for note in found.notes if "links are not followed" in note] == [f"{n} is a link, and links are not followed" for n in (CHAPTER, "ch01_tokenizer.py")]
+    assert [note for note in found.notes if "does not follow" in note] == [f"{n} is a link, which the grader does not follow" for n in (CHAPTER, "ch01_tokenizer.py")]
     link = zipfile.ZipInfo(CHAPTER)
     link.external_attr = 0o120777 << 16
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as out:
         out.writestr(link, "/etc/passwd")
-    assert archive(tmp_path / "b", target.getvalue()).problem == "there is no chapter to read: ch03_attention.py is a link, and links are not followed"
+    assert archive(tmp_path / "b", target.getvalue()).problem == "it contains no readable chapter: ch03_attention.py is a link, which the grader does not follow"
 
 
 def test_a_password_is_told_as_such(tmp_path):
     found = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1))
-    assert found.problem == "the archive is protected by a password; hand it in without"
+    assert found.problem == "the archive is protected by a password; submit it without one"
     strongly = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1, method=99))
     assert strongly.problem == found.problem
     other = archive(tmp_path, patched(zipped({"notes.txt": "n"}), flags=1))
@@ -88,7 +88,7 @@ def test_an_archive_cut_short_is_told_as_such(tmp_path, pack, mode):
         whole = whole[: 512 + len(content)]  # without the zeros behind everything
     for cut in (len(whole) - 30, len(whole) // 2, 20):
         found = archive(tmp_path, whole[:cut])
-        assert found.problem == (DAMAGED if cut > 20 or mode != "w:" else "it is called an archive and is none"), (mode, cut)
+        assert found.problem == (DAMAGED if cut > 20 or mode != "w:" else "this file is not a valid archive; submit a zip or tar archive"), (mode, cut)
 
 
 def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
@@ -104,12 +104,12 @@ def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
     found = by_name(tmp_path)
     assert [found[name].sources["ch03_attention"] for name in ("alpha", "beta", "chi")] == ["a", "b", "c"]
     assert {name: s.problem for name, s in found.items() if s.problem} == {
-        "delta": "it is called an archive and is none",
-        "epsilon": "it is called an archive and is none (it is an empty file)",
-        "fay": "it is a 7z archive, which the grader does not read; hand in a zip or tar archive",
-        "gil": "it is a rar archive, which the grader does not read; hand in a zip or tar archive",
-        "hal": "it is a gz file with no tar archive in it; hand in a zip or tar archive",
-        "ida": "nothing was handed in: it is empty",
+        "delta": "this file is not a valid archive; submit a zip or tar archive",
+        "epsilon": "this file is empty; submit a zip or tar archive",
+        "fay": "this is a 7z archive, which the grader cannot read; submit a zip or tar archive",
+        "gil": "this is a rar archive, which the grader cannot read; submit a zip or tar archive",
+        "hal": "this gz file does not contain a tar archive; submit a zip or tar archive",
+        "ida": "nothing was submitted: it is empty",
     }
 
 
@@ -125,8 +125,8 @@ def test_sizes_that_lie_damage_the_archive(tmp_path):
     honest = zipped({CHAPTER: "x = 1\n" * 100}, zipfile.ZIP_STORED)
     deflated = zipped({CHAPTER: "x = 1\n" * 100})
     for lie in (patched(deflated, size=10), patched(deflated, crc=7), patched(honest, method=8), patched(deflated, size=900_000)):
-        assert archive(tmp_path, lie).problem == "the archive is damaged or cut short; hand it in again"
-    assert archive(tmp_path, patched(deflated, size=0xFFFFFFF0)).problem == "the archive unpacks to more than 300 MB; hand in the chapters alone"
+        assert archive(tmp_path, lie).problem == "the archive is damaged or incomplete; submit it again"
+    assert archive(tmp_path, patched(deflated, size=0xFFFFFFF0)).problem == "the archive has more than 300 MB when unpacked; submit only the chapter files"
 
 
 def test_duplicate_members_and_members_on_top_of_each_other(tmp_path):
@@ -140,13 +140,13 @@ def test_duplicate_members_and_members_on_top_of_each_other(tmp_path):
     with zipfile.ZipFile(target, "a") as out:
         out.filelist[2].header_offset = out.filelist[1].header_offset
         out._didModify = True
-    assert archive(tmp_path / "b", target.getvalue()).problem == "the archive is not an honest one: its files lie on top of each other"
+    assert archive(tmp_path / "b", target.getvalue()).problem.startswith("the files in the archive overlap, which no valid zip archive does; ")
 
 
 def test_unusual_ways_of_packing_a_zip_are_refused(tmp_path):
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         found = archive(tmp_path, zipped({CHAPTER: b"#" * 900_000}, method))
-        assert found.problem == "the archive is packed in an unusual way; make a plain zip of the chapters"
+        assert found.problem == "the archive uses an unusual compression method; create a plain zip archive of the chapter files"
 
 
 def test_too_many_members_are_refused():
@@ -157,13 +157,13 @@ def test_too_many_members_are_refused():
 
     few = Limits(size=100_000, unpacked=50_000, members=10, names=2_000)
     many = {f"{number}.txt": "" for number in range(11)}
-    assert refusal(zipped(many), few) == "the archive holds 11 files, and at most 10 are read; hand in the chapters alone"
-    assert refusal(tarred(many), few) == "the archive holds more than 10 files; hand in the chapters alone"
-    assert refusal(zipped({"x" * 3000: ""}), few) == "the archive holds far too many files; hand in the chapters alone"
-    assert refusal(zipped({}) + bytes(100_000), few) == "the archive is 0 MB large, and at most 0 MB are read; hand in the chapters alone"
-    assert refusal(zipped({"x": "y" * 60_000}), few) == "the archive unpacks to more than 0 MB; hand in the chapters alone"
+    assert refusal(zipped(many), few) == "the archive contains 11 files, and at most 10 are allowed; submit only the chapter files"
+    assert refusal(tarred(many), few) == "the archive contains more than 10 files; submit only the chapter files"
+    assert refusal(zipped({"x" * 3000: ""}), few) == "the archive contains far too many files; submit only the chapter files"
+    assert refusal(zipped({}) + bytes(100_000), few) == "the archive has 0 MB, and at most 0 MB are allowed; submit only the chapter files"
+    assert refusal(zipped({"x": "y" * 60_000}), few) == "the archive has more than 0 MB when unpacked; submit only the chapter files"
     for mode in ("w:", "w:gz", "w:bz2", "w:xz"):
-        assert refusal(tarred({"x": "y" * 60_000}, mode), few) == "the archive unpacks to far too much; hand in the chapters alone"
+        assert refusal(tarred({"x": "y" * 60_000}, mode), few) == "the archive is far too large when unpacked; submit only the chapter files"
     skipped = {f".venv/{number}": "" for number in range(15)}
     for pack in (zipped, tarred):
         data = pack(skipped | {CHAPTER: "mine"})
@@ -173,9 +173,9 @@ def test_too_many_members_are_refused():
 
 
 END = bytes(1024)
-SPARSE = "the archive has sparse files in it, which the grader does not read; make it without --sparse"
-LONG = "the archive is not an honest one: a name in it is longer than any file could have"
-OUT = "a file in the archive points outside of it (../../xy); hand in the chapters alone"
+SPARSE = "the archive contains sparse files, which the grader cannot read; create it again without --sparse"
+LONG = "the archive contains a file name that is far too long; create it again from the chapter files"
+OUT = "a file in the archive has a path outside of it (../../xy); submit only the chapter files"
 PAX = b"30 mtime=1790000000.123456789\n"
 
 
@@ -248,7 +248,7 @@ def test_bombs_are_refused_in_little_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     *told, _ = done.stdout.splitlines()
-    far = "the archive unpacks to far too much; hand in the chapters alone"
+    far = "the archive is far too large when unpacked; submit only the chapter files"
     assert dict(line.split(": ", 1) for line in told) == {
         "alpha": DAMAGED,
         "beta": far,
@@ -257,8 +257,8 @@ def test_bombs_are_refused_in_little_memory(tmp_path):
         "epsilon": LONG,
         "fay": LONG,
         "gil": LONG,
-        "hal": "there are far too many copies of the chapters; hand in one of each",
-        "ida": "the archive is packed in an unusual way; make a plain zip of the chapters",
+        "hal": "it contains far too many copies of the chapters; submit one of each",
+        "ida": "the archive uses an unusual compression method; create a plain zip archive of the chapter files",
         "joy": DAMAGED,
     }
 

@@ -14,7 +14,7 @@ from grader.verdict.summary import Verdict
 from submission_archives import CHAPTER, by_name, one, tar_header, tar_member, tarred, write, zipped
 
 LONG = "_" * 65_000
-TOO_LONG = f"a name in it is longer than {LONGEST_NAME} characters (___________________________...); hand in the chapters alone"
+TOO_LONG = f"it contains a name longer than {LONGEST_NAME} characters (___________________________...); submit only the chapter files"
 
 
 @pytest.mark.parametrize("pack", [zipped, tarred])
@@ -28,13 +28,13 @@ def test_a_name_that_no_file_can_have_costs_its_owner_alone(tmp_path, pack, arou
     inside = {f"alpha/{name}": text for name, text in ({CHAPTER: "a"} | hostile).items()}
     found = by_name(write(tmp_path / "class.zip", pack(inside | {f"beta/{CHAPTER}": "b", f"{LONG}/{CHAPTER}": "c"})))
     assert found["alpha"].problem == TOO_LONG and found["beta"].sources == {"ch03_attention": "b"}
-    assert found[LONG].problem == f"the name of what was handed in is longer than {LONGEST_NAME} characters"
+    assert found[LONG].problem == f"the submitted file or folder has a name longer than {LONGEST_NAME} characters"
 
 
 def test_more_folders_than_anybody_makes_cost_their_owner_alone(tmp_path):
     deep = "d/" * 30_000
     found = by_name(write(tmp_path / "class.zip", zipped({f"alpha/{deep}{CHAPTER}": "a", f"beta/{CHAPTER}": "b"})))
-    assert found["alpha"].problem.startswith("a name in it is longer than ") and found["beta"].sources == {"ch03_attention": "b"}
+    assert found["alpha"].problem.startswith("it contains a name longer than ") and found["beta"].sources == {"ch03_attention": "b"}
 
 
 def test_names_are_read_as_platforms_and_people_write_them():
@@ -81,8 +81,8 @@ def test_a_path_out_of_a_class_archive_is_passed_over_and_told(tmp_path):
     path = write(tmp_path / "class.zip", zipped({f"alpha/{CHAPTER}": "a", f"../{CHAPTER}": "x", f"/etc/{CHAPTER}": "x", f"beta/../../{CHAPTER}": "b"}))
     found = {submission.name: submission for submission in read_submissions(path, told.append)}
     assert found["alpha"].sources == {"ch03_attention": "a"} and set(found) == {"alpha", "beta"}
-    assert found["beta"].problem == f"a file in the archive points outside of it (../../{CHAPTER}); hand in the chapters alone"
-    assert told == [f"passed over because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
+    assert found["beta"].problem == f"a file in the archive has a path outside of it (../../{CHAPTER}); submit only the chapter files"
+    assert told == [f"ignored because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
 
 
 def test_a_sparse_file_in_a_class_archive_costs_its_owner_alone(tmp_path):

@@ -133,7 +133,7 @@ def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
         ("points = 3", "points: this is a table, written [points] with its keys below it"),
         ("[point]\nsoftmax = 1", "[point]: there is no such table; did you mean points?; there are [points], [late] and [extensions]"),
         ("[late]\nper_day = 10", "[late] due is missing: without a due date nothing is late"),
-        ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 does not say which time zone; write it like 2026-12-01T23:59:00+01:00"),
+        ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 has no time zone; write it like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = 0001-01-01T00:00:00+14:00", "[late] due: 0001-01-01T00:00:00+14:00 is not a year in which anything is due"),
         ("[late]\ndue = 2026-12-01", "[late] due: 2026-12-01 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = '2026-12-01T23:59:00+01:00'", "[late] due: '2026-12-01T23:59:00+01:00' is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),

@@ -62,7 +62,7 @@ def test_one_archive_that_holds_all_of_these(tmp_path, around, pack, ending):
     found = by_name(path)
     assert {name: s.sources.get("ch03_attention") for name, s in found.items()} == {"alpha": "a", "beta": "b", "chi": "c", "delta": "d", "epsilon": None, "fay": None}
     assert found["epsilon"].problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
-    assert found["fay"].problem == "the archive is damaged or cut short; hand it in again"
+    assert found["fay"].problem == "the archive is damaged or incomplete; submit it again"
 
 
 def test_archives_are_not_opened_inside_a_persons_archive(tmp_path):
@@ -112,7 +112,7 @@ def test_what_a_copy_of_the_whole_kit_holds_of_its_own_is_not_the_learners(tmp_p
         write(tmp_path / person / "headway" / "grader" / "pictures" / "ch01_tokenizer.py", "a picture")
     found = by_name(tmp_path)
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"}
-    assert found["alpha"].notes == ("the chapters in solutions/ are the kit's own and were not read",)
+    assert found["alpha"].notes == ("the chapters in solutions/ belong to the kit and were not read",)
     alone = one(tmp_path / "beta" / "headway")
     assert alone.name == "headway" and alone.sources == {"ch01_tokenizer": "mine"}
 
@@ -136,7 +136,7 @@ def test_of_two_versions_the_shallowest_counts_then_the_newest_and_a_note_says_s
     found = by_name(tmp_path)
     assert found["alpha"].sources == {"ch03_attention": "new"}
     (note,) = found["alpha"].notes
-    assert note.startswith("there are several versions of ch03_attention.py: b/ch03_attention.py was taken, not ")
+    assert note.startswith("there are several versions of ch03_attention.py; b/ch03_attention.py was graded, not ")
     assert "old/x/ch03_attention.py" in note and "a/ch03_attention.py" in note
     assert found["beta"].sources == {"ch03_attention": "same"} and found["beta"].notes == ()
 
@@ -147,7 +147,7 @@ def test_a_file_that_was_renamed_still_counts_where_no_other_is_there(tmp_path):
     write(tmp_path / "beta" / f"old_{CHAPTER}", "old")
     write(tmp_path / "beta" / "deep" / CHAPTER, "right")
     found = by_name(tmp_path)
-    assert found["alpha"].sources == {"ch03_attention": "renamed"} and found["alpha"].notes == ("alpha_ch03_attention.py was taken for ch03_attention.py",)
+    assert found["alpha"].sources == {"ch03_attention": "renamed"} and found["alpha"].notes == ("alpha_ch03_attention.py was used as ch03_attention.py",)
     assert found["beta"].sources == {"ch03_attention": "right"}
 
 
@@ -169,13 +169,13 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tmp_path / "none") == "there is no file or folder HERE/none"
     assert refusal(tmp_path / "pipe") == "HERE/pipe is neither a file nor a folder"
-    assert refusal(tmp_path / "empty") == "HERE/empty holds no submissions: there is no folder, no archive and no file called like NAME_ch03_attention.py in it"
+    assert refusal(tmp_path / "empty") == "HERE/empty contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py"
     assert refusal(tmp_path / "mixed") == (
         "HERE/mixed holds chapters itself and also alpha: is it one person's or a class's? Put each person's files in a folder of their own"
     )
-    assert refusal(tmp_path / "words.txt") == "words.txt is neither a folder, an archive, a table (.csv) nor a chapter called like ch03_attention.py"
-    assert refusal(tmp_path / "cut.zip") == "cut.zip: the archive is damaged or cut short; hand it in again"
-    assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it points outside of it (../../alpha/ch03_attention.py)"
+    assert refusal(tmp_path / "words.txt") == "words.txt is not a folder, an archive, a table (.csv) or a chapter file with a name like ch03_attention.py"
+    assert refusal(tmp_path / "cut.zip") == "cut.zip: the archive is damaged or incomplete; submit it again"
+    assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it has a path outside of it (../../alpha/ch03_attention.py)"
 
 
 def test_files_that_are_nobodys_are_told(tmp_path):
@@ -185,7 +185,7 @@ def test_files_that_are_nobodys_are_told(tmp_path):
     told = []
     assert [s.name for s in read_submissions(tmp_path / "class", told.append)] == ["alpha"]
     remedy = "if one is a submission, put it into a folder with the person's name"
-    assert told == [f"passed over as nobody's: README.md, beta.docx, c.txt and 1 more; {remedy}"]
+    assert told == [f"ignored because they have no owner: README.md, beta.docx, c.txt and 1 more; {remedy}"]
 
 
 def test_two_submissions_of_one_name_are_that_persons_problem(tmp_path):
@@ -193,7 +193,7 @@ def test_two_submissions_of_one_name_are_that_persons_problem(tmp_path):
     write(tmp_path / "alpha.zip", zipped({CHAPTER: "x"}))
     write(tmp_path / "Alpha" / CHAPTER)
     found = by_name(tmp_path)
-    assert found["alpha"].problem == "there are several submissions under this name (a folder and alpha.zip): keep one"
+    assert found["alpha"].problem == "several submissions have this name (a folder and alpha.zip); keep one of them"
     assert found["Alpha"].problem == "" and found["Alpha"].slug.lower() != found["alpha"].slug.lower()
 
 
@@ -205,9 +205,9 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
     for number in range(6):
         write(tmp_path / "delta" / f"{number}.zip", zipped({CHAPTER: "x"}))
     found = by_name(tmp_path)
-    assert found["delta"].problem == "there are several archives and no chapter beside them (0.zip and 1.zip and 2.zip): which one is meant?"
-    assert found["alpha"].problem == "there are several archives and no chapter beside them (a.zip and b.zip): which one is meant?"
-    assert found["beta"].sources == {"ch03_attention": "mine"} and found["beta"].notes == ("a.zip was not looked into, because there are chapters beside it",)
+    assert found["delta"].problem == "it contains several archives (0.zip and 1.zip and 2.zip) and no chapter file; submit one archive"
+    assert found["alpha"].problem == "it contains several archives (a.zip and b.zip) and no chapter file; submit one archive"
+    assert found["beta"].sources == {"ch03_attention": "mine"} and found["beta"].notes == ("a.zip was not opened, because there are chapter files next to it",)
 
 
 # Links, pipes, encodings, sizes
@@ -216,7 +216,7 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
     files = submission_files.SubmissionFiles()
     files.add_all(FoundFile((f"{number}.txt",), "file") for number in range(submission_files.MAX_FILES + 1))
-    assert files.problem == "there are more than 50000 files; hand in the chapters alone"
+    assert files.problem == "it contains more than 50000 files; submit only the chapter files"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
     assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("what lies in more than 60 folders below each other was not read",)
@@ -245,10 +245,10 @@ def test_links_are_not_followed_and_pipes_do_not_hang(tmp_path):
     (folder / "epsilon" / "round").symlink_to(folder / "epsilon")
     found = by_name(folder)
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"}
-    assert "ch03_attention.py is a link, and links are not followed" in found["alpha"].notes
-    assert found["beta"].problem == "there is no chapter to read: ch03_attention.py is not a regular file, and was not opened"
-    assert found["chi"].problem == "what was handed in is a link, and links are not followed"
-    assert found["delta"].problem == "what was handed in is not a regular file, and was not opened"
+    assert "ch03_attention.py is a link, which the grader does not follow" in found["alpha"].notes
+    assert found["beta"].problem == "it contains no readable chapter: ch03_attention.py is not a regular file, so it was not opened"
+    assert found["chi"].problem == "the submission is a link, and the grader does not follow links; submit the files themselves"
+    assert found["delta"].problem == "the submission is not a regular file, so the grader did not open it; submit chapter files or an archive"
     assert found["epsilon"].problem and not any("secret" in str(s) for s in found.values())
 
 

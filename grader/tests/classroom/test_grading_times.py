@@ -103,8 +103,8 @@ def test_a_table_maps_people_to_paths(tmp_path):
     assert [s.name for s in found] == ["Alpha, One", "Beta", "Beta", "Chi", "Delta", "Epsilon"]
     assert found[0].submitted == datetime(2026, 11, 20, 9, tzinfo=UTC) and found[0].time_from == "roster"
     assert {s.name: s.problem for s in found if s.problem} == {
-        "Delta": "line 6 of the table gives a path that does not lead anywhere",
-        "Epsilon": "line 7 of the table gives no path: nothing was handed in",
+        "Delta": "the path in line 6 of the table does not exist",
+        "Epsilon": "nothing was submitted: line 7 of the table has no path",
     }
     assert len({s.slug for s in found}) == 6
     write(tmp_path / "semicolons.csv", "name;path\nAlpha;x\n")
@@ -116,21 +116,21 @@ def test_a_table_maps_people_to_paths(tmp_path):
     [
         (b"", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
         (b"Alpha,x\n", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
-        (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: there is no use for a column 'grade'; the first line names the columns: name,path or name,path,submitted"),
+        (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: the column 'grade' is unknown; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,path\n", "class.csv, line 1: the column path is there twice; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path\n", "class.csv has a header and no rows; each row gives a person's name and the path to what they handed in"),
         (b"name,path\nAlpha, One,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put a cell with a comma in it in quotes"),
         (b"name,path\n,x\n", "class.csv, line 2: the name is missing"),
-        (b"name,path\n\nAlpha,x\nB\xe9n,x\n", 'class.csv, line 4: this is not UTF-8; save the table as "CSV UTF-8"'),
-        (b"name,path\nAlpha,a\0b\n", "class.csv, line 2: there is a null byte in the path"),
+        (b"name,path\n\nAlpha,x\nB\xe9n,x\n", 'class.csv, line 4: the text is not UTF-8; save the table as "CSV UTF-8"'),
+        (b"name,path\nAlpha,a\0b\n", "class.csv, line 2: the path contains a null byte"),
         (b'name,path\n"Alpha"x,x\n', "class.csv, line 2: this is not CSV (',' expected after '\"')"),
         (
             b"name,path,submitted\nAlpha,x,2026-11-20 10:00\n",
-            "class.csv, line 2: '2026-11-20 10:00' does not say which time zone; write it like 2026-11-20T10:00:00+01:00",
+            "class.csv, line 2: '2026-11-20 10:00' has no time zone; write it like 2026-11-20T10:00:00+01:00",
         ),
         (
             b"name,path,submitted\nAlpha,x,0001-01-01T00:00:00+14:00\n",
-            "class.csv, line 2: '0001-01-01T00:00:00+14:00' is in the year 1, when nobody handed anything in",
+            "class.csv, line 2: '0001-01-01T00:00:00+14:00' is in the year 1; check the date",
         ),
         (b"name,path,submitted\nAlpha,x,soon\n", "class.csv, line 2: 'soon' is not a time; write it like 2026-12-01T23:59:00+01:00"),
     ],
