@@ -54,7 +54,7 @@ def grade(
 ) -> Graded:  # fmt: skip
     """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
-    notes += rules.doubts(submissions)
+    notes += rules.find_warnings(submissions)
     todo = book.submissions_to_do(submissions)
     told(0, len(todo), "")
     with closing(_graded(todo, grader, at_once)) as verdicts:

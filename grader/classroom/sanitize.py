@@ -1,8 +1,8 @@
-"""What strangers wrote (names, messages, printed lines), without anything that would command a terminal or hide from the eye.
+"""Sanitizes text from submissions (names, messages, printed lines) before it is stored or displayed.
 
-The one way to make it so, for the gradebook, every export, the report and the terminal. Escape sequences of terminals are left out. Every other
-invisible command is spelt out, like ⟨U+202E⟩: control characters, marks that turn the direction of writing around, halves of surrogate pairs,
-and what nobody has assigned. No character is left that XML forbids. What is harmless already stays as it is.
+The gradebook, every export, the report and the terminal use this module. It removes terminal escape sequences. It writes every other invisible
+character as a code, like ⟨U+202E⟩: control characters, marks that change the direction of writing, halves of surrogate pairs, and unassigned
+characters. No character remains that XML forbids. Harmless text stays unchanged.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any
 
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
-LONG = 20_000  # characters of one text; what a learner is shown of a failure is a fraction of that
+LONG = 20_000  # characters of one text; a failure as a learner sees it is far shorter
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])?")
-_JOINERS = "\u200c\u200d"  # invisible, and part of how Persian, Indic names and emoji are spelled; they turn nothing around
+_JOINERS = "\u200c\u200d"  # invisible, but part of the spelling of Persian and Indic names and of emoji; they do not change the direction
 
 
 def text(words: str, length: int = LONG) -> str:
-    """The text, its lines kept."""
+    """The text, with its line breaks."""
     words = words if len(words) <= length else words[:length] + " …"
     if words.isprintable():
         return words
     words = _ESCAPES.sub("", words).replace("\r\n", "\n")
-    return "".join(character if _plain(character) else f"⟨U+{ord(character):04X}⟩" for character in words)
+    return "".join(character if _is_plain(character) else f"⟨U+{ord(character):04X}⟩" for character in words)
 
 
 def line(words: str, length: int = 500) -> str:
-    """The text in one line: a name, a sentence."""
+    """The text in one line, for names and sentences."""
     return " ".join(text(re.sub(r"\s", " ", words), length).split())
 
 
-def shown(words: str, longest: int = 60) -> str:
-    """A name or a path of theirs within a sentence of ours."""
+def shorten(words: str, longest: int = 60) -> str:
+    """A name or a path in one line, shortened, for use in a sentence."""
     words = line(words, 4 * longest)
     return words if len(words) <= longest else f"{words[: longest - 3]}..."
 
 
-def _plain(character: str) -> bool:
+def _is_plain(character: str) -> bool:
     return character.isprintable() or character in "\n\t" or character in _JOINERS or unicodedata.category(character) == "Zs"
 
 
 def result(found: ExerciseResult) -> ExerciseResult:
-    """A result whose words may be shown anywhere; a failed test always has details."""
+    """The result with sanitized texts; a failed test always has details."""
     diagnosis = found.diagnosis and Diagnosis(line(found.diagnosis.id), text(found.diagnosis.says), text(found.diagnosis.hint))
-    return replace(found, tests=[_test(test) for test in found.tests], diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
+    return replace(found, tests=[_sanitize_test(test) for test in found.tests], diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
 
 
 def failure(words: Failure) -> Failure:
@@ -54,7 +54,7 @@ def failure(words: Failure) -> Failure:
     return Failure(**said)
 
 
-def _test(test: TestResult) -> TestResult:
+def _sanitize_test(test: TestResult) -> TestResult:
     message, explanation, promise = text(test.message), text(test.explanation), text(test.promise)
     details = failure(test.details) if test.details else None
     if details is None and test.outcome not in ("passed", "todo"):

@@ -1,4 +1,4 @@
-"""What is made of a graded class: one module a format, each with one function `write`, and the same bytes for the same class."""
+"""Exports of a graded class: one module per format, each with a function `write`. Equal classes give equal files, byte for byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from grader.classroom.judging.graded_class import GradedClass
 
 
 def write_all(graded: GradedClass, folder: Path) -> list[Path]:
-    """Every export in `folder`; GradingProblem, in a sentence, where one cannot be written."""
+    """Write every export into `folder`. GradingProblem if one cannot be written."""
     from grader.classroom.exports import csv, feedback, files, gradescope, junit
 
     if folder.is_dir():

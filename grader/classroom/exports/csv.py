@@ -1,4 +1,4 @@
-"""grades.csv: a row a person, a column an exercise; for a spreadsheet, or for whatever keeps the course's grades."""
+"""grades.csv: a row per person and a column per exercise, for spreadsheets and learning platforms."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from grader.classroom.judging.scoring import format_points
 NAME = "grades.csv"
 BEFORE = ("name", "total", "of", "late", "problem", "notes")  # and then the exercises
 
-# A spreadsheet takes a cell that begins like this for a formula and runs it; the wide forms are typed on East Asian keyboards. Where the system's
-# list separator is a semicolon (in much of Europe), a spreadsheet cuts the lines there, within quotes too, and cells begin in the middle of a text.
+# A spreadsheet runs a cell that starts like this as a formula; the wide forms are typed on East Asian keyboards. If the system's list separator is
+# a semicolon (in much of Europe), a spreadsheet splits lines there, also inside quotes, so that cells can start in the middle of a text.
 _FORMULA = re.compile("(^|[;|])[ \"]*(?=[=+\\-@\uff1d\uff0b\uff0d\uff20])")
 _QUOTED = re.compile('[,;|\t"\r\n]')
 
 
 def write(graded: GradedClass, folder: Path) -> list[Path]:
-    # With a byte order mark: without one Excel reads UTF-8 as the system's old code page, and every name with an accent is wrong.
-    # LibreOffice, pandas and the importers of Moodle and Canvas pass over it; in Python's csv module it is encoding="utf-8-sig".
+    # With a byte order mark: without it, Excel reads UTF-8 as the system's old code page and garbles every name with an accent. LibreOffice,
+    # pandas and the importers of Moodle and Canvas ignore the mark; with Python's csv module use encoding="utf-8-sig".
     return [write_if_changed(folder / NAME, "\ufeff" + _table(graded))]
 
 
@@ -38,10 +38,10 @@ def _row(person: Person, graded: GradedClass) -> list[str]:
 
 
 def _cell(words: str) -> str:
-    """Text that stays text: an apostrophe in front is how a spreadsheet marks it, and how a person sees that it was put there."""
+    """Text that no spreadsheet runs as a formula: an apostrophe in front marks it as text."""
     return _FORMULA.sub(r"\g<0>'", sanitize.line(words))
 
 
 def _quote(cell: str) -> str:
-    """A cell as it is written: in quotes where it holds what any spreadsheet may take for a separator."""
+    """The cell as written to the file: in quotes if it contains a character that a spreadsheet may treat as a separator."""
     return '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell

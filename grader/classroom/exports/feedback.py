@@ -1,4 +1,4 @@
-"""feedback/SLUG.md: for each learner, what they would have seen themselves, with the points that this instructor gives."""
+"""feedback/SLUG.md: for each learner, the output of the tests, with the points under the instructor's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(graded: GradedClass, folder: Path) -> list[Path]:
 
 
 def page(person: Person, graded: GradedClass) -> str:
-    """The page as Markdown. Whatever the learner's code printed stands in fenced blocks that it cannot end."""
+    """The page as Markdown. Output of the learner's code is in fenced blocks, which it cannot close."""
     parts = [f"{FILE_START}{_escape_markdown(person.name)}", f"**{format_points(person.total.earned)} of {format_points(person.total.points)} points.**"]
     parts += [_escape_markdown(make_sentence(words)) for words in (person.late, problem_sentence(person)) if words]
     parts += ["\n".join(f"- {_escape_markdown(make_sentence(note))}" for note in person.notes)] if person.notes else []
@@ -60,7 +60,7 @@ def _section(person: Person, result: ExerciseResult) -> str:
 def _broken(person: Person, module: str, graded: GradedClass) -> str:
     lost = [exercise for exercise in graded.exercises if exercise.module == module]
     names = ", ".join(_exercise_points(person, exercise) for exercise in lost)
-    return f"## {module}.py does not import\n\n{fence(format_failure(person.broken[module]))}\n\nSo none of its tests could run: {names}."
+    return f"## {module}.py does not import\n\n{fence(format_failure(person.broken[module]))}\n\nSo the tests of these exercises could not run: {names}."
 
 
 def _list(title: str, exercises: list[Exercise], person: Person, results: dict[str, ExerciseResult]) -> str:
@@ -69,7 +69,7 @@ def _list(title: str, exercises: list[Exercise], person: Person, results: dict[s
 
 
 def _missing_reason(result: ExerciseResult | None) -> str:
-    """Why the tests could not run: it is not written, or something that it needs is not."""
+    """Why the tests could not run: the exercise, or one that it uses, is not implemented."""
     reasons = dict.fromkeys(test.message for test in result.tests if test.outcome == "todo" and test.message) if result else {}
     return f": {_escape_markdown('; '.join(reasons))}" if reasons else ""
 
@@ -80,12 +80,12 @@ def _exercise_points(person: Person, exercise: Exercise) -> str:
 
 
 def fence(words: str) -> str:
-    """A block in which nothing is Markdown or HTML; its fence is longer than any row of backticks inside."""
+    """A block without Markdown or HTML inside; its fence is longer than any run of backticks in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", words)), default=0))
     return f"{fence}text\n{words}\n{fence}"
 
 
 def _escape_markdown(words: str) -> str:
-    """Words of others in running Markdown: shown as they are, and nothing else."""
+    """Text for running Markdown, escaped so that it is displayed literally."""
     shown = sanitize.line(words).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]()#|~$!])", r"\\\1", shown)

@@ -1,9 +1,9 @@
-"""gradescope/SLUG.json: a results.json a person, as Gradescope's autograders write it.
+"""gradescope/SLUG.json: a results.json per person, as Gradescope's autograders write it.
 
-Gradescope's documentation calls the format https://gradescope-autograders.readthedocs.io/en/latest/specs/. Three things are done with care:
-- The top-level score is always given. It overrides the sum of the tests, so lateness counts, and it is our total to the cent.
-- There is no top-level visibility, and every test is visible: one hidden test hides the whole total from its student.
-- Every format is given as "text": the default of the top-level output is one that renders HTML.
+The format is described in https://gradescope-autograders.readthedocs.io/en/latest/specs/. Three details matter:
+- There is always a top-level score. It overrides the sum of the tests, so it includes deductions for lateness and is exact to the cent.
+- There is no top-level visibility, and every test is visible: a single hidden test would hide the total from the student.
+- Every format is "text": by default, the top-level output is rendered as HTML.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult, TestResult
 
 FOLDER = "gradescope"
-SCHEMA = 1  # of what stands in extra_data
+SCHEMA = 1  # version of extra_data
 FILE_START = '{"extra_data": {"headway"'
 
 
@@ -34,7 +34,7 @@ def write(graded: GradedClass, folder: Path) -> list[Path]:
 
 
 def _serialize(data: dict[str, Any]) -> str:
-    """One test a line."""
+    """The JSON text, with one test per line."""
     head = json.dumps({name: value for name, value in data.items() if name != "tests"}, sort_keys=True)
     tests = ",\n".join(json.dumps(test, sort_keys=True) for test in data["tests"])
     return f'{head[:-1]}, "tests": [\n{tests}\n]}}\n'
@@ -72,7 +72,7 @@ def _tests(person: Person, graded: GradedClass) -> Iterator[dict[str, Any]]:
 
 
 def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mark: Mark, broken: bool) -> Iterator[dict[str, Any]]:
-    """An entry a test; their scores add to the exercise's mark exactly, and their greatest scores to its points."""
+    """An entry per test. Their scores add up exactly to the exercise's mark, and their maximum scores to its points."""
     if result is None or not result.tests:
         why = f"{UNTESTED} {exercise.module}.py does not import." if broken else UNTESTED
         yield _entry(exercise, f"{number}.1", "not tested", Mark(NOTHING, mark.points), False, why, {"outcome": "error" if broken else "todo"})
@@ -89,7 +89,7 @@ def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mar
 
 
 def _split_among_tests(result: ExerciseResult, mark: Mark) -> tuple[list[Decimal], Decimal]:
-    """What each test is worth in this person's marks, and what those that were not run are: won ones share what was earned."""
+    """The points of each test and of the tests that were not run: passed tests share the points earned, the others share the rest."""
     wins = [test.outcome == "passed" and not result.forbidden for test in result.tests]
     of_won = iter(split_points(mark.earned, [test.weight for test, won in zip(result.tests, wins) if won]))
     missing = [result.missing_weight] if result.missing_weight else []
@@ -122,7 +122,7 @@ def _ungraded_entry(person: Person) -> dict[str, Any]:
 
 
 def _extra_data(person: Person, graded: GradedClass) -> dict[str, Any]:
-    """What a program may want to know, for exercises by name; students are not shown it."""
+    """Data for programs, with exercises by name; students do not see it."""
     return {
         "schema": SCHEMA,
         "name": sanitize.line(person.name),

@@ -1,6 +1,6 @@
-"""junit.xml: a suite a person, a case a test, as continuous integration systems read it.
+"""junit.xml: a suite per person and a case per test, for continuous integration systems.
 
-No times, which would differ from run to run. What is harmless has no character left that XML forbids, not even written as a number.
+All times are 0, since measured ones would differ from run to run. Sanitized text contains no character that XML forbids, even as a reference.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _cases(person: Person, result: ExerciseResult) -> list[tuple[str, str]]:
 
 
 def _case(person: Person, result: ExerciseResult, test: TestResult) -> tuple[str, str]:
-    """The kind of what is inside, or "", and the element. A test that a shortcut won is a failure."""
+    """The kind of the inner element ("" if there is none), and the test case. A test passed by a shortcut is a failure."""
     exercise = result.exercise
     head = _attributes(classname=f"{person.slug}.{exercise.module}.{exercise.name}", name=test.name, time="0")
     kind = {"passed": "", "todo": "skipped", "failed": "failure"}.get(test.outcome, "error")

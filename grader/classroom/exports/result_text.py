@@ -1,4 +1,4 @@
-"""What one exercise came to, in the words that its learner would have read on a terminal."""
+"""The result of one exercise as text, as its learner would see it on a terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from grader.plugin.layout import WIDTH, Page, print_result
 from grader.verdict.results import ExerciseResult, Failure, TestResult
 
 UNTESTED = "No test of this exercise was run."
-NOT_RUN = "Some tests of this exercise were not run, because those before took too long or could not go on."
+NOT_RUN = "Some tests of this exercise were not run, because earlier ones took too long or could not continue."
 
 
 def problem_sentence(person: Person) -> str:
-    """Why nothing could be graded, as a sentence; or ""."""
+    """The sentence that says why nothing could be graded, or ""."""
     return make_sentence(f"this submission could not be graded: {person.problem}") if person.problem else ""
 
 
@@ -22,7 +22,7 @@ def make_sentence(words: str) -> str:
 
 
 def format_result(result: ExerciseResult) -> str:
-    """All of it, as `headway check` tells it: the first failure in full, the others by name, and the command for a hint."""
+    """The output of `headway check`: the first failure in full, the others by name, and the command for a hint."""
     lines, page = _page()
     print_result(page, sanitize.result(result))
     return "\n".join(lines[2:])  # without the blank line and the title
@@ -35,7 +35,7 @@ def format_failure(words: Failure) -> str:
 
 
 def format_test(test: TestResult) -> str:
-    """One test: what it promises, and what is wrong."""
+    """What a failed test promises, and what is wrong."""
     if test.details is not None:
         return format_failure(test.details)
     return sanitize.text("\n".join(filter(None, [test.message, test.explanation])) or test.promise)

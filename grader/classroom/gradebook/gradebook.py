@@ -170,7 +170,7 @@ class Gradebook:
         problem = person.problem or (found if isinstance(found, str) else "")
         verdict = found if isinstance(found, Verdict) and not problem else Verdict([])
         marks = scoring.compute_marks(verdict.results, self._exercises, rules.points_of)
-        late = Lateness() if problem else rules.late(person)
+        late = Lateness() if problem else rules.compute_lateness(person)
         return Person(
             name=name,
             slug=person.slug,

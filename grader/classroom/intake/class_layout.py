@@ -16,7 +16,7 @@ from grader.classroom.intake.entries import FoundFile, describe_entry, open_regu
 from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, is_too_long, parse_chapter_name, parse_owner, strip_archive_suffix
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.roster import GradescopeRecord, read_gradescope
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 
 METADATA = ("submission_metadata.yml", "submission_metadata.yaml")
 _EXPORT = re.compile(r"assignment_[0-9]{1,20}_export")  # the top folder of a Gradescope export
@@ -171,7 +171,7 @@ def _read_names(handed_in: ClassInput) -> _NamesFound:
             with suppress(Exception):  # an unreadable file does not show its owner; the problem is reported when the submission is read
                 _read_name(handed_in, names, found)
     if names.escaped and not names.entries:
-        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it has a path outside of it ({shown(names.escaped[0])})")
+        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it has a path outside of it ({shorten(names.escaped[0])})")
     return names
 
 
@@ -205,7 +205,7 @@ def _is_single(handed_in: ClassInput, names: _NamesFound) -> bool:
         return bool(names.above)
     if () in names.chapters and others:
         raise GradingProblem(
-            f"{handed_in.name} contains chapter files and also {shown(others[0].path[-1])}, so it is unclear whether it is one submission or a class. "
+            f"{handed_in.name} contains chapter files and also {shorten(others[0].path[-1])}, so it is unclear whether it is one submission or a class. "
             "Put each person's files into a separate folder"
         )
     return () in names.chapters
@@ -235,7 +235,7 @@ def _describe_problem(entries: list[FoundFile], number: str) -> str:
         if found.kind == "special":
             return "the submission is not a regular file, so the grader did not open it; submit chapter files or an archive"
     if len(entries) > 1 and not number and not all(found.kind == "file" and parse_chapter_name(found.path[-1]) for found in entries):
-        kinds = sorted("a folder" if found.kind == "folder" else shown(found.path[-1]) for found in entries)
+        kinds = sorted("a folder" if found.kind == "folder" else shorten(found.path[-1]) for found in entries)
         return f"several submissions have this name ({' and '.join(kinds)}); keep one of them"
     return ""
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, NoReturn, Protocol
 
 from grader.classroom.intake.file_names import is_skipped
 from grader.classroom.intake.problems import UnreadableSubmission
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 
 DEEPEST = 60  # levels of folders
 MOST = 100_000  # entries of one folder that are considered
@@ -80,10 +80,10 @@ def open_regular_file(file: Path) -> BinaryIO:
     try:
         handle = os.open(file, flags)
     except OSError as error:
-        raise UnreadableSubmission(f"{shown(file.name)} cannot be opened: {(error.strerror or type(error).__name__).lower()}") from None
+        raise UnreadableSubmission(f"{shorten(file.name)} cannot be opened: {(error.strerror or type(error).__name__).lower()}") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise UnreadableSubmission(f"{shown(file.name)} is not a regular file")
+        raise UnreadableSubmission(f"{shorten(file.name)} is not a regular file")
     return os.fdopen(handle, "rb")
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from grader.classroom.intake.problems import GradingProblem
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 
 COLUMNS = ("name", "path", "submitted")
 LARGEST = 20_000_000
@@ -54,11 +54,11 @@ def parse_time(text: str) -> datetime:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{shown(text)!r} is not a time; write it like 2026-12-01T23:59:00+01:00") from None
+        raise ValueError(f"{shorten(text)!r} is not a time; write it like 2026-12-01T23:59:00+01:00") from None
     if not 1980 < when.year < 2200:
-        raise ValueError(f"{shown(text)!r} is in the year {when.year}; check the date")
+        raise ValueError(f"{shorten(text)!r} is in the year {when.year}; check the date")
     if when.tzinfo is None:
-        raise ValueError(f"{shown(text)!r} has no time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
+        raise ValueError(f"{shorten(text)!r} has no time zone; write it like {when.isoformat(timespec='seconds')}+01:00")
     return when
 
 
@@ -104,7 +104,7 @@ def _parse_header(file: str, cells: list[str]) -> dict[str, int]:
             raise GradingProblem(f"{file}, line 1: the column {column} is missing; {wanted}")
     for name in names:
         if name not in COLUMNS:
-            raise GradingProblem(f"{file}, line 1: the column {shown(name)!r} is unknown; {wanted}")
+            raise GradingProblem(f"{file}, line 1: the column {shorten(name)!r} is unknown; {wanted}")
         if names.count(name) > 1:
             raise GradingProblem(f"{file}, line 1: the column {name} appears twice; {wanted}")
     return {name: place for place, name in enumerate(names)}

@@ -15,7 +15,7 @@ from grader.classroom.intake.entries import DEEPEST, FoundFile, ReadableFile
 from grader.classroom.intake.file_names import KIT_FOLDERS, LONGEST_NAME, ChapterName, is_too_long, parse_chapter_name, strip_archive_suffix
 from grader.classroom.intake.problems import UnreadableSubmission, describe_error
 from grader.classroom.intake.tar import SPARSE
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 from grader.course.source import LARGEST, SourceProblem, TooComplex, decode_source, parse, too_large
 
 MAX_TOTAL = 64 * MB  # bytes of all copies of all chapters that are read to find the right ones
@@ -58,7 +58,7 @@ class SubmissionFiles:
         except UnreadableSubmission as trouble:
             self.problem = self.problem or str(trouble)
         except Exception as error:  # a fault in one submission must not affect any other
-            self.problem = self.problem or f"{shown('/'.join(path))} cannot be read: {describe_error(error)}"
+            self.problem = self.problem or f"{shorten('/'.join(path))} cannot be read: {describe_error(error)}"
 
     def add_all(self, founds: Iterable[FoundFile], may_open: bool = True, path_of: Callable[[FoundFile], tuple[str, ...]] = lambda found: found.path) -> None:
         try:
@@ -80,13 +80,13 @@ class SubmissionFiles:
             return
         if is_too_long(path):
             name = next((part for part in path if len(part) > LONGEST_NAME), "/".join(path))
-            raise UnreadableSubmission(f"it contains a name longer than {LONGEST_NAME} characters ({shown(name, 30)}); submit only the chapter files")
+            raise UnreadableSubmission(f"it contains a name longer than {LONGEST_NAME} characters ({shorten(name, 30)}); submit only the chapter files")
         if found.kind == "sparse":
             raise UnreadableSubmission(SPARSE)
         if found.kind == "escape" or ".." in path:
-            raise UnreadableSubmission(f"a file in the archive has a path outside of it ({shown('/'.join(path))}); submit only the chapter files")
+            raise UnreadableSubmission(f"a file in the archive has a path outside of it ({shorten('/'.join(path))}); submit only the chapter files")
         if found.kind == "closed":
-            raise UnreadableSubmission(f"the folder {shown(found.path[-1])} cannot be opened")
+            raise UnreadableSubmission(f"the folder {shorten(found.path[-1])} cannot be opened")
         if found.kind == "folder" and len(found.path) == DEEPEST:
             self.note(f"files more than {DEEPEST} folders deep were not read")
         if found.kind == "folder" or not path:
@@ -100,7 +100,7 @@ class SubmissionFiles:
         if found.kind in ("link", "special"):
             if chapter or len(path) == 1:
                 what = "a link, which the grader does not follow" if found.kind == "link" else "not a regular file, so it was not opened"
-                self.note(f"{shown('/'.join(path))} is {what}")
+                self.note(f"{shorten('/'.join(path))} is {what}")
             return
         if chapter:
             self._add_chapter(found, path, chapter)
@@ -145,7 +145,7 @@ class SubmissionFiles:
         except UnreadableSubmission as trouble:
             inner_files.problem = str(trouble)
         except Exception as error:
-            inner_files.problem = f"{shown(path[-1])} cannot be read: {describe_error(error)}"
+            inner_files.problem = f"{shorten(path[-1])} cannot be read: {describe_error(error)}"
         self.archives.append((path[-1], inner_files))
 
 
@@ -183,7 +183,7 @@ def read_content(
             return replace(inner, notes=(*files.notes, *inner.notes))
         return SubmissionContent({}, {}, _explain_no_chapter(files), tuple(files.notes), None, True)
     for name, _ in files.archives:
-        files.note(f"{shown(name)} was not opened, because there are chapter files next to it")
+        files.note(f"{shorten(name)} was not opened, because there are chapter files next to it")
     sources, broken = {}, {}
     for module in sorted({*files.best, *files.oversized}):
         copy = files.best.get(module)
@@ -238,23 +238,23 @@ def _drop_kit_copies(files: SubmissionFiles) -> None:
 
 def _note_other_copies(files: SubmissionFiles, module: str, copy: ChapterCopy) -> None:
     if copy.path[-1].lower() != f"{module}.py":
-        files.note(f"{shown(copy.path[-1])} was used as {module}.py")
+        files.note(f"{shorten(copy.path[-1])} was used as {module}.py")
     others = files.others.get(module)
     if others:
-        paths = " and ".join(shown("/".join(other.path)) for other in others[:2])
+        paths = " and ".join(shorten("/".join(other.path)) for other in others[:2])
         more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-        files.note(f"there are several versions of {module}.py; {shown('/'.join(copy.path))} was graded, not {paths}{more}")
+        files.note(f"there are several versions of {module}.py; {shorten('/'.join(copy.path))} was graded, not {paths}{more}")
 
 
 def _explain_no_chapter(files: SubmissionFiles) -> str:
     if len(files.archives) > 1:
-        names = " and ".join(shown(name) for name, _ in files.archives)
+        names = " and ".join(shorten(name) for name, _ in files.archives)
         return f"it contains several archives ({names}) and no chapter file; submit one archive"
     if files.notes:
         return f"it contains no readable chapter: {files.notes[0]}"
     if not files.file_count:
         return "nothing was submitted: it is empty"
-    names = ", ".join(shown(name, 30) for name in files.sample_names)
+    names = ", ".join(shorten(name, 30) for name in files.sample_names)
     more = " and more" if files.file_count > len(files.sample_names) else ""
     return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
 

@@ -21,7 +21,7 @@ from grader.classroom.intake.file_names import make_safe_name, parse_chapter_nam
 from grader.classroom.intake.problems import GradingProblem, UnreadableSubmission, describe_error
 from grader.classroom.intake.roster import RosterRow, read_roster
 from grader.classroom.intake.submission_files import SubmissionContent, SubmissionFiles, read_content
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _report_ignored_files(layout: ClassLayout, add_note: NoteCallback) -> None:
 
 def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(shown(name) for name in names[:3]) + more
+    return ", ".join(shorten(name) for name in names[:3]) + more
 
 
 def _read_location(handed_in: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:

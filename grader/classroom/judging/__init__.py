@@ -1,3 +1,3 @@
-"""From submissions to marks: `dispatch.py` and `cluster.py` give each submission to a server process (`server.py`), `scoring.py` and `rules.py` make marks of
-its results.
+"""Grades submissions: `dispatch.py` and `cluster.py` send each to a server process (`server.py`); `scoring.py` and `rules.py` compute marks from
+the results.
 """

@@ -1,4 +1,4 @@
-"""A graded class as plain data: what the gradebook keeps, and what every export and the report are made of."""
+"""A graded class as plain data, from which the exports and the report are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.verdict.results import ExerciseResult, Failure
 
 @dataclass(frozen=True)
 class Mark:
-    """What one exercise is worth to this instructor, and what was earned of it: exact to the cent."""
+    """The points of one exercise under the instructor's rules, and the points earned; exact to the cent."""
 
     earned: Decimal
     points: Decimal
@@ -19,27 +19,27 @@ class Mark:
 
 @dataclass(frozen=True)
 class Person:
-    """One submission, graded. `problem` is a sentence where nothing could be; then there are no results."""
+    """One graded submission. If it could not be graded, `problem` is a sentence and there are no results."""
 
     name: str
     slug: str  # a file name on any system, unique in this class
-    digest: str  # of what was submitted
+    digest: str  # of the submitted content
     problem: str = ""
     notes: tuple[str, ...] = ()
-    submitted: str = ""  # ISO, where known
-    results: tuple[ExerciseResult, ...] = ()  # in the course's order; `details` of each failed test as a learner sees them
+    submitted: str = ""  # ISO, if known
+    results: tuple[ExerciseResult, ...] = ()  # in the course's order, with what the learner would see of each failed test in `details`
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
-    marks: dict[str, Mark] = field(default_factory=dict)  # exercise -> before any lateness
-    late: str = ""  # a sentence, where something is taken off
-    total: Mark = Mark(Decimal(0), Decimal(0))  # after lateness
+    marks: dict[str, Mark] = field(default_factory=dict)  # by exercise, without any deduction for lateness
+    late: str = ""  # a sentence, if it is late
+    total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
 
 
 @dataclass(frozen=True)
 class GradedClass:
     people: tuple[Person, ...]  # by name
-    exercises: tuple[Exercise, ...]  # those graded, in the course's order
+    exercises: tuple[Exercise, ...]  # the graded ones, in the course's order
     seed: int
-    versions: dict[str, str]  # kit, torch, python: what the marks depend on
+    versions: dict[str, str]  # of what the marks depend on: kit, torch, Python, ...
 
     @property
     def points(self) -> Decimal:

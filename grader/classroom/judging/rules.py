@@ -1,15 +1,15 @@
-"""An instructor's own weights, the due date and what lateness costs, read from one small TOML:
+"""Reads an instructor's rules (points, due date, deductions for lateness, extensions) from a TOML file:
 
     [points]
     softmax = 20        # an exercise
-    ch05 = 50           # a chapter: shared among its exercises as in the course, those named here apart
+    ch05 = 50           # a chapter: divided among its exercises in the course's proportions, except those named here
 
     [late]
     due = 2026-12-01T23:59:00+01:00
-    grace = "15m"       # within which nothing is late
-    per_day = 10        # percent of the points earned that are taken off for each day begun after the due date
-    most = 50           # percent at most
-    last = 7            # days after which it counts zero
+    grace = "15m"       # submissions this much after the due date are still on time
+    per_day = 10        # percent of the points earned that each started day after the due date costs
+    most = 50           # the largest deduction in percent
+    last = 7            # days after which a submission gets 0 points
 
     [extensions]
     "Alpha One" = 2026-12-03T23:59:00+01:00
@@ -30,18 +30,18 @@ from typing import Protocol
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.scoring import CENT, format_points, split_points
-from grader.classroom.sanitize import shown
+from grader.classroom.sanitize import shorten
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName, load_syllabus
 
 TABLES = ("points", "late", "extensions")
 LATE_KEYS = ("due", "grace", "per_day", "most", "last")
 UNITS = {"m": 1, "h": 60, "d": 1440}  # in minutes
-LARGEST = 1_000_000  # bytes of a rules file, and points of an exercise
+LARGEST = 1_000_000  # bytes of a rules file; points of an exercise
 DAY = timedelta(days=1)
 
 
 class DatedSubmission(Protocol):
-    """As much of a submission as says whether it was late."""
+    """The fields of a submission that decide whether it is late."""
 
     @property
     def name(self) -> str: ...
@@ -58,93 +58,96 @@ class DatedSubmission(Protocol):
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late a submission is, and what part of the points earned it keeps."""
+    """How late a submission is, and the factor for its points."""
 
-    days: int = 0  # each day begun
+    days: int = 0  # started days
     factor: Decimal = Decimal(1)
-    sentence: str = ""  # "" where it was in time
+    sentence: str = ""  # "" if it is on time
 
 
 @dataclass(frozen=True)
 class Rules:
-    points: dict[str, Decimal] = field(default_factory=dict)  # by exercise, where an instructor weighs it anew
+    points: dict[str, Decimal] = field(default_factory=dict)  # by exercise, where they differ from the course's
     due: datetime | None = None
     grace: timedelta = timedelta()
     per_day: Decimal = Decimal(0)  # percent of the points earned
-    most: Decimal = Decimal(100)  # percent that lateness takes at most, while it counts at all
-    last: int | None = None  # days; what comes later counts zero
+    most: Decimal = Decimal(100)  # the largest deduction in percent, up to `last` days
+    last: int | None = None  # days; later submissions get 0 points
     extensions: dict[str, datetime] = field(default_factory=dict)  # by the person's name
 
     def points_of(self, exercise: Exercise) -> float:
         """What this exercise is worth."""
         return float(self.points.get(exercise.name, Decimal(str(exercise.points))))
 
-    def due_for(self, name: str) -> datetime | None:
+    def find_due_date(self, name: str) -> datetime | None:
         """When this person's submission is due."""
         return self.extensions.get(name, self.due)
 
-    def late(self, submission: DatedSubmission) -> Lateness:
-        """How late it is. Where nobody knows when it was handed in, it is in time, and the sentence says so."""
-        due = self.due_for(submission.name)
+    def compute_lateness(self, submission: DatedSubmission) -> Lateness:
+        """How late this submission is. With an unknown time it is on time, and the sentence says so."""
+        due = self.find_due_date(submission.name)
         if due is None:
             return Lateness()
         if submission.submitted is None:
-            return Lateness(sentence="" if submission.problem else "nobody knows when it was handed in, so it counts as in time")
+            return Lateness(sentence="" if submission.problem else "the time of submission is unknown, so it counts as on time")
         when = submission.submitted if submission.zone_known else submission.submitted.replace(tzinfo=due.tzinfo)
         over = when - due
         if over <= self.grace:
             return Lateness()
         days = -(-over // DAY)
-        delay = f"{days} day{'s' if days > 1 else ''} late (handed in {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
+        delay = f"{days} day{'s' if days > 1 else ''} late (submitted {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M})"
         if self.last is not None and days > self.last:
-            return Lateness(days, Decimal(0), f"{delay}: after {self.last} day{'' if self.last == 1 else 's'} it counts zero")
+            return Lateness(days, Decimal(0), f"{delay}: submissions more than {self.last} day{'' if self.last == 1 else 's'} late get 0 points")
         taken = min(self.per_day * days, self.most)
         if not taken:
-            return Lateness(days, Decimal(1), f"{delay}: nothing is taken off")
-        return Lateness(days, 1 - taken / 100, f"{delay}: {format_points(taken)} % of the points earned are taken off")
+            return Lateness(days, Decimal(1), f"{delay}: no points are deducted")
+        return Lateness(days, 1 - taken / 100, f"{delay}: {format_points(taken)} % of the points earned are deducted")
 
-    def doubts(self, submissions: Sequence[Submission]) -> list[str]:
-        """What an instructor should know about these rules and this class: extensions of nobody, and times that prove little."""
+    def find_warnings(self, submissions: Sequence[Submission]) -> list[str]:
+        """Warnings for the instructor: extensions for unknown names, and times that come from the dates of files."""
         return [*self._warn_of_unknown_names([submission.name for submission in submissions]), *self._warn_of_file_dates(submissions)]
 
     def _warn_of_file_dates(self, submissions: Sequence[Submission]) -> list[str]:
         names = [submission.name for submission in submissions if submission.time_from == "file"]
         if self.due is None or not names:
             return []
-        whose = "everybody" if len(names) == len(submissions) else shown(names[0]) if len(names) == 1 else f"{len(names)} people"
+        if len(names) == 1 < len(submissions):
+            which = f"the time of {shorten(names[0])}'s submission comes"
+        else:
+            which = f"the times of {'all' if len(names) == len(submissions) else len(names)} submissions come"
         return [
-            f"when {whose} handed in is taken from the dates of the files, which copying and unpacking may change and a learner can set; "
-            "where it matters, give a table with the columns name,path,submitted"
+            f"{which} from the dates of the files, which copying and unpacking may change and a learner can set; "
+            "for reliable times, grade a table with the columns name,path,submitted"
         ]
 
     def _warn_of_unknown_names(self, names: list[str]) -> list[str]:
         return [
-            f"[extensions] {shown(name)!r}: nobody of that name handed anything in{_suggest(name, names)}"
+            f"[extensions] {shorten(name)!r}: no submission has this name{_suggest(name, names)}"
             for name in sorted(set(self.extensions) - set(names))
         ]
 
 
 def read_rules(path: Path) -> Rules:
-    """The rules in this file; GradingProblem, naming the key, where one makes no sense."""
+    """The rules in this file. GradingProblem, with the key, if a value is invalid."""
     path = Path(path)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, and no rules are")
+            raise GradingProblem(f"{path.name} is larger than {LARGEST // 1_000_000} MB, which is too large for rules")
         tables = tomllib.loads(data.decode("utf-8-sig"))
     except GradingProblem:
         raise
     except OSError as error:
         raise GradingProblem(f"{path} cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     except UnicodeDecodeError:
-        raise GradingProblem(f"{path.name} is not UTF-8; save it as UTF-8") from None
+        raise GradingProblem(f"{path.name} is not valid UTF-8; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise GradingProblem(f"{path.name} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise GradingProblem(f"{path.name} is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
     except RecursionError:
         raise GradingProblem(f"{path.name} is nested too deeply to be read") from None
     except ValueError:
-        raise GradingProblem(f"{path.name} is not TOML: a number in it has thousands of digits") from None
+        raise GradingProblem(f"{path.name} is not valid TOML: a number in it has thousands of digits") from None
     try:
         return _parse_rules(tables, load_syllabus())
     except GradingProblem as problem:
@@ -154,20 +157,20 @@ def read_rules(path: Path) -> Rules:
 def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
     for name, table in tables.items():
         if name not in TABLES:
-            raise GradingProblem(f"[{shown(name)}]: there is no such table{_suggest(name, TABLES)}; there are [points], [late] and [extensions]")
+            raise GradingProblem(f"[{shorten(name)}]: this table is unknown{_suggest(name, TABLES)}; the tables are [points], [late] and [extensions]")
         if not isinstance(table, dict):
-            raise GradingProblem(f"{name}: this is a table, written [{name}] with its keys below it")
+            raise GradingProblem(f"{name}: this must be a table; write [{name}] and put its keys below")
     late = tables.get("late", {})
     for key in late:
         if key not in LATE_KEYS:
-            raise GradingProblem(f"[late] {shown(key)}: there is no such rule{_suggest(key, LATE_KEYS)}; there are {', '.join(LATE_KEYS)}")
+            raise GradingProblem(f"[late] {shorten(key)}: this key is unknown{_suggest(key, LATE_KEYS)}; the keys are {', '.join(LATE_KEYS)}")
     due = _parse_due("[late] due", late["due"]) if "due" in late else None
-    extensions = {name: _parse_due(f"[extensions] {shown(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
+    extensions = {name: _parse_due(f"[extensions] {shorten(name)!r}", value) for name, value in tables.get("extensions", {}).items()}
     if due is None and (late or extensions):
-        raise GradingProblem("[late] due is missing: without a due date nothing is late")
+        raise GradingProblem("[late] due is missing; add the due date")
     for name, until in extensions.items():
         if due and until < due:
-            raise GradingProblem(f"[extensions] {shown(name)!r}: {until.isoformat(' ', 'minutes')} is before the due date of everybody")
+            raise GradingProblem(f"[extensions] {shorten(name)!r}: {until.isoformat(' ', 'minutes')} is before the general due date")
     last = late.get("last")
     if last is not None and (type(last) is not int or not 0 <= last <= 10_000):
         raise GradingProblem(f"[late] last: {_show_value(last)} is not a whole number of days")
@@ -175,29 +178,29 @@ def _parse_rules(tables: dict, syllabus: Syllabus) -> Rules:
         points=_parse_points(tables.get("points", {}), syllabus),
         due=due,
         grace=_parse_span("[late] grace", late.get("grace", "0m")),
-        per_day=_parse_number("[late] per_day", late.get("per_day", 0), "percent", 100),
-        most=_parse_number("[late] most", late.get("most", 100), "percent", 100),
+        per_day=_parse_number("[late] per_day", late.get("per_day", 0), "a percentage", 100),
+        most=_parse_number("[late] most", late.get("most", 100), "a percentage", 100),
         last=last,
         extensions=extensions,
     )
 
 
 def _parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
-    """A chapter's new points are shared as its old ones were, among the exercises that are not named themselves."""
+    """Divides a chapter's points in the course's proportions among those of its exercises that are not named."""
     points: dict[str, Decimal] = {}
     chapters: dict[str, tuple[str, Chapter, Decimal]] = {}
     for key, value in table.items():
-        worth = _parse_number(f"[points] {shown(key)}", value, "points", LARGEST)
+        worth = _parse_number(f"[points] {shorten(key)}", value, "a number of points", LARGEST)
         if worth != worth.quantize(CENT):
-            raise GradingProblem(f"[points] {shown(key)}: {_show_value(value)} has more than two decimal places")
+            raise GradingProblem(f"[points] {shorten(key)}: {_show_value(value)} has more than two decimal places")
         try:
             what = syllabus.find(key)
         except UnknownName as unknown:
-            raise GradingProblem(f"[points] {shown(key)}: {unknown}") from None
+            raise GradingProblem(f"[points] {shorten(key)}: {unknown}") from None
         if isinstance(what, Exercise):
             points[what.name] = worth
         elif what.id in chapters:
-            raise GradingProblem(f"[points] {shown(key)}: {what.id} is there twice, once as {chapters[what.id][0]}")
+            raise GradingProblem(f"[points] {shorten(key)}: {what.id} appears twice, also as {chapters[what.id][0]}")
         else:
             chapters[what.id] = (key, what, worth)
     for key, chapter, worth in chapters.values():
@@ -205,18 +208,19 @@ def _parse_points(table: dict, syllabus: Syllabus) -> dict[str, Decimal]:
         rest = [exercise for exercise in chapter.exercises if exercise.name not in points]
         left = worth - sum((points[exercise.name] for exercise in named), Decimal(0))
         if left < 0 or (left and not any(exercise.points for exercise in rest)):
-            raise GradingProblem(f"[points] {shown(key)}: {format_points(worth)} points do not fit the {format_points(worth - left)} that its exercises are given here")
-        parts = split_points(left, [exercise.points for exercise in rest])  # each exact to the cent, together exactly what there is
+            named_points = format_points(worth - left)
+            raise GradingProblem(f"[points] {shorten(key)}: {format_points(worth)} points do not fit the {named_points} points of its exercises in this table")
+        parts = split_points(left, [exercise.points for exercise in rest])  # each rounded to the cent, with exactly the right sum
         points |= {exercise.name: part for exercise, part in zip(rest, parts)}
     return points
 
 
 def _parse_number(key: str, value: object, what: str, most: int) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GradingProblem(f"{key}: {_show_value(value)} is not a number of {what}")
+        raise GradingProblem(f"{key}: {_show_value(value)} is not {what}")
     number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     if not number.is_finite() or not 0 <= number <= most:
-        raise GradingProblem(f"{key}: {_show_value(value)} is not a number of {what} from 0 to {most}")
+        raise GradingProblem(f"{key}: {_show_value(value)} is not {what} from 0 to {most}")
     return number
 
 
@@ -224,7 +228,7 @@ def _parse_due(key: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise GradingProblem(f"{key}: {_show_value(value)} is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00")
     if not 1980 < value.year < 2200:
-        raise GradingProblem(f"{key}: {value.isoformat()} is not a year in which anything is due")
+        raise GradingProblem(f"{key}: {value.isoformat()} is in an unlikely year; check the date")
     if value.tzinfo is None:
         raise GradingProblem(f"{key}: {value.isoformat()} has no time zone; write it like {value.isoformat(timespec='seconds')}+01:00")
     return value
@@ -233,21 +237,21 @@ def _parse_due(key: str, value: object) -> datetime:
 def _parse_span(key: str, value: object) -> timedelta:
     found = re.fullmatch(r"\s*(\d{1,5})\s*([mhd])\s*", value) if isinstance(value, str) else None
     if not found:
-        raise GradingProblem(f'{key}: {_show_value(value)} is not a span of time; write it like "15m", "2h" or "1d"')
+        raise GradingProblem(f'{key}: {_show_value(value)} is not a duration; write it like "15m", "2h" or "1d"')
     return timedelta(minutes=int(found[1]) * UNITS[found[2]])
 
 
 def _suggest(name: str, known) -> str:
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {shown(near[0])}?" if near else ""
+    return f"; did you mean {shorten(near[0])}?" if near else ""
 
 
 def _show_value(value: object) -> str:
     try:
         return _show(value)
-    except ValueError:  # Python writes no number of more than 4300 digits
-        return "a number of thousands of digits"
+    except ValueError:  # Python refuses to print numbers of more than 4300 digits
+        return "a number with thousands of digits"
 
 
 def _show(value: object) -> str:
-    return shown(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))
+    return shorten(str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str | int | float) else str(value))

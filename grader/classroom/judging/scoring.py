@@ -1,4 +1,4 @@
-"""From results to marks: what each exercise earns, and the total. Exact decimals, so that every machine counts alike."""
+"""Computes marks from results: the points of each exercise and the total. Exact decimals give the same marks on every machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Points = Decimal | float | int | str
 
 
 def to_decimal(points: Points) -> Decimal:
-    """The number as it was written: 0.1 is a tenth."""
+    """The number as a person wrote it: 0.1 is exactly a tenth."""
     return points if isinstance(points, Decimal) else Decimal(str(points))
 
 
 def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
-    """The won tests' share of the points, rounded once, half up. Whole only when every test is won; nothing after a shortcut."""
+    """The passed tests' share of the points, rounded once, half up. Full points only if all tests passed; none if a shortcut was used."""
     whole = _to_the_cent(Fraction(to_decimal(points)))
     if result is None or result.forbidden or not result.tests:
         return Mark(NOTHING, whole)
@@ -34,13 +34,13 @@ def compute_mark(result: ExerciseResult | None, points: Points) -> Mark:
 
 
 def compute_marks(results: Iterable[ExerciseResult], exercises: Sequence[Exercise], points_of: Callable[[Exercise], Points]) -> dict[str, Mark]:
-    """A mark for each exercise that is graded, in their order; one without a result earns nothing."""
+    """A mark for each exercise, in the given order; an exercise without a result earns nothing."""
     by_name = {result.exercise.name: result for result in results}
     return {exercise.name: compute_mark(by_name.get(exercise.name), points_of(exercise)) for exercise in exercises}
 
 
 def compute_total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
-    """All marks together, and what lateness leaves of that: rounded once, half up."""
+    """The sum of the marks times the factor for lateness, rounded once, half up."""
     marks = list(marks)
     earned = sum((one.earned for one in marks), NOTHING)
     if to_decimal(factor) != 1:
@@ -49,7 +49,7 @@ def compute_total(marks: Iterable[Mark], factor: Points = 1) -> Mark:
 
 
 def total_weight(result: ExerciseResult) -> Fraction:
-    """Of all its tests, those that were not run too."""
+    """The weight of all tests of an exercise, including those that were not run."""
     return sum((Fraction(to_decimal(test.weight)) for test in result.tests), Fraction(to_decimal(result.missing_weight)))
 
 
@@ -58,20 +58,20 @@ def passed_weight(result: ExerciseResult) -> Fraction:
 
 
 def split_points(amount: Decimal, weights: Sequence[Points]) -> list[Decimal]:
-    """An amount dealt out by weight, each part to the cent, and all parts together exactly the amount."""
+    """Divide an amount in proportion to the weights: each part is rounded to the cent, and their sum is exactly the amount."""
     exactly = [Fraction(to_decimal(weight)) for weight in weights]
     whole = sum(exactly)
-    parts, dealt, reached = [], NOTHING, Fraction(0)
+    parts, assigned, reached = [], NOTHING, Fraction(0)
     for number, weight in enumerate(exactly, start=1):
         reached += weight
         upto = amount if number == len(exactly) or not whole else _to_the_cent(Fraction(amount) * reached / whole)
-        parts.append(upto - dealt)
-        dealt = upto
+        parts.append(upto - assigned)
+        assigned = upto
     return parts
 
 
 def format_points(points: Decimal) -> str:
-    """Points as a person writes them: 8, 7.5, 2.67."""
+    """Points without trailing zeros: 8, 7.5, 2.67."""
     text = format(points, "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 

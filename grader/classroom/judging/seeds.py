@@ -1,8 +1,7 @@
-"""Which examples a submission meets: its own, drawn from what it holds and the seed that the instructor names.
+"""The seed that draws a submission's test examples, computed from its content and the instructor's seed.
 
-The seed of a plain test run is known to everybody who has the kit, so the answers to it could be written down and handed in. Whoever writes
-answers into a submission changes its content, and with it the examples. The same content meets the same examples on every machine and day,
-and a copy of it meets them too.
+Everybody who has the kit knows the seed of a plain test run, so a submission could contain the answers to its examples. But answers that are
+added to a submission change its content, and with it the examples. Equal content gets equal examples, on every machine and every day.
 """
 
 from __future__ import annotations
@@ -11,5 +10,5 @@ import hashlib
 
 
 def submission_seed(seed: int, digest: str) -> int:
-    """For a submission of this content; too large a space to search for a content with a seed of one's choice."""
+    """The seed for this content: 56 bits of a hash, too many to search for content that gets a chosen seed."""
     return int.from_bytes(hashlib.sha256(f"{seed} {digest}".encode()).digest()[:7], "big")

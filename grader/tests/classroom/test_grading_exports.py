@@ -105,7 +105,7 @@ def test_the_table_has_a_row_a_person_and_a_column_an_exercise(graded, tmp_path)
         assert [Decimal(row[exercise.name]) for exercise in EXERCISES] == [person.marks[exercise.name].earned for exercise in EXERCISES]
         assert Decimal(row["total"]) == person.total.earned and Decimal(row["of"]) == person.total.points
     late = next(row for row in rows if row["name"] == "zéro late")
-    assert late["late"].startswith("1 day late (handed in 2026-05-02 10:00, ") and late["notes"].startswith("there were two files")
+    assert late["late"].startswith("1 day late (submitted 2026-05-02 10:00, ") and late["notes"].startswith("there were two files")
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\x1b[1m=", "\x00=", "\u202e=", "\uff1d", "\u00a0@", "\ufeff="])
@@ -142,7 +142,7 @@ def test_what_was_not_tested_is_told_everywhere(tmp_path):
     assert [case[0].tag for case in suite] == ["skipped", "skipped", "skipped", "error"]
     assert "ch05_layers.py does not import" in csv_export.write(graded, tmp_path)[0].read_text(encoding="utf-8-sig")
     text = feedback.page(person, graded)
-    assert "So none of its tests could run: `LayerNorm` 0 of 8." in text and "- `softmax` 0 of 8\n" in text
+    assert "So the tests of these exercises could not run: `LayerNorm` 0 of 8." in text and "- `softmax` 0 of 8\n" in text
 
 
 # ---- feedback
@@ -166,7 +166,7 @@ def test_feedback_tells_a_broken_chapter_once_and_a_problem_alone():
     error = result("error", "error")
     text = feedback.page(*first_of(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
     assert text.count("invalid syntax") == 1 and "## ch03_attention.py does not import\n" in text
-    assert text.endswith("So none of its tests could run: `softmax` 0 of 8.\n")
+    assert text.endswith("So the tests of these exercises could not run: `softmax` 0 of 8.\n")
     assert feedback.page(*first_of(one(problem="alpha.zip is empty"))).endswith("**0 of 32 points.**\n\nThis submission could not be graded: alpha.zip is empty.\n")
     assert "Some tests of this exercise were not run" in feedback.page(*first_of(one(result("passed", missing_weight=1.0))))
 

@@ -65,7 +65,7 @@ def test_what_breaks_grading_off_earns_nothing_and_is_not_tried_again_unless_som
         made = exported(book, tmp_path)
         [person] = book.graded_class(RULES).people
         assert todo == [] and person.total.earned == 0 and not person.problem
-        assert "Grading broke off twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
+        assert "Grading was interrupted twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
         book.delete_verdicts("Alpha")
     book, todo, _ = begun(tmp_path, [one])
     with book:

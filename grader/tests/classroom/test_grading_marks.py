@@ -57,7 +57,7 @@ def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
     book, _, _ = begun(tmp_path, people)
     with book:
         [alpha] = book.graded_class(RULES).people
-    assert alpha.late == "" and alpha.notes == ("nobody knows when it was handed in, so it counts as in time",)
+    assert alpha.late == "" and alpha.notes == ("the time of submission is unknown, so it counts as on time",)
 
 
 def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
@@ -70,7 +70,7 @@ def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
     assert {person.total.points for person in theirs} == {sum(Decimal(str(exercise.points)) for exercise in EXERCISES)}
     late = ours[-1]
     before = sum(mark.earned for mark in late.marks.values())
-    assert late.late == "1 day late (handed in 2026-05-02 10:00, due 2026-05-01 23:59): 10 % of the points earned are taken off"
+    assert late.late == "1 day late (submitted 2026-05-02 10:00, due 2026-05-01 23:59): 10 % of the points earned are deducted"
     assert late.total.earned == scoring.compute_total([Mark(before, Decimal(1))], "0.9").earned < before and theirs[-1].late == ""
     assert late.submitted == "2026-05-02T10:00:00+00:00"
 

@@ -37,7 +37,7 @@ def handed_in(after: timedelta, name: str = "Beta", zone_known: bool = True) -> 
 def test_without_rules_everything_is_worth_what_the_course_says_and_nothing_is_late(tmp_path):
     for found in (Rules(), rules(tmp_path, ""), rules(tmp_path, "# nothing yet\n[points]\n[late]\n[extensions]\n")):
         assert all(found.points_of(exercise) == exercise.points for exercise in load_syllabus().exercises)
-        assert found.late(handed_in(timedelta(days=99))).factor == 1
+        assert found.compute_lateness(handed_in(timedelta(days=99))).factor == 1
 
 
 def test_the_example_in_the_modules_description_is_valid(tmp_path):
@@ -67,16 +67,16 @@ def test_points_of_an_exercise_and_of_a_chapter_scaled_around_it(tmp_path):
     [
         (timedelta(days=-3), 0, "1", ""),
         (timedelta(minutes=15), 0, "1", ""),
-        (timedelta(minutes=15, seconds=1), 1, "0.9", "1 day late (handed in 2026-12-02 00:14, due 2026-12-01 23:59): 10 % of the points earned are taken off"),
+        (timedelta(minutes=15, seconds=1), 1, "0.9", "1 day late (submitted 2026-12-02 00:14, due 2026-12-01 23:59): 10 % of the points earned are deducted"),
         (timedelta(days=1), 1, "0.9", None),
-        (timedelta(days=1, seconds=1), 2, "0.8", "2 days late (handed in 2026-12-02 23:59, due 2026-12-01 23:59): 20 % of the points earned are taken off"),
-        (timedelta(days=6), 6, "0.5", "6 days late (handed in 2026-12-07 23:59, due 2026-12-01 23:59): 50 % of the points earned are taken off"),
+        (timedelta(days=1, seconds=1), 2, "0.8", "2 days late (submitted 2026-12-02 23:59, due 2026-12-01 23:59): 20 % of the points earned are deducted"),
+        (timedelta(days=6), 6, "0.5", "6 days late (submitted 2026-12-07 23:59, due 2026-12-01 23:59): 50 % of the points earned are deducted"),
         (timedelta(days=7), 7, "0.5", None),
-        (timedelta(days=7, seconds=1), 8, "0", "8 days late (handed in 2026-12-08 23:59, due 2026-12-01 23:59): after 7 days it counts zero"),
+        (timedelta(days=7, seconds=1), 8, "0", "8 days late (submitted 2026-12-08 23:59, due 2026-12-01 23:59): submissions more than 7 days late get 0 points"),
     ],
 )
 def test_what_lateness_costs(tmp_path, after, days, factor, sentence):
-    late = rules(tmp_path, LATE).late(handed_in(after))
+    late = rules(tmp_path, LATE).compute_lateness(handed_in(after))
     assert isinstance(late.factor, Decimal)
     assert (late.days, late.factor) == (days, Decimal(factor))
     assert sentence is None or late.sentence == sentence
@@ -84,39 +84,39 @@ def test_what_lateness_costs(tmp_path, after, days, factor, sentence):
 
 def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     found = rules(tmp_path, LATE)
-    assert found.late(handed_in(timedelta(days=2), "Alpha One")).days == 0
-    assert found.late(handed_in(timedelta(days=2, hours=1), "Alpha One")).days == 1
-    assert found.late(handed_in(timedelta(days=2), "alpha one")).days == 2
+    assert found.compute_lateness(handed_in(timedelta(days=2), "Alpha One")).days == 0
+    assert found.compute_lateness(handed_in(timedelta(days=2, hours=1), "Alpha One")).days == 1
+    assert found.compute_lateness(handed_in(timedelta(days=2), "alpha one")).days == 2
     near, there, other = (Submission(name, {}) for name in ("Alpha On", "Alpha One", "Beta"))
-    assert found.doubts([near, other]) == ["[extensions] 'Alpha One': nobody of that name handed anything in; did you mean Alpha On?"]
-    assert found.doubts([there, other]) == []
+    assert found.find_warnings([near, other]) == ["[extensions] 'Alpha One': no submission has this name; did you mean Alpha On?"]
+    assert found.find_warnings([there, other]) == []
 
 
 def test_where_files_alone_say_when_that_is_told_once(tmp_path):
     table, one, other = Submission("a", {}, time_from="roster"), Submission("b", {}, time_from="file"), Submission("c", {}, time_from="file")
     late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n")
-    assert [told.partition(" is taken")[0] for people in ([table, one], [table, one, other], [one, other]) for told in late.doubts(people)] == [
-        "when b handed in", "when 2 people handed in", "when everybody handed in",
+    assert [note.partition(" come")[0] for people in ([table, one], [table, one, other], [one, other]) for note in late.find_warnings(people)] == [
+        "the time of b's submission", "the times of 2 submissions", "the times of all submissions",
     ]  # fmt: skip
-    assert late.doubts([table]) == Rules().doubts([one, other]) == []
+    assert late.find_warnings([table]) == Rules().find_warnings([one, other]) == []
 
 
 def test_time_zones_are_respected_and_a_clock_without_one_is_read_in_the_due_dates_own(tmp_path):
     found = rules(tmp_path, LATE)
     in_utc = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
-    assert found.late(in_utc).days == 1
+    assert found.compute_lateness(in_utc).days == 1
     by_the_clock = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC), zone_known=False)
-    assert found.late(by_the_clock).days == 0
+    assert found.compute_lateness(by_the_clock).days == 0
 
 
 def test_when_nobody_knows_the_time_it_is_in_time_and_says_so(tmp_path):
-    late = rules(tmp_path, LATE).late(Submission("Beta", {"ch03_attention": ""}))
-    assert late.factor == 1 and late.sentence == "nobody knows when it was handed in, so it counts as in time"
+    late = rules(tmp_path, LATE).compute_lateness(Submission("Beta", {"ch03_attention": ""}))
+    assert late.factor == 1 and late.sentence == "the time of submission is unknown, so it counts as on time"
 
 
 def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
-    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").late(handed_in(timedelta(hours=1)))
-    assert late.factor == 1 and late.sentence == "1 day late (handed in 2026-12-02 00:59, due 2026-12-01 23:59): nothing is taken off"
+    late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").compute_lateness(handed_in(timedelta(hours=1)))
+    assert late.factor == 1 and late.sentence == "1 day late (submitted 2026-12-02 00:59, due 2026-12-01 23:59): no points are deducted"
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,27 @@ def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
         ("[points]\nsoftmax = '20'", "[points] softmax: '20' is not a number of points"),
         ("[points]\nsoftmax = 0.125", "[points] softmax: 0.125 has more than two decimal places"),
         ("[points]\nsoftmax = true", "[points] softmax: true is not a number of points"),
-        ("[points]\nch03 = 1\nch03_attention = 2", "[points] ch03_attention: ch03 is there twice, once as ch03"),
-        ("[points]\nch03 = 1\nsoftmax = 2", "[points] ch03: 1 points do not fit the 2 that its exercises are given here"),
-        ("points = 3", "points: this is a table, written [points] with its keys below it"),
-        ("[point]\nsoftmax = 1", "[point]: there is no such table; did you mean points?; there are [points], [late] and [extensions]"),
-        ("[late]\nper_day = 10", "[late] due is missing: without a due date nothing is late"),
+        ("[points]\nch03 = 1\nch03_attention = 2", "[points] ch03_attention: ch03 appears twice, also as ch03"),
+        ("[points]\nch03 = 1\nsoftmax = 2", "[points] ch03: 1 points do not fit the 2 points of its exercises in this table"),
+        ("points = 3", "points: this must be a table; write [points] and put its keys below"),
+        ("[point]\nsoftmax = 1", "[point]: this table is unknown; did you mean points?; the tables are [points], [late] and [extensions]"),
+        ("[late]\nper_day = 10", "[late] due is missing; add the due date"),
         ("[late]\ndue = 2026-12-01T23:59:00", "[late] due: 2026-12-01T23:59:00 has no time zone; write it like 2026-12-01T23:59:00+01:00"),
-        ("[late]\ndue = 0001-01-01T00:00:00+14:00", "[late] due: 0001-01-01T00:00:00+14:00 is not a year in which anything is due"),
+        ("[late]\ndue = 0001-01-01T00:00:00+14:00", "[late] due: 0001-01-01T00:00:00+14:00 is in an unlikely year; check the date"),
         ("[late]\ndue = 2026-12-01", "[late] due: 2026-12-01 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
         ("[late]\ndue = '2026-12-01T23:59:00+01:00'", "[late] due: '2026-12-01T23:59:00+01:00' is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: there is no such rule; did you mean per_day?; there are due, grace, per_day, most, last"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_day = 110", "[late] per_day: 110 is not a number of percent from 0 to 100"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\nmost = '50%'", "[late] most: '50%' is not a number of percent"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_days = 1", "[late] per_days: this key is unknown; did you mean per_day?; the keys are due, grace, per_day, most, last"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nper_day = 110", "[late] per_day: 110 is not a percentage from 0 to 100"),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\nmost = '50%'", "[late] most: '50%' is not a percentage"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = 1.5", "[late] last: 1.5 is not a whole number of days"),
         ("[late]\ndue = 2026-12-01T23:59:00Z\nlast = -1", "[late] last: -1 is not a whole number of days"),
-        ("[late]\ndue = 2026-12-01T23:59:00Z\ngrace = 15", '[late] grace: 15 is not a span of time; write it like "15m", "2h" or "1d"'),
+        ("[late]\ndue = 2026-12-01T23:59:00Z\ngrace = 15", '[late] grace: 15 is not a duration; write it like "15m", "2h" or "1d"'),
         ("[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 3", "[extensions] 'A': 3 is not a time; write it without quotes, like 2026-12-01T23:59:00+01:00"),
         (
             "[late]\ndue = 2026-12-01T23:59:00Z\n[extensions]\n'A' = 2026-11-01T00:00:00Z",
-            "[extensions] 'A': 2026-11-01 00:00+00:00 is before the due date of everybody",
+            "[extensions] 'A': 2026-11-01 00:00+00:00 is before the general due date",
         ),
-        ("[extensions]\n'A' = 2026-11-01T00:00:00Z", "[late] due is missing: without a due date nothing is late"),
+        ("[extensions]\n'A' = 2026-11-01T00:00:00Z", "[late] due is missing; add the due date"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused_with_their_key(tmp_path, text, sentence):
@@ -169,7 +169,7 @@ def test_files_that_are_no_rules(tmp_path):
     (tmp_path / "long").write_text("#" * 1_000_001)
     assert refusal(tmp_path / "none") == "HERE/none cannot be read: no such file or directory"
     assert refusal(tmp_path) == "HERE cannot be read: is a directory"
-    assert refusal(tmp_path / "binary") == "binary is not UTF-8; save it as UTF-8"
-    assert refusal(tmp_path / "words") == "words is not TOML: expected '=' after a key in a key/value pair (at line 1, column 5)"
+    assert refusal(tmp_path / "binary") == "binary is not valid UTF-8; save it as UTF-8"
+    assert refusal(tmp_path / "words") == "words is not valid TOML: expected '=' after a key in a key/value pair (at line 1, column 5)"
     assert refusal(tmp_path / "deep") == "deep is nested too deeply to be read"
-    assert refusal(tmp_path / "long") == "long is larger than 1 MB, and no rules are"
+    assert refusal(tmp_path / "long") == "long is larger than 1 MB, which is too large for rules"

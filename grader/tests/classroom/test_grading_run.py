@@ -229,7 +229,7 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
             broken_off = lost.result(60)
             assert sorted(broken_off.outcomes.items()) == [("causal_mask", "error"), ("softmax", "error")]
             assert [test.message for found in broken_off.results for test in found.tests] == [
-                "Grading broke off twice: it was killed (SIGKILL), perhaps because memory ran out."
+                "Grading was interrupted twice: it was killed (SIGKILL), perhaps because memory ran out."
             ] * 2
             forks.seconds = 1.0
             asked_again = pool.submit(forks.grade, endless)
@@ -310,7 +310,7 @@ def test_wrong_use_is_one_sentence(people, tmp_path):
     (tmp_path / "a file").write_text("no folder", encoding="utf-8")
     (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n", encoding="utf-8")
     wrong = {
-        ("grade", tmp_path / "nowhere"): "there is no file or folder",
+        ("grade", tmp_path / "nowhere"): "does not exist",
         ("grade", tmp_path / "empty"): "holds no submissions",
         ("grade", people, "--exercises", "sofmax"): "did you mean softmax",
         ("grade", people, "--chapters", "ch33"): "ch33",

@@ -167,7 +167,7 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
     write(tmp_path / "cut.zip", b"PK\x03\x04")
     write(tmp_path / "out.zip", zipped({"../../alpha/ch03_attention.py": "x"}))
     os.mkfifo(tmp_path / "pipe")
-    assert refusal(tmp_path / "none") == "there is no file or folder HERE/none"
+    assert refusal(tmp_path / "none") == "HERE/none does not exist"
     assert refusal(tmp_path / "pipe") == "HERE/pipe is neither a file nor a folder"
     assert refusal(tmp_path / "empty") == "HERE/empty contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py"
     assert refusal(tmp_path / "mixed") == (
@@ -219,7 +219,7 @@ def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
     assert files.problem == "it contains more than 50000 files; submit only the chapter files"
     write(tmp_path / "alpha" / CHAPTER, "mine")
     write(tmp_path.joinpath("alpha", *"d" * 70, "ch01_tokenizer.py"), "too deep")
-    assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("what lies in more than 60 folders below each other was not read",)
+    assert one(tmp_path).sources == {"ch03_attention": "mine"} and one(tmp_path).notes == ("files more than 60 folders deep were not read",)
 
 
 def test_a_file_that_has_become_a_link_is_not_opened(tmp_path):

@@ -114,12 +114,12 @@ def test_a_table_maps_people_to_paths(tmp_path):
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        (b"", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
-        (b"Alpha,x\n", "class.csv, line 1: there is no column name; the first line names the columns: name,path or name,path,submitted"),
+        (b"", "class.csv, line 1: the column name is missing; the first line names the columns: name,path or name,path,submitted"),
+        (b"Alpha,x\n", "class.csv, line 1: the column name is missing; the first line names the columns: name,path or name,path,submitted"),
         (b"name,path,grade\nAlpha,x,1\n", "class.csv, line 1: the column 'grade' is unknown; the first line names the columns: name,path or name,path,submitted"),
-        (b"name,path,path\n", "class.csv, line 1: the column path is there twice; the first line names the columns: name,path or name,path,submitted"),
-        (b"name,path\n", "class.csv has a header and no rows; each row gives a person's name and the path to what they handed in"),
-        (b"name,path\nAlpha, One,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put a cell with a comma in it in quotes"),
+        (b"name,path,path\n", "class.csv, line 1: the column path appears twice; the first line names the columns: name,path or name,path,submitted"),
+        (b"name,path\n", "class.csv has a header but no rows; write a row with the name and the path for each submission"),
+        (b"name,path\nAlpha, One,x\n", "class.csv, line 2: there are 3 cells for 2 columns; put cells that contain a comma in quotes"),
         (b"name,path\n,x\n", "class.csv, line 2: the name is missing"),
         (b"name,path\n\nAlpha,x\nB\xe9n,x\n", 'class.csv, line 4: the text is not UTF-8; save the table as "CSV UTF-8"'),
         (b"name,path\nAlpha,a\0b\n", "class.csv, line 2: the path contains a null byte"),
@@ -142,5 +142,5 @@ def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path, text, se
 
 
 def test_a_table_too_large_to_be_one_is_not_read(tmp_path):
-    with pytest.raises(GradingProblem, match="^class.csv is larger than 20 MB, and no list of a class is$"):
+    with pytest.raises(GradingProblem, match="^class.csv is larger than 20 MB, which is too large for a class list$"):
         read_submissions(write(tmp_path / "class.csv", b"name,path\n" + b"a,b\n" * 5_000_000))
