@@ -184,7 +184,7 @@ def test_files_that_are_nobodys_are_told(tmp_path):
         write(tmp_path / "class" / name, "words")
     told = []
     assert [s.name for s in read_submissions(tmp_path / "class", told.append)] == ["alpha"]
-    remedy = "if one is a submission, put it into a folder with the person's name"
+    remedy = "put each submission into a folder with the person's name"
     assert told == [f"ignored because they have no owner: README.md, beta.docx, c.txt and 1 more; {remedy}"]
 
 
