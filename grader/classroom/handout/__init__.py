@@ -1,4 +1,4 @@
-"""What is given out: a folder for learners with the reference sealed, an archive for Gradescope, a workflow for GitHub.
+"""Makes what an instructor distributes: a folder for learners with the sealed reference, an archive for Gradescope, a workflow for GitHub.
 
-All of it makes things from the whole kit, but for `summary.py`, which a handout's workflow runs. What is sealed is read by `grader/course/sealed/`.
+All modules need the whole kit except `summary.py`, which the workflow of a handout runs. `grader/course/sealed/` reads the sealed files.
 """

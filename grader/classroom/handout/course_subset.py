@@ -1,4 +1,4 @@
-"""Cuts the course down to what is given out: the syllabus, the suites and the measurements, each as text."""
+"""Selects the part of the course that a handout contains: the syllabus and the suites as text, and the measurements."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from grader.course.syllabus import ROOT, TESTS, Chapter, load_syllabus, suites_o
 MEASUREMENTS = ROOT / "grader" / "teaching" / "measurements"
 
 
-def syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection[str]) -> str:
-    """The syllabus with these chapters' exercises. Earlier chapters keep their heading, for code is built on them; later ones go.
+def reduce_syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection[str]) -> str:
+    """The syllabus with these chapters' exercises. Earlier chapters keep their heading, since code depends on them; later ones are removed.
 
-    A hidden exercise leaves its name in its chapter's heading, so that whoever asks for it is told why it has no tests.
+    The heading of a chapter lists its hidden exercises, so that the handout can say why they have no tests.
     """
     head, *entries = re.split(r"^(?=\[\[chapter)", text, flags=re.MULTILINE)
     out, chapter = [head], ""
@@ -34,7 +34,7 @@ def syllabus(text: str, chapters: Collection[str], last: int, hidden: Collection
 
 def _read_value(entry: str, key: str) -> str:
     found = re.search(rf'^{key} = "(.*)"$', entry, flags=re.MULTILINE)
-    assert found, f"an entry of the syllabus without its {key} on one line"
+    assert found, f"an entry of the syllabus has no {key} on a line of its own"
     return found[1]
 
 
@@ -44,11 +44,11 @@ def _add_hidden(entry: str, names: list[str]) -> str:
     return entry.rstrip() + f"\nhidden = {json.dumps(names)}\n\n"
 
 
-def suite_texts(chapters: Collection[Chapter], hidden: Collection[str]) -> dict[str, str]:
-    """The suites of these chapters by file name, without the tests of what is hidden and without the helpers that only those need."""
+def reduce_suites(chapters: Collection[Chapter], hidden: Collection[str]) -> dict[str, str]:
+    """The suites of these chapters by file name, without the tests of hidden exercises and the helpers that only those tests use."""
     suites = [suite for chapter in chapters for suite in suites_of(chapter.id)]
-    kept = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
-    needed = find_reachable(kept, TESTS)
+    remaining = {(suite.stem, test) for suite in suites for test, (exercise, _) in tests_in(suite).items() if exercise not in hidden}
+    needed = find_reachable(remaining, TESTS)
     used = {module for module, _ in needed}
     return {suite.name: _remove_unneeded(suite.stem, needed) for suite in suites if suite.stem in used}
 
@@ -67,8 +67,8 @@ def _remove_unneeded(module: str, needed: Collection[Name]) -> str:
     return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
 
 
-def measurements(chapters: Collection[str], last: int, hidden: Collection[str]) -> list[str]:
-    """Those whose lesson is given out, and which need no later chapter and nothing hidden."""
+def select_measurements(chapters: Collection[str], last: int, hidden: Collection[str]) -> list[str]:
+    """The measurements whose lesson is in the handout and that need no later chapter and no hidden exercise."""
     found = []
     for path in sorted(MEASUREMENTS.glob("[!_]*.py")):
         text = read_source(path)

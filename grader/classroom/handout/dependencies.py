@@ -1,8 +1,8 @@
-"""What leans on what: which exercises cannot be tested without a hidden one, and what of a chapter is left without it.
+"""Finds which exercises cannot be tested without a hidden one, and which definitions of a chapter remain without it.
 
-Hiding an exercise takes its reference away, and whatever of ours is built on that cannot run: an exercise whose reference uses it, in its
-own chapter or a later one, and an exercise whose tests ask the reference for it. Those are hidden with it, for a test that is left out
-alone would change the marks of the exercise it belongs to.
+Hiding an exercise removes its reference. Then an exercise cannot be tested if its reference uses the hidden one (in the same chapter or an
+earlier one) or if its tests request the hidden one from the reference. Such exercises are hidden too: leaving out single tests would change
+the marks of the exercise they belong to.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from grader.course.source import bound_names, definition, find_definition, parse
 from grader.course.suites import tests_in
 from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
 
-Name = tuple[str, str]  # a module, and what it defines at its top level
+Name = tuple[str, str]  # a module, and a name defined at its top level
 
 
 def find_all_hidden(asked: Iterable[str], given: Iterable[Exercise]) -> dict[str, str]:
-    """All that is hidden when these are: an exercise's name, and in words why. The asked ones come first, and their reason is empty."""
+    """All exercises that must be hidden, with the reason for each. The requested ones come first, with an empty reason."""
     hidden = {name: "" for name in asked}
     grown = True
     while grown:
@@ -42,12 +42,12 @@ def _explain_hidden(exercise: Exercise, hidden: Iterable[str]) -> str:
         if (course.exercise(name).module, name) in uses:
             return f"its reference is built on {name}"
         if name in asks:
-            return f"its tests ask for {name}"
+            return f"its tests use {name}"
     return ""
 
 
 def find_reachable(starts: Iterable[Name], folder: Path, without: Collection[str] = ()) -> set[Name]:
-    """These names, and all that stands in their definitions, and in those, through every module of the folder they import from."""
+    """These names and, repeatedly, all names used in their definitions, in every module of the folder that they import from."""
     found, waiting = set(starts), list(starts)
     while waiting:
         module, name = waiting.pop()
@@ -58,7 +58,7 @@ def find_reachable(starts: Iterable[Name], folder: Path, without: Collection[str
 
 
 def find_tested_names(exercise: Exercise) -> set[str]:
-    """What an exercise's tests, with their helpers, may ask an implementation for: each name and word in them, torch's own excepted."""
+    """The names that an exercise's tests and their helpers may request from an implementation: every attribute and string, except torch's."""
     tests = {(suite.stem, test) for suite in suites_of(exercise.chapter) for test, (belongs, _) in tests_in(suite).items() if belongs == exercise.name}
     return {word for module, name in find_reachable(tests, TESTS) for word in _names_and_strings(module, name)}
 
@@ -68,13 +68,13 @@ def _names_and_strings(module: str, name: str) -> frozenset[str]:
     tree = parse(definition(_read_module(TESTS, module), name).text)
     openings = [node.body[0] for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)]
     docstrings = {id(opening.value) for opening in openings if isinstance(opening, ast.Expr)}
-    said = set()
+    found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not _belongs_to_torch(node):
-            said.add(node.attr)
+            found.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            said.add(node.value)
-    return frozenset(said)
+            found.add(node.value)
+    return frozenset(found)
 
 
 def _belongs_to_torch(node: ast.expr) -> bool:
@@ -92,7 +92,7 @@ def _used_names(folder: Path, module: str, name: str) -> frozenset[str]:
 
 
 def _find_origin(folder: Path, module: str, word: str) -> Name | None:
-    """Where in the folder a word of this module is defined."""
+    """The module of the folder that defines a name used in this module, with the name."""
     if word in _defined_names(folder, module):
         return module, word
     return _imported_names(folder, module).get(word)

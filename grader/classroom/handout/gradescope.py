@@ -1,8 +1,8 @@
-"""Makes an autograder archive for Gradescope: two scripts and the whole kit they need, reference and all, which no student is given.
+"""Makes an autograder archive for Gradescope: two scripts, and the kit with its reference, which students must not get.
 
 Gradescope unpacks it into /autograder/source, runs setup.sh once as root when it builds the image, copies run_autograder to /autograder,
-and runs that with each submission in /autograder/submission. Both scripts find their way from where they lie, so that they can be tried
-in any folder. `commands/autograde.py` is what run_autograder starts.
+and runs that for each submission in /autograder/submission. Both scripts use paths relative to their own location, so they can be tried
+in any folder. run_autograder starts `commands/autograde.py`.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from grader.files import write_whole
 SETTINGS, RULES = "headway.json", "rules.toml"
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
 NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures/", "teaching/measurements/")
-ALWAYS = (2020, 1, 1, 0, 0, 0)  # the same kit makes the same archive
+ALWAYS = (2020, 1, 1, 0, 0, 0)  # so that equal kits give equal archives
 
 SETUP = """\
 #!/usr/bin/env bash
-# Gradescope runs this once, as root, when it builds the image: a Python environment with all that Headway needs.
+# Gradescope runs this once, as root, when it builds the image. It makes a Python environment for Headway.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
-fitting() {  # the first Python that is new enough and can make an environment
+find_python() {  # the first Python that is new enough and can make an environment
     for python in python3 python3.13 python3.12 python3.11; do
         "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$python" && return
     done
     return 1
 }
 
-if ! fitting > /dev/null; then
+if ! find_python > /dev/null; then
     export DEBIAN_FRONTEND=noninteractive
     apt-get update
     apt-get install -y python3.12 python3.12-venv || apt-get install -y python3.11 python3.11-venv
 fi
-python="$(fitting)" || { echo "Headway needs Python 3.11 or newer; choose a newer base image (Ubuntu 24.04)."; exit 1; }
+python="$(find_python)" || { echo "Headway needs Python 3.11 or newer; choose a newer base image (Ubuntu 24.04)."; exit 1; }
 
 "$python" -m venv "$here/venv"
 cd "$here/kit"
@@ -51,14 +51,14 @@ cd "$here/kit"
 
 RUN = """\
 #!/usr/bin/env bash
-# Gradescope runs this for each submission; it leaves results/results.json. What is printed here only instructors see.
+# Gradescope runs this for each submission. It writes results/results.json; only instructors see what it prints.
 base="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 cd "$base/source/kit" && exec "$base/source/venv/bin/python" -m grader.cli.commands.autograde "$base"
 """
 
 
 def write_archive(path: Path, chapters: Iterable[str], seed: int = 0, rules: Path | None = None) -> tuple[Chapter, ...]:
-    """Write the archive; the chapters it grades. UnknownName for a chapter that does not exist, GradingProblem for rules that make no sense."""
+    """Write the archive, and return the chapters it grades. UnknownName for an unknown chapter, GradingProblem for invalid rules."""
     course = load_syllabus()
     wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
     graded = tuple(chapter for chapter in course.chapters if chapter in wanted)
@@ -78,7 +78,7 @@ def write_archive(path: Path, chapters: Iterable[str], seed: int = 0, rules: Pat
 
 
 def _kit() -> Iterator[tuple[str, str | bytes]]:
-    """The files of the kit that grading needs. Stubs are made anew: what stands in exercises/ is the instructor's own business."""
+    """The files of the kit that grading needs. Stubs are made from the solutions, since the instructor may have edited exercises/."""
     for name in ("LICENSE", "README.md", "constraints.txt", "pyproject.toml"):
         if (ROOT / name).is_file():
             yield name, (ROOT / name).read_bytes()

@@ -1,7 +1,7 @@
-"""Makes a handout: the folder an instructor gives out, with the kit, some chapters' stubs, lessons and tests, and the reference sealed.
+"""Makes a handout: a folder for learners with the kit, the stubs, lessons and tests of some chapters, and the sealed reference.
 
-Nothing of the whole kit is in it that is not written here: no solutions, variants or known mistakes as text, no tests of the kit itself, no
-history. Stubs are made from the solutions, and not copied from exercises/, where the instructor may have written.
+It contains only what this module adds: no solutions, variants or known mistakes as text, no tests of the kit itself, no history. Stubs are made
+from the solutions and not copied from exercises/, where the instructor may have edited them.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from grader.course.syllabus import EXERCISES, ROOT, TESTS, Chapter, load_syllabu
 from grader.files import write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
-NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, but for:
+NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, except:
 FOR_LEARNERS = ("classroom/__init__.py", "classroom/handout/__init__.py", "classroom/handout/summary.py", "teaching/measurements/__init__.py")
 
 
 class HandoutProblem(ValueError):
-    """There can be no such handout; the message is one sentence."""
+    """The handout cannot be made; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Handout:
-    """What was made."""
+    """A handout that was made."""
 
     folder: Path
-    chapters: tuple[Chapter, ...]  # as the handout's own syllabus has them
-    hidden: dict[str, str]  # each with why, "" for those that were asked for
-    mistakes: int  # that can be named
+    chapters: tuple[Chapter, ...]  # from the handout's own syllabus
+    hidden: dict[str, str]  # by name, with the reason; "" for those that the instructor named
+    mistakes: int  # number of known mistakes that the handout can diagnose
 
 
-def plan(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
-    """Which chapters are meant, and all that is hidden with what was asked. UnknownName or HandoutProblem where that makes no sense."""
+def plan_handout(chapters: Iterable[str], hidden: Iterable[str]) -> tuple[list[Chapter], dict[str, str]]:
+    """The chapters, and all exercises that must be hidden. UnknownName or HandoutProblem if that is not possible."""
     course = load_syllabus()
     wanted = [course.chapter(name) for name in chapters] or [chapter for chapter in course.chapters if chapter.exercises]
-    given = [chapter for chapter in course.chapters if chapter in wanted]
-    exercises = [exercise for chapter in given for exercise in chapter.exercises]
+    selected = [chapter for chapter in course.chapters if chapter in wanted]
+    exercises = [exercise for chapter in selected for exercise in chapter.exercises]
     asked = [course.exercise(name) for name in hidden]
     for exercise in asked:
         if exercise not in exercises:
-            raise HandoutProblem(f"{exercise.name} is in {exercise.chapter}, which is not given out, so it need not be hidden")
+            raise HandoutProblem(f"{exercise.name} is in {exercise.chapter}, which is not in this handout; hide only exercises of its chapters")
     all_hidden = find_all_hidden([exercise.name for exercise in asked], exercises)
     if len(all_hidden) == len(exercises):
-        raise HandoutProblem("all exercises of this handout would be hidden, and none could be tested; give out another chapter, or hide fewer")
-    return given, all_hidden
+        raise HandoutProblem("this would hide all exercises of the handout; hide fewer, or choose another chapter")
+    return selected, all_hidden
 
 
-def make(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False) -> Handout:
-    """Write the handout. It is made beside `folder` and put in its place when it is whole; with `force` in the place of what was there."""
-    given, all_hidden = plan(chapters, hidden)
+def make_handout(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False) -> Handout:
+    """Write the handout. It is made next to `folder` and moved there when it is complete; `force` replaces an earlier handout."""
+    selected, all_hidden = plan_handout(chapters, hidden)
     folder = folder.absolute()
     _check_destination(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
         new = Path(beside) / folder.name
-        made = _write(new, given, all_hidden)
+        made = _write(new, selected, all_hidden)
         if folder.exists():
             os.replace(folder, Path(beside) / "old") if any(folder.iterdir()) else folder.rmdir()
         os.replace(new, folder)
@@ -73,33 +73,33 @@ def make(folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bo
 
 def _check_destination(folder: Path, force: bool) -> None:
     if folder.is_file():
-        raise HandoutProblem(f"{folder} is a file; name a folder that does not exist yet")
+        raise HandoutProblem(f"{folder} is a file; choose a folder that does not exist yet")
     if folder.resolve() == ROOT or folder.resolve() in ROOT.parents:
-        raise HandoutProblem(f"{folder} holds this kit itself; name a folder that does not exist yet")
+        raise HandoutProblem(f"{folder} contains this kit; choose a folder that does not exist yet")
     if folder.is_dir() and any(folder.iterdir()):
         if not force:
-            raise HandoutProblem(f"{folder} is there and not empty; name another folder, or replace it with --force")
+            raise HandoutProblem(f"{folder} exists and is not empty; choose another folder, or replace it with --force")
         if not (folder / "reference").is_dir():
-            raise HandoutProblem(f"{folder} is no handout, so --force does not replace it; name another folder")
+            raise HandoutProblem(f"{folder} is not a handout, so --force does not replace it; choose another folder")
 
 
-def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Handout:
-    last = given[-1].number
+def _write(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> Handout:
+    last = selected[-1].number
     for name in COPIED_FILES:
         _copy(ROOT / name, folder / name)
     _copy_kit(folder / "grader")
-    for name in course_subset.measurements([chapter.id for chapter in given], last, hidden):
+    for name in course_subset.select_measurements([chapter.id for chapter in selected], last, hidden):
         _copy(course_subset.MEASUREMENTS / name, folder / "grader" / "teaching" / "measurements" / name)
-    _write_exercises(folder / "exercises", given, hidden)
+    _write_exercises(folder / "exercises", selected, hidden)
     for path in sorted(set(TESTS.glob("*.py")) - set(TESTS.glob("test_*.py"))):
         _copy(path, folder / "tests" / path.name)
-    for name, text in course_subset.suite_texts(given, hidden).items():
+    for name, text in course_subset.reduce_suites(selected, hidden).items():
         write_whole(folder / "tests" / name, text)
     mistakes = 0
     for chapter in load_syllabus().chapters:
         if chapter.exercises and chapter.number <= last:
             seal_reference(chapter.name, hidden, folder / "reference")
-        if chapter in given:
+        if chapter in selected:
             shown = [exercise.name for exercise in chapter.exercises if exercise.name not in hidden]
             mistakes += seal_mistakes(chapter.name, shown, hidden, folder / "reference")
             write_whole(folder / "reference" / f"{chapter.name}.stub", reference_stub(chapter.name))
@@ -111,10 +111,10 @@ def _write(folder: Path, given: list[Chapter], hidden: Collection[str]) -> Hando
     return Handout(folder, tested, {}, mistakes)
 
 
-def _write_exercises(folder: Path, given: list[Chapter], hidden: Collection[str]) -> None:
-    """Stubs, their lock, lessons, pictures and the syllabus."""
+def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[str]) -> None:
+    """Write stubs, their lock, lessons, pictures and the syllabus."""
     lock = LOCK_HEADER
-    for chapter in given:
+    for chapter in selected:
         stub = reference_stub(chapter.name)
         write_whole(folder / f"{chapter.name}.py", stub)
         lock += f'{chapter.name} = "{fingerprint(stub)}"\n'
@@ -123,24 +123,24 @@ def _write_exercises(folder: Path, given: list[Chapter], hidden: Collection[str]
                 _copy(EXERCISES / path, folder / path)
     write_whole(folder / LOCK, lock)
     syllabus = read_source(EXERCISES / "syllabus.toml")
-    write_whole(folder / "syllabus.toml", course_subset.syllabus(syllabus, [chapter.id for chapter in given], given[-1].number, hidden))
-    if len(given) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
+    write_whole(folder / "syllabus.toml", course_subset.reduce_syllabus(syllabus, [chapter.id for chapter in selected], selected[-1].number, hidden))
+    if len(selected) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
         _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
 
 
 def _copy_kit(folder: Path) -> None:
     kit = ROOT / "grader"
 
-    def left_out(place: str, names: list[str]) -> set[str]:
+    def find_excluded(place: str, names: list[str]) -> set[str]:
         found = {name for name in names if name == "__pycache__" or name.startswith(".") or name.endswith(".pyc")}
         return found | {name for name in names if Path(place, name).relative_to(kit).as_posix() in NOT_FOR_LEARNERS}
 
-    shutil.copytree(kit, folder, ignore=left_out)
+    shutil.copytree(kit, folder, ignore=find_excluded)
     for name in FOR_LEARNERS:
         _copy(kit / name, folder / name)
 
 
-def _copy(path: Path, there: Path) -> None:
+def _copy(path: Path, target: Path) -> None:
     if path.is_file():
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, there)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)

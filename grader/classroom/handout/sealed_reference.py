@@ -1,4 +1,4 @@
-"""Seals the reference and the known mistakes, without what is hidden."""
+"""Writes the sealed reference and the sealed known mistakes of a handout, without hidden exercises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.course.stubs import reference_stub
 from grader.course.syllabus import SOLUTIONS
 from grader.files import write_whole
 
-_HIDDEN_MESSAGE = "{name} is graded by your instructor alone, so this handout has no {name} of ours to put beside your code; with --whole your own stands there"
+_HIDDEN_MESSAGE = "only your instructor grades {name}, so this handout has no reference for it; with --whole the tests use your own {name}"
 
 
 def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
@@ -23,7 +23,7 @@ def seal_reference(module: str, hidden: Collection[str], folder: Path) -> None:
 
 
 def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[str], folder: Path) -> int:
-    """Write the known mistakes of these exercises, sealed; how many they are. StaleEdit where one does not fit its solution."""
+    """Write the known mistakes of these exercises, sealed, and return their number. StaleEdit if one does not fit its solution."""
     text = remove_hidden(module, hidden)
     nodes = parse(text).body[1:] if ast.get_docstring(parse(text)) is not None else parse(text).body
     entries = []
@@ -40,10 +40,10 @@ def seal_mistakes(module: str, exercises: Collection[str], hidden: Collection[st
 
 
 def remove_hidden(module: str, hidden: Collection[str]) -> str:
-    """The reference's chapter without what is hidden, and without the helpers that nothing else needs.
+    """The reference's chapter without hidden exercises and without the helpers that only they use.
 
-    What stands in the stub is seen by everyone and stays. In place of a hidden exercise stands one that says so when it is used:
-    chapters import its name.
+    Names that are in the stub stay, since learners see them anyway. A hidden exercise is replaced by a placeholder that raises an error when it
+    is used, since other chapters import its name.
     """
     text = read_source(SOLUTIONS / f"{module}.py")
     seen = {name for node in parse(reference_stub(module)).body for name in bound_names(node)}

@@ -9,37 +9,38 @@ from pathlib import Path
 MARKS = {"passed": "passed", "failed": "fails", "error": "does not run", "timeout": "ran out of time", "todo": "to do"}
 
 
-def summary(results: dict) -> str:
-    """What `--results` wrote, as Markdown: a row an exercise, and below what is wrong with each that fails."""
-    lines = ["# Headway", "", f"**{_number(results['earned'])} of {_number(results['points'])} points**", "", "| exercise | points | |", "| --- | ---: | --- |"]
+def format_summary(results: dict) -> str:
+    """The results that `--results` wrote as Markdown: a row per exercise, then what is wrong with each that fails."""
+    total = f"**{_format_number(results['earned'])} of {_format_number(results['points'])} points**"
+    lines = ["# Headway", "", total, "", "| exercise | points | |", "| --- | ---: | --- |"]
     for exercise in results["exercises"]:
         word = "no points: a shortcut" if exercise["forbidden"] else MARKS[exercise["outcome"]]
-        lines.append(f"| `{exercise['name']}` | {_number(exercise['earned'])}/{_number(exercise['points'])} | {word} |")
+        lines.append(f"| `{exercise['name']}` | {_format_number(exercise['earned'])}/{_format_number(exercise['points'])} | {word} |")
     for exercise in results["exercises"]:
-        said = list(_describe_failures(exercise))
-        if said:
-            lines += ["", f"## {exercise['name']}", "", *said]
+        failures = list(_describe_failures(exercise))
+        if failures:
+            lines += ["", f"## {exercise['name']}", "", *failures]
     return "\n".join(lines) + "\n"
 
 
 def _describe_failures(exercise: dict):
     diagnosis = exercise["diagnosis"]
     if diagnosis:
-        yield from (harmless(diagnosis["says"]), "", harmless(diagnosis["hint"]), "")
-    yield from (f"- {harmless(sentence)}" for sentence in exercise["forbidden"])
+        yield from (escape_markdown(diagnosis["says"]), "", escape_markdown(diagnosis["hint"]), "")
+    yield from (f"- {escape_markdown(sentence)}" for sentence in exercise["forbidden"])
     for test in exercise["tests"]:
         if test["outcome"] not in ("passed", "todo"):
-            yield f"- `{test['name']}`: {harmless(test['message']) or MARKS[test['outcome']]}"
+            yield f"- `{test['name']}`: {escape_markdown(test['message']) or MARKS[test['outcome']]}"
 
 
-def harmless(text: str) -> str:
-    """A learner's words as they are: on one line, and nothing in them is a tag, a link or a heading."""
+def escape_markdown(text: str) -> str:
+    """The text on one line, escaped so that it contains no tag, link or heading."""
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     shown = "".join("\\" + character if character in "\\`*_{}[]<>()#+-!|~&$@" else character for character in line[:400])
     return shown + ("…" if len(line) > 400 else "")
 
 
-def _number(points: float) -> str:
+def _format_number(points: float) -> str:
     return f"{points:g}"
 
 
@@ -47,9 +48,9 @@ def main() -> int:
     try:
         results = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        print("# Headway\n\nThe tests did not run to their end, so there are no points to show. The log of the step `Grade` says why.")
+        print("# Headway\n\nThe tests did not finish, so there are no points to show. The log of the step `Grade` shows the reason.")
         return 0
-    print(summary(results), end="")
+    print(format_summary(results), end="")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a handout says to its learner: README.md, Makefile and the workflow that grades a push on GitHub."""
+"""The texts of a handout: README.md, Makefile and the workflow that grades a push on GitHub."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.course.syllabus import Chapter
 
 
 def readme(chapters: Sequence[Chapter], hidden: Collection[str]) -> str:
-    """`chapters` as the handout's own syllabus has them, without what is hidden."""
+    """The README; `chapters` come from the handout's own syllabus, without hidden exercises."""
     rows = []
     for chapter in chapters:
         names = ", ".join(f"`{exercise.name}`" for exercise in chapter.exercises)
@@ -25,12 +25,12 @@ def _hidden(names: Collection[str]) -> str:
     if not names:
         return ""
     listed = ", ".join(f"`{name}`" for name in names)
-    return f"\n\nGraded by your instructor alone, with tests that are not here: {listed}. Their stubs are in the files like all the others."
+    return f"\n\nOnly your instructor can grade {listed}: their tests are not here, but their stubs are in the files."
 
 
 MAKEFILE = """\
 # make learn   install Headway in .venv and show where you are
-# make test    test all of your code the way it will be graded
+# make test    test all of your code as it will be graded
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
@@ -58,8 +58,8 @@ test: .venv/.learn
 """
 
 WORKFLOW = """\
-# Grades every push, and shows the points and what is wrong on the run's page.
-# A red cross means that something fails; a stub that is not written yet is no failure.
+# Grades every push, and shows the points and the failures on the run's page.
+# A red cross means that a test fails; a stub that is not implemented yet is not a failure.
 name: grade
 on: [push, workflow_dispatch]
 
@@ -89,11 +89,11 @@ jobs:
 _README = """\
 # Headway
 
-Build a transformer by hand, one tested piece at a time. You fill in PyTorch stubs; the tests tell you, in words, what is wrong and what to look at next.
+Build a transformer by hand, one tested piece at a time. You fill in PyTorch stubs; the tests explain what is wrong and what to look at next.
 
 ```
-make learn      # makes .venv, installs what is needed, and shows where you are and what to do next
-make test       # tests all of your code the way it will be graded
+make learn      # makes .venv, installs Headway, and shows where you are and what to do next
+make test       # tests all of your code as it will be graded
 ```
 
 Without make, or on Windows, with Python 3.11 or newer:
@@ -109,27 +109,27 @@ python -m venv .venv && .venv/bin/pip install -c constraints.txt -e .           
 | --- | --- | --- |
 {rows}{hidden}
 
-Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write the lines the numbered TODOs ask for. What you hand in is
+Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write the lines that the numbered TODOs describe. Submit
 {files}. Then (with the environment active: `. .venv/bin/activate`):
 
 | command | what it does |
 | --- | --- |
 | `headway` | where you are, and the one next thing to do |
-| `headway watch [NAME]` | keeps watching beside your editor: a verdict at every save |
+| `headway watch [NAME]` | runs next to your editor and tests each time you save |
 | `headway check [NAME]` | tests an exercise, a chapter, or the current one |
 | `headway hint [NAME]` | the next of three hints: a question, the idea, nearly the line |
 | `headway next`, `headway list`, `headway open NAME` | the next exercise; all of them; this one in your editor |
-| `headway show NAME`, `headway walk` | draws what an exercise computes, yours beside ours; guided tours of what works already |
+| `headway show NAME`, `headway walk` | draws what an exercise computes, your version next to the reference; guided tours of what works already |
 | `headway book` | the lessons as a book in your browser, with stubs, hints and search |
-| `headway reset NAME` | back to the stub; your version is kept, and `--undo` brings it back |
-| `headway doctor` | is this machine ready, and do the tests reach your code? |
+| `headway reset NAME` | restores the stub and saves your version; `--undo` restores your version |
+| `headway doctor` | checks that this machine is ready and that the tests run your code |
 
-A stub that is not written yet is `todo`, which is no failure. A failed test shows the promise, the smallest example that breaks it, what you returned
-beside what was expected, and, when your code behaves exactly like a known mistake, which one it is. In a notebook,
-`from grader import check, hint` and then `check("{example}", {example})` test what a cell defines.
+A stub that is not implemented yet is `todo`, not a failure. A failed test shows what should hold, the smallest example that breaks it, what you
+returned next to what was expected, and which known mistake it is if your code behaves exactly like one. In a notebook, use
+`from grader import check, hint` and then `check("{example}", {example})` to test what a cell defines.
 
-The chapters before yours are ours, so you can begin here. The reference in `reference/` is sealed: the tests compare your code with it, and it cannot be
-read like a text, which is a curtain and no lock. Finding your own way is what the exercises are for.
+Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so
+that nobody reads it by accident; a determined reader could open it. You learn most when you find your own solution.
 
 Your progress is the small text file `exercises/progress.txt`. On GitHub, `.github/workflows/grade.yml` tests every push and shows the points on the run's page.
 """

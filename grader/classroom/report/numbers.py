@@ -1,4 +1,4 @@
-"""Numbers as a page tells them."""
+"""Numbers as the report shows them."""
 
 from __future__ import annotations
 

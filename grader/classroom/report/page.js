@@ -1,4 +1,4 @@
-// Everything works without this: it finds people by name, unfolds them together, and unfolds whom a link leads to.
+// Optional: finds people by name, expands or collapses all sections, and expands the section that a link leads to.
 const people = [...document.querySelectorAll(".person")];
 const form = document.getElementById("find");
 const box = document.getElementById("name");
@@ -14,7 +14,7 @@ function find() {
   found.textContent = wanted ? `${many} of ${people.length} people` : "";
 }
 
-function unfold() {
+function expandTarget() {
   const target = document.getElementById(location.hash.slice(1));
   const person = target && target.closest(".person");
   if (!person) return;
@@ -28,6 +28,6 @@ form.addEventListener("submit", event => event.preventDefault());
 box.addEventListener("input", find);
 document.getElementById("open").addEventListener("click", () => people.forEach(person => { person.open = person.open || !person.hidden; }));
 document.getElementById("close").addEventListener("click", () => people.forEach(person => { person.open = false; }));
-addEventListener("hashchange", unfold);
+addEventListener("hashchange", expandTarget);
 find();
-unfold();
+expandTarget();

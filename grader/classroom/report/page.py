@@ -1,7 +1,7 @@
-"""Writes report.html: what was counted, poured into a page that holds its style and its script and asks nobody for anything.
+"""Writes report.html, a single page that contains its style and script and fetches nothing.
 
-The same class makes the same bytes. The page says to the browser, by its content security policy, that nothing but this one style and this one
-script may ever run or be fetched: whatever a learner's text tries, it stays text.
+Equal classes give equal bytes. The page's content security policy allows only this style and this script, and no request: whatever a learner's
+text contains, it stays text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 NAME = "report.html"
 PRODUCTS = {"kit": "Headway", "torch": "torch", "python": "Python"}
 LONGEST = 4000  # characters of one piece of text
-SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are folded away under them
+SHOWN_AT_ONCE = 12  # mistakes and exercises; the others are collapsed below them
 
 
 class ReportProblem(RuntimeError):
@@ -32,7 +32,7 @@ class ReportProblem(RuntimeError):
 
 
 def write(graded: GradedClass, folder: Path) -> Path:
-    """report.html in `folder`. ReportProblem where Jinja is missing, OSError where the file cannot be written."""
+    """Write report.html into `folder`. ReportProblem if Jinja is missing, OSError if the file cannot be written."""
     path = Path(folder) / NAME
     write_whole(path, render(graded))
     return path
@@ -41,11 +41,11 @@ def write(graded: GradedClass, folder: Path) -> Path:
 def render(graded: GradedClass) -> str:
     template = _environment().get_template("page.html")
     style, script = (_resource(name) for name in ("page.css", "page.js"))
-    policy = f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; base-uri 'none'; form-action 'none'"
-    return template.render(style=style, script=script, policy=policy, **_contents(graded))
+    policy = f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; base-uri 'none'; form-action 'none'"
+    return template.render(style=style, script=script, policy=policy, **_template_values(graded))
 
 
-def _contents(graded: GradedClass) -> dict[str, Any]:
+def _template_values(graded: GradedClass) -> dict[str, Any]:
     everyone = list(enumerate(graded.people, start=1))
     done = [(place, person) for place, person in everyone if not person.problem]
     people = [person for _, person in done]
@@ -55,11 +55,11 @@ def _contents(graded: GradedClass) -> dict[str, Any]:
         "graded": graded,
         "many": len(people),
         "spread": tally.measure_distribution(people),
-        "tallies": [one for one in tallies if one.begun],
-        "untouched": [one.exercise.name for one in tallies if not one.begun],
+        "tallies": [one for one in tallies if one.started],
+        "untouched": [one.exercise.name for one in tallies if not one.started],
         "chapters": tally.tally_chapters(graded, people),
         "mistakes": tally.tally_misconceptions(done),
-        "begun": {one.exercise.name: one.begun for one in tallies},
+        "started": {one.exercise.name: one.started for one in tallies},
         "tests": tally.tally_unexplained(done),
         "refused": [(place, person) for place, person in everyone if person.problem],
         "broken": tally.list_broken_chapters(done),
@@ -72,7 +72,7 @@ def _contents(graded: GradedClass) -> dict[str, Any]:
 
 
 def _shortcuts(done: list[tally.NumberedPerson]) -> list[tuple[tally.NumberedPerson, str, list[str]]]:
-    """Who let the answer be computed for them, in which exercise, and how."""
+    """The people who called a forbidden function, with the exercise and how."""
     return [((place, person), result.exercise.name, result.forbidden) for place, person in done for result in person.results if result.forbidden]
 
 
@@ -80,7 +80,7 @@ def _environment():
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise ReportProblem("The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
+        raise ReportProblem("the class report needs Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'") from None
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
@@ -90,12 +90,12 @@ def _environment():
 
 
 def _finalize(value: Any) -> Any:
-    """Everything that is printed on the page goes through here before it is escaped; what is markup already is the page's own."""
+    """Sanitize every text before the template escapes it; values that are already markup come from the page itself."""
     return value if hasattr(value, "__html__") or not isinstance(value, str) else sanitize.text(value, LONGEST)
 
 
 def _chapter(name: str) -> str:
-    """ch03 as "3 Attention", which no line breaks in two."""
+    """ch03 as "3 Attention", with a no-break space."""
     try:
         chapter = load_syllabus().chapter(name)
     except UnknownName:
@@ -104,7 +104,7 @@ def _chapter(name: str) -> str:
 
 
 def _breakable(name: str) -> Any:
-    """A name in code that may go on in the next line after each underscore."""
+    """A name in code that may be broken into lines after each underscore."""
     from markupsafe import Markup, escape
 
     return Markup(escape(sanitize.line(name)).replace("_", Markup("_<wbr>")))
@@ -115,7 +115,7 @@ def _percent(part: Any, whole: Any = 1) -> str:
 
 
 def _date(iso: str) -> str:
-    """2026-11-20T18:04:00+01:00 as "2026-11-20 at 18:04, UTC+01:00"; anything else as it is."""
+    """2026-11-20T18:04:00+01:00 as "2026-11-20 at 18:04, UTC+01:00"; other texts unchanged."""
     try:
         return datetime.fromisoformat(iso).strftime("%Y-%m-%d at %H:%M, %Z").rstrip(", ")
     except ValueError:
@@ -128,5 +128,5 @@ def _resource(name: str) -> Any:
     return Markup((HERE / name).read_text(encoding="utf-8"))
 
 
-def _allowed(content: str) -> str:
+def _csp_hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""What the report shows of one person: points, notes, and each exercise that is not whole, as its learner saw it."""
+"""A person's section of the report: points, notes, and each exercise without full points as the learner saw it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from grader.classroom.report.tally import KINDS, classify, plain_name
 from grader.plugin.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
 
-PRINTED = 6  # lines of what the code printed: the last ones
+PRINTED = 6  # the last lines that the code printed
 
 
 @dataclass(frozen=True)
 class IncompleteExercise:
-    """One exercise that somebody began and did not get everything for."""
+    """One exercise that a person started and did not get full points for."""
 
     name: str
     chapter: str
@@ -29,7 +29,7 @@ class IncompleteExercise:
 
 @dataclass(frozen=True)
 class BrokenChapter:
-    """A chapter that does not import, and the exercises it took along."""
+    """A chapter that does not import, and its exercises."""
 
     module: str
     failure: Failure
@@ -41,7 +41,7 @@ class PersonSection:
     place: int
     person: Person
     total: str
-    kinds: list[str]  # 3 passed, 1 error, 2 not begun
+    kinds: list[str]  # 3 passed, 1 error, 2 not started
     works: list[IncompleteExercise]
     broken: list[BrokenChapter]
     passed: list[str]
@@ -56,18 +56,18 @@ def make_person_section(place: int, person: Person, exercises: list[str]) -> Per
         BrokenChapter(module, failure, [result.exercise.name for result in person.results if result.exercise.module == module])
         for module, failure in sorted(person.broken.items())
     ]
-    begun = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
+    incomplete = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
     return PersonSection(
         place, person,
         f"{number(person.total.earned)} of {number(person.total.points)}",
         [_count_kind(len(names), kind) for kind, names in named.items() if names],
-        [_describe_exercise(person, result) for result in begun if result.exercise.module not in person.broken],
+        [_describe_exercise(person, result) for result in incomplete if result.exercise.module not in person.broken],
         broken, named["passed"], named["todo"],
     )  # fmt: skip
 
 
 def _count_kind(many: int, kind: str) -> str:
-    return {"todo": f"{many} not begun", "error": count(many, "error")}.get(kind, f"{many} {kind}")
+    return {"todo": f"{many} not started", "error": count(many, "error")}.get(kind, f"{many} {kind}")
 
 
 def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExercise:
@@ -83,7 +83,7 @@ def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExer
 
 
 def failure_rows(failure: Failure) -> list[tuple[str, str, bool]]:
-    """A failure as its learner saw it: label, text, and whether the text is code and keeps its lines."""
+    """A failure as the learner saw it: label, text, and whether the text is code, whose line breaks stay."""
     printed = failure.printed.strip().splitlines()
     cut = ["…"] if len(printed) > PRINTED else []
     rows = [

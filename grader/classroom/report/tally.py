@@ -1,4 +1,4 @@
-"""How a class did, counted: who struggles with which exercise, what is misunderstood, which tests fail without a known reason."""
+"""Counts a class's results: who struggles with which exercise, which misconceptions occur, which tests fail for an unknown reason."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResul
 
 KINDS = ("passed", "partly", "failed", "error", "todo")
 STRUGGLING = ("partly", "failed", "error")
-NumberedPerson = tuple[int, Person]  # a person and their place in the class, which is how the page links to them
+NumberedPerson = tuple[int, Person]  # a person's number in the class, used for links, and the person
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The people whose totals lie in one tenth of the points, or at the full mark."""
+    """The number of people with totals in one tenth of the points, or with full points."""
 
     label: str
     people: int
@@ -36,18 +36,18 @@ class PointDistribution:
 
 @dataclass
 class ExerciseTally:
-    """How many people came how far with one exercise."""
+    """The number of people with each kind of result for one exercise."""
 
     exercise: Exercise
     kinds: Counter[str] = field(default_factory=Counter)
 
     @property
     def struggling(self) -> int:
-        """People who began it and did not get everything."""
+        """The number of people who started the exercise and did not get full points."""
         return sum(self.kinds[kind] for kind in STRUGGLING)
 
     @property
-    def begun(self) -> int:
+    def started(self) -> int:
         return self.struggling + self.kinds["passed"]
 
 
@@ -55,15 +55,15 @@ class ExerciseTally:
 class ChapterTally:
     chapter: str  # its id
     exercises: int
-    passed: int  # people who have all of it
-    struggling: int  # people who struggle with one exercise or more
-    untouched: int  # people who began none of it
-    mean: Decimal  # of the shares of its points, 0 to 1
+    passed: int  # people with full points
+    struggling: int  # people who struggle with at least one exercise
+    untouched: int  # people who started none of it
+    mean: Decimal  # share of its points, 0 to 1
 
 
 @dataclass
 class MisconceptionTally:
-    """One known mistake, and everyone who made it."""
+    """One known mistake, and all who made it."""
 
     exercise: Exercise
     diagnosis: Diagnosis
@@ -73,21 +73,21 @@ class MisconceptionTally:
 
 @dataclass
 class UnexplainedTally:
-    """One exercise that people fail with code in which no known mistake was recognised."""
+    """One exercise with failures in which no known mistake was recognised."""
 
     exercise: Exercise
     who: list[NumberedPerson] = field(default_factory=list)
-    tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> people who fail it
-    first_messages: Counter[str] = field(default_factory=Counter)  # what they were told first -> people
+    tests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (name, promise) -> number of people
+    first_messages: Counter[str] = field(default_factory=Counter)  # the first message -> number of people
 
     @property
     def usual_message(self) -> tuple[str, int] | None:
-        """What most of them were told, where several were told the same."""
+        """The most frequent first message and its count; None if no two people got the same message."""
         return next(((words, people) for words, people in self.first_messages.most_common(1) if people > 1), None)
 
 
 def classify(result: ExerciseResult | None) -> str:
-    """passed; partly (some of the points); failed (none); error (it did not run, or not to its end); todo (not begun)."""
+    """passed; partly (some of the points); failed (none); error (it did not run to its end); todo (not started)."""
     if result is None or not result.tests:
         return "todo"
     if result.outcome == "passed":
@@ -98,7 +98,7 @@ def classify(result: ExerciseResult | None) -> str:
 
 
 def measure_distribution(people: list[Person]) -> PointDistribution | None:
-    """How the totals of those who were graded lie; None where there are none."""
+    """The distribution of the totals of graded people; None if there are none."""
     if not people:
         return None
     totals = sorted(person.total.earned for person in people)
@@ -114,7 +114,7 @@ def _tenth(person: Person) -> int:
 
 
 def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseTally]:
-    """All exercises, those that most people struggle with first."""
+    """All exercises, sorted by the number of people who struggle, largest first."""
     tallies = {exercise.name: ExerciseTally(exercise) for exercise in graded.exercises}
     for person in people:
         results = {result.exercise.name: result for result in person.results}
@@ -124,7 +124,7 @@ def tally_exercises(graded: GradedClass, people: list[Person]) -> list[ExerciseT
 
 
 def tally_chapters(graded: GradedClass, people: list[Person]) -> list[ChapterTally]:
-    """In the course's order."""
+    """All chapters, in the course's order."""
     tallies = []
     for chapter in dict.fromkeys(exercise.chapter for exercise in graded.exercises):
         names = [exercise.name for exercise in graded.exercises if exercise.chapter == chapter]
@@ -148,7 +148,7 @@ def _share(person: Person, names: list[str]) -> Decimal:
 
 
 def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
-    """Every known mistake of this class, the commonest first."""
+    """Every known mistake of this class, the most frequent first."""
     found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
@@ -161,7 +161,7 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
-    """Exercises with failures that no diagnosis, no shortcut and no broken chapter accounts for; those of most people first."""
+    """Exercises with failures that no diagnosis, shortcut or broken chapter explains, sorted by the number of people, largest first."""
     found: dict[str, UnexplainedTally] = {}
     for place, person in people:
         for result in person.results:
@@ -175,7 +175,7 @@ def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally
 
 
 def list_broken_chapters(people: Iterable[NumberedPerson]) -> list[tuple[NumberedPerson, str, Failure]]:
-    """Chapters that do not import: whose, which, and why."""
+    """Chapters that do not import: the person, the chapter and the failure."""
     return [((place, person), module, failure) for place, person in people for module, failure in sorted(person.broken.items())]
 
 

@@ -1,4 +1,4 @@
-"""What Gradescope's run_autograder starts: `headway grade` for a class of one, the submission it brings. It leaves results/results.json whatever happens.
+"""Started by Gradescope's run_autograder: grades one submission like `headway grade`, and always writes results/results.json.
 
 `python -m grader.cli.commands.autograde /autograder`
 """
@@ -16,13 +16,13 @@ from grader.classroom.intake.roster import parse_time
 from grader.cli.commands.grade import grade
 from grader.files import write_whole
 
-UNTOLD = "Your submission could not be graded, which is not your doing. Please tell your instructor: the autograder's output says why."
+NOT_GRADED = "Your submission could not be graded. This is not your fault; please ask your instructor to read the autograder's output."
 
 
 def main() -> int:
     base = Path(sys.argv[1])
     results = base / "results" / "results.json"
-    write_whole(results, json.dumps({"score": 0.0, "output": UNTOLD, "output_format": "text", "stdout_visibility": "hidden"}))
+    write_whole(results, json.dumps({"score": 0.0, "output": NOT_GRADED, "output_format": "text", "stdout_visibility": "hidden"}))
     settings = json.loads((base / "source" / SETTINGS).read_text(encoding="utf-8"))
     rules = base / "source" / RULES
     with tempfile.TemporaryDirectory(prefix="headway-") as place:
@@ -30,21 +30,21 @@ def main() -> int:
         write_roster(roster, base / "submission", base / "submission_metadata.json")
         points = rules if rules.is_file() else None
         status = grade(roster, grades, settings["chapters"], [], settings["seed"], points, 1, require_isolation=False, dask=None, changed=False)
-        for written in grades.glob("gradescope/*.json"):  # the class is one person
+        for written in grades.glob("gradescope/*.json"):  # there is one person
             write_whole(results, written.read_bytes())
             return 0
     return status
 
 
 def write_roster(path: Path, submission: Path, metadata: Path) -> None:
-    """A class of one as a table: who, where, and when by Gradescope's record (nobody and never, where that cannot be read)."""
+    """Write a table with one row: name, path and time, from Gradescope's metadata if it can be read."""
     name, submitted = "submission", ""
     try:
         facts = json.loads(metadata.read_text(encoding="utf-8"))
         name = " and ".join(str(user["name"]).strip() for user in facts["users"]) or name
         submitted = parse_time(facts["created_at"]).isoformat()
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        print(f"submission_metadata.json says less than it should: {type(problem).__name__}: {problem}")
+        print(f"submission_metadata.json is incomplete, so the name or the time is missing: {type(problem).__name__}: {problem}")
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("name", "path", "submitted"), (name.strip() or "submission", submission, submitted)])
 

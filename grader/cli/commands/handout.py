@@ -1,4 +1,4 @@
-"""Folders and archives an instructor gives out."""
+"""`headway handout` and `headway gradescope`: the folders and archives that an instructor distributes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from grader.files import problem
 
 
 def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
-    """Make the folder for learners: 0 when it is there, 2 where it cannot be."""
+    """Make the folder for learners; the exit status is 0, or 2 if that is not possible."""
     read_course()
-    from grader.classroom.handout.handout_folder import HandoutProblem, make
+    from grader.classroom.handout.handout_folder import HandoutProblem, make_handout
 
     try:
-        made = make(folder, _names(chapters), _names(hidden), force)
+        made = make_handout(folder, _names(chapters), _names(hidden), force)
     except HandoutProblem as trouble:
         print_error(str(trouble))
         return 2
@@ -32,13 +32,13 @@ def handout(folder: Path, chapters: str, hidden: str, force: bool) -> int:
     console.print()
     print_wrapped(console, f"The handout is in {short_path(made.folder)}.")
     if made.hidden:
-        print_wrapped(console, "What is hidden only you can grade, with this kit: the handout has the stubs, and neither the tests nor the reference.")
-    print_wrapped(console, "The reference in it is sealed, which is a curtain and no lock. Hide what nobody may find.")
+        print_wrapped(console, "Only you can grade hidden exercises, with this kit: the handout has their stubs, but neither their tests nor their reference.")
+    print_wrapped(console, "The reference in it is sealed. That stops accidental reading but not a determined reader; hide exercises whose solutions must stay secret.")
     return 0
 
 
 def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> int:
-    """Make the archive for Gradescope: 0 when it is there, 2 where it cannot be."""
+    """Make the archive for Gradescope; the exit status is 0, or 2 if that is not possible."""
     read_course()
     from grader.classroom.handout.gradescope import write_archive
     from grader.classroom.intake.problems import GradingProblem
@@ -53,11 +53,11 @@ def gradescope(archive: Path, chapters: str, points: Path | None, seed: int) -> 
         return 2
     console = make_console()
     whole = "all chapters" if len(graded) > 1 and not _names(chapters) else ", ".join(f"{chapter.id} {chapter.title}" for chapter in graded)
-    print_wrapped(console, f"The autograder for {whole} is in {short_path(archive)}: upload it as it is, under Configure Autograder.")
-    print_wrapped(console, "It holds the reference and the tests, so it is for Gradescope alone. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
+    print_wrapped(console, f"The autograder for {whole} is in {short_path(archive)}. Upload this file under Configure Autograder.")
+    print_wrapped(console, "It contains the reference and the tests, so do not give it to students. Choose a base image with Python 3.11 or newer (Ubuntu 24.04).")
     return 0
 
 
 def _names(words: str) -> list[str]:
-    """Names as they are typed: with commas, spaces or both between them."""
+    """Split typed names, which commas, spaces or both separate."""
     return words.replace(",", " ").split()

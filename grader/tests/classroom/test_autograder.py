@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from grader.classroom.handout.summary import harmless, summary
+from grader.classroom.handout.summary import escape_markdown, format_summary
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
@@ -236,8 +236,8 @@ def test_a_summary_shows_a_learners_words_and_obeys_none(tmp_path):
             "tests": [{"name": "test_x", "outcome": "failed", "message": "# <script>alert(1)</script> | ![x](http://x)\n\x1b[31m@all"}],
         }],
     }  # fmt: skip
-    page = summary(results)
+    page = format_summary(results)
     assert "**1.5 of 8 points**" in page and "<script>" not in page and "\x1b" not in page and "](http" not in page
-    assert harmless("a" * 500) == "a" * 400 + "…"
+    assert escape_markdown("a" * 500) == "a" * 400 + "…"
     done = subprocess.run([sys.executable, "-m", "grader.classroom.handout.summary", str(tmp_path / "none.json")], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "no points to show" in done.stdout

@@ -28,7 +28,7 @@ def test_people_are_counted_by_how_far_they_came_with_each_exercise():
     softmax, mask, gelu = tally_exercises(SMALL, PEOPLE)
     assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # by how many struggle
     assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # five's shortcut has failed; four ran out of time
-    assert (softmax.struggling, softmax.begun) == (5, 6)
+    assert (softmax.struggling, softmax.started) == (5, 6)
     assert dict(mask.kinds) == {"passed": 3, "failed": 1, "error": 1, "todo": 1}
     assert dict(gelu.kinds) == {"passed": 2, "todo": 4}  # who did not hand it in has not begun it
 
@@ -133,7 +133,7 @@ def test_a_class_of_which_nothing_could_be_graded_has_a_page(tmp_path):
     refused = classes.Person("one", "one", "0", problem="the archive is empty")
     for people in [(), (refused,)]:
         page = write(graded(*people), tmp_path).read_text(encoding="utf-8")
-        assert "Nobody could be graded." in page
+        assert "No submission could be graded." in page
         assert ("the archive is empty" in page) == bool(people)
 
 

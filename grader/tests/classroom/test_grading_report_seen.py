@@ -40,11 +40,11 @@ def test_the_instructor_reads_the_numbers_of_the_class(browser, small):
     text = browser.open(small).js("document.body.innerText")
     for sentence in (
         "7 people, 3 exercises from chapters 3\u00a0Attention, 5\u00a0Layers.",
-        "Hardest was softmax: 5 of the 6 who began it did not get all of it.",
-        "Most often misunderstood, by 2 people, in softmax: The scores go into exp as they are.",
+        "Hardest was softmax: 5 of the 6 who started it did not get full points.",
+        "Most frequent misconception, of 2 people, in softmax: The scores go into exp as they are.",
         "1 person could not be graded",
-        "1 person handed in late.",
-        "2 people of the 6 who began softmax",
+        "1 person submitted late.",
+        "2 people of the 6 who started softmax",
         "What can be subtracted from every score?",
         "the archive is protected by a password",
         "five, softmax: line 9 uses torch.softmax",
@@ -58,10 +58,10 @@ def test_a_person_sees_what_they_would_have_seen_themselves(browser, small):
     page.js(OPEN_ALL)
     text = page.js("document.getElementById('p2').innerText")
     for words in ("The scores go into exp as they are.", "FAILED test_law_2", "B=2 T=3", "softmax(tensor([[0., 90.]]), dim=-1)", "tensor([[nan, nan]])",
-                  "tensor([[0., 1.]])", "at [0, 0]", "All of it is NaN.", "checking", "Not begun: gelu."):  # fmt: skip
+                  "tensor([[0., 1.]])", "at [0, 0]", "All of it is NaN.", "checking", "Not started: gelu."):  # fmt: skip
         assert words in text
     assert "also timeout: test_law_2" in page.js("document.getElementById('p4').innerText")
-    assert "Handed in 2026-11-20 at 18:04, UTC+01:00" in page.js("document.getElementById('p5').innerText")
+    assert "Submitted 2026-11-20 at 18:04, UTC+01:00" in page.js("document.getElementById('p5').innerText")
     assert "Passed: softmax, causal_mask, gelu." in page.js("document.getElementById('p1').innerText")
 
 
@@ -192,7 +192,7 @@ def test_a_screen_reader_finds_its_way(browser, small):
     page = browser.open(small)
     heard = page.tree()
     assert {"banner", "navigation", "main", "contentinfo", "search"} <= {role for role, _ in heard}
-    assert ("region", "The misunderstandings of this class") in heard
+    assert ("region", "Misconceptions of this class") in heard
     assert ("searchbox", "Find a person") in heard
     assert ("table", "People by their share of all points") in heard
     page.js(OPEN_ALL)

@@ -171,7 +171,7 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
     assert refusal(tmp_path / "pipe") == "HERE/pipe is neither a file nor a folder"
     assert refusal(tmp_path / "empty") == "HERE/empty contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py"
     assert refusal(tmp_path / "mixed") == (
-        "HERE/mixed holds chapters itself and also alpha: is it one person's or a class's? Put each person's files in a folder of their own"
+        "HERE/mixed contains chapter files and also alpha, so it is unclear whether it is one submission or a class. Put each person's files into a separate folder"
     )
     assert refusal(tmp_path / "words.txt") == "words.txt is not a folder, an archive, a table (.csv) or a chapter file with a name like ch03_attention.py"
     assert refusal(tmp_path / "cut.zip") == "cut.zip: the archive is damaged or incomplete; submit it again"

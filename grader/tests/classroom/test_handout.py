@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from grader.classroom.handout import course_subset
 from grader.classroom.handout.dependencies import find_all_hidden
-from grader.classroom.handout.handout_folder import HandoutProblem, make, plan
+from grader.classroom.handout.handout_folder import HandoutProblem, make_handout, plan_handout
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.sealed import format as sealed_format
 from grader.course.source import definition, read_source, replace_definition
@@ -74,7 +74,7 @@ def test_right_wrong_and_unwritten_code_gets_the_marks_it_gets_from_the_whole_ki
 
 
 def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
-    handout = Kit(make(tmp_path / "out", ["ch05", "4"], ["CausalSelfAttention"]).folder)
+    handout = Kit(make_handout(tmp_path / "out", ["ch05", "4"], ["CausalSelfAttention"]).folder)
     assert sorted(path.name for path in handout.exercises.glob("*.py")) == ["ch04_positions_in_attention.py", "ch05_layers.py"]
     handout.file("ch05_layers").write_text(solution("ch05"), encoding="utf-8")
     handout.file("ch04_positions_in_attention").write_text(solution("ch04"), encoding="utf-8")
@@ -163,7 +163,7 @@ def test_stubs_are_made_from_the_solutions_whatever_stands_in_the_exercises(kit,
 
 def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it(said_and_made, handout):
     said, made = said_and_made
-    assert "hidden: fuse_qkv\nhidden: split_qkv (its tests ask for fuse_qkv)\n" in said
+    assert "hidden: fuse_qkv\nhidden: split_qkv (its tests use fuse_qkv)\n" in said
     suites = "".join(path.read_text() for path in (made.root / "tests").glob("test_*.py"))
     assert '@exercise("MultiHeadAttention"' in suites
     assert not any(f'@exercise("{name}"' in suites for name in HIDDEN)
@@ -192,14 +192,14 @@ def test_hiding_hides_what_is_built_on_it_and_says_why():
     assert list(find_all_hidden(["fit"], course.exercises)) == ["fit"]
     assert "PreNormBlock" in find_all_hidden(["gelu"], course.exercises), "through chapters that build on it"
     backwards = find_all_hidden(["accumulated_step"], course.chapter("8").exercises)
-    assert backwards["train_step"] == "its tests ask for accumulated_step", "which comes after it"
+    assert backwards["train_step"] == "its tests use accumulated_step", "which comes after it"
     assert list(find_all_hidden(["CachedSelfAttention"], [course.exercise("KVCache")])) == ["CachedSelfAttention"], "which no test of KVCache asks for"
 
 
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
 def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path):
     chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
-    for file, text in course_subset.suite_texts([chapter], find_all_hidden([name], chapter.exercises)).items():
+    for file, text in course_subset.reduce_suites([chapter], find_all_hidden([name], chapter.exercises)).items():
         (tmp_path / file).write_text(text)
     ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
     done = subprocess.run([ruff, "check", "--isolated", "--select", "F821,F822,E9", str(tmp_path)], capture_output=True, text=True)
@@ -248,27 +248,27 @@ def test_names_that_do_not_exist_are_met_with_the_nearest(tmp_path):
     said = Kit(ROOT).run("handout", str(tmp_path / "out"), "--chapters", "ch03_atention", status=2)
     assert "did you mean ch03_attention" in said and not (tmp_path / "out").exists()
     with pytest.raises(UnknownName, match="did you mean softmax"):
-        plan(["3"], ["sofmax"])
-    with pytest.raises(HandoutProblem, match="ch05, which is not given out"):
-        plan(["3"], ["gelu"])
-    with pytest.raises(HandoutProblem, match="none could be tested"):
-        plan(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
+        plan_handout(["3"], ["sofmax"])
+    with pytest.raises(HandoutProblem, match="ch05, which is not in this handout"):
+        plan_handout(["3"], ["gelu"])
+    with pytest.raises(HandoutProblem, match="hide all exercises"):
+        plan_handout(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
 
 
 def test_a_folder_with_something_in_it_stays_as_it_is(made, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(HandoutProblem, match="name another folder"):
-            make(tmp_path, ["3"], [], force)
+        with pytest.raises(HandoutProblem, match="choose another folder"):
+            make_handout(tmp_path, ["3"], [], force)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    with pytest.raises(HandoutProblem, match="holds this kit itself"):
-        make(ROOT, ["3"], [], True)
+    with pytest.raises(HandoutProblem, match="contains this kit"):
+        make_handout(ROOT, ["3"], [], True)
     again = tmp_path / "again"
-    make(again, ["1"], [])
+    make_handout(again, ["1"], [])
     (again / "exercises" / "old.txt").write_text("old")
     with pytest.raises(HandoutProblem, match="--force"):
-        make(again, ["1"], [])
-    make(again, ["1"], [], force=True)
+        make_handout(again, ["1"], [])
+    make_handout(again, ["1"], [], force=True)
     assert not (again / "exercises" / "old.txt").exists() and (again / "README.md").exists()
 
 

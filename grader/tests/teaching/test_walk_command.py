@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from grader.classroom.handout.handout_folder import make
+from grader.classroom.handout.handout_folder import make_handout
 from grader.teaching.walks import ORDER, list_walks
 from kit_copy import Kit, posix
 from walk_runs import run_once
@@ -156,7 +156,7 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
 
 
 def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
-    given = Kit(make(tmp_path / "given", ["ch02", "ch03"], []).folder)
+    given = Kit(make_handout(tmp_path / "given", ["ch02", "ch03"], []).folder)
     out, _ = _walk(given)
     assert [line for line in out.splitlines() if line in ORDER] == ["qkv"]
     out, errors = _walk(given, "training", status=2)
