@@ -1,4 +1,4 @@
-"""Grade a class: `headway grade SUBMISSIONS --out FOLDER`, and `headway regrade NAME`."""
+"""`headway grade SUBMISSIONS --out FOLDER` grades a class, and `headway regrade NAME` one person."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ from grader.files import problem, write_whole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 ALL_GRADED, SOME_NOT, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-ASKED = "asked.json"  # beside the gradebook: what the last run was asked, for `regrade`
+ASKED = "asked.json"  # next to the gradebook: the arguments of the last run, for `regrade`
 
 
 def grade(
     submissions: Path, out: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, jobs: int | None, require_isolation: bool,
     dask: str | None, changed: bool,
 ) -> int:  # fmt: skip
-    """0 when everybody was graded, 1 when somebody could not be, 2 for wrong use."""
+    """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped."""
     try:
-        chosen = _chosen(chapters, exercises)
+        chosen = _select_exercises(chapters, exercises)
         notes: list[str] = []
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
-            raise GradingProblem(f"the grades would lie among the submissions, in {line(str(out))}, and be taken for one; name a folder elsewhere with --out")
+            raise GradingProblem(f"the folder for the grades, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         handed_in = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         dispatcher, at_once = _dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(dispatcher), Gradebook(out) as book:
             before = book.list_people()
-            _remember(out, submissions, chapters, exercises, seed, points, require_isolation)
+            _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
             status = _run(handed_in, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
             if changed:
-                _tell_changed(before, book.list_people())
+                _print_changed(before, book.list_people())
             return status
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
     except KeyboardInterrupt:
-        print_error("stopped; what has been graded is kept, and the same command goes on from there")
+        print_error("stopped; the results so far are saved, and the same command continues from there")
         return INTERRUPTED
 
 
 def regrade(name: str, out: Path, jobs: int | None) -> int:
-    """Grade one person's submission anew, as it is handed in now; and whatever else is new."""
-    asked = _asked(out)
+    """Grade one person's submission again, and everything else that is new or changed."""
+    asked = _read_arguments(out)
     if asked is None:
-        print_error(f"{out} is no folder that `headway grade` has written to; name the right one with --out")
+        print_error(f"{out} is not a folder that `headway grade` has written to; choose the right one with --out")
         return WRONG_USE
     try:
         with Gradebook(out) as book:
-            alike = book.delete_verdicts(name)
+            names = book.delete_verdicts(name)
     except GradingProblem as trouble:
         print_error(str(trouble))
         return WRONG_USE
-    if len(alike) > 1:
-        print_wrapped(make_console(), f"Handed in by {', '.join(sorted(alike))} alike: graded anew for each of them.")
+    if len(names) > 1:
+        print_wrapped(make_console(), f"{', '.join(sorted(names))} submitted the same content; all of them are graded again.")
     submissions, points = Path(asked["submissions"]), Path(asked["points"]) if asked["points"] else None
     return grade(submissions, out, asked["chapters"], asked["exercises"], asked["seed"], points, jobs, asked["require_isolation"], None, False)
 
 
-def _asked(out: Path) -> dict | None:
-    """What the last run into this folder was asked; None where nothing, or nothing that makes sense, is written of it."""
+def _read_arguments(out: Path) -> dict | None:
+    """The arguments of the last run into this folder; None if they are missing or invalid."""
     kinds = {"submissions": str, "chapters": list, "exercises": list, "seed": int, "require_isolation": bool, "points": str | None}
     try:
         asked = {"require_isolation": False} | json.loads((out / ASKED).read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def _asked(out: Path) -> dict | None:
     return asked if sound else None
 
 
-def _remember(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
+def _store_arguments(out: Path, submissions: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, require_isolation: bool) -> None:
     asked = dict(submissions=str(submissions.resolve()), chapters=chapters, exercises=exercises, seed=seed, require_isolation=require_isolation)
     try:
         write_whole(out / ASKED, json.dumps(asked | {"points": str(points.resolve()) if points else None}, indent=1) + "\n")
@@ -96,22 +96,22 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _chosen(chapters: list[str], exercises: list[str]) -> list[Exercise]:
-    """What is graded, in the course's order; everything where nothing is named."""
+def _select_exercises(chapters: list[str], exercises: list[str]) -> list[Exercise]:
+    """The exercises to grade, in the course's order; all if none is named."""
     course = read_course()
-    wanted = {exercise.name for name in _split(chapters) for exercise in course.chapter(name).exercises}
-    for name in _split(exercises):
+    wanted = {exercise.name for name in _split_names(chapters) for exercise in course.chapter(name).exercises}
+    for name in _split_names(exercises):
         found = course.find(name)
         wanted |= {exercise.name for exercise in (found.exercises if isinstance(found, Chapter) else [found])}
     return [exercise for exercise in course.exercises if not wanted or exercise.name in wanted]
 
 
-def _split(words: list[str]) -> list[str]:
+def _split_names(words: list[str]) -> list[str]:
     return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
 def _isolation(required: bool) -> Isolation:
-    """Every wall of this machine; with a word about those it lacks."""
+    """Every layer of the sandbox that this machine has, with a warning for each that is missing."""
     lacking = missing_layers()
     if lacking and required:
         raise GradingProblem("--require-isolation: " + "; ".join(str(layer) for layer in lacking))
@@ -130,7 +130,7 @@ def _dispatcher(dask: str | None, names: list[str], seed: int, require_isolation
 
 
 def _cluster(address: str, names: list[str], seed: int, require_isolation: bool):
-    """The cluster, and the threads of all its workers; one that has no worker yet may grow with what it is given."""
+    """The cluster, and the number of its workers' threads; a cluster without workers may start some when it gets submissions."""
     from grader.classroom.judging.cluster import ClusterDispatcher
 
     cluster = ClusterDispatcher(address, names, seed, require_isolation)
@@ -149,7 +149,7 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     task = progress.add_task("grading", total=None, last="")
 
     def told(done: int, of: int, last: str) -> None:
-        progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "the tests are being loaded")
+        progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "loading the tests")
         if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
             console.print(f"graded {done} of {of}")
 
@@ -159,33 +159,33 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     except GradingStopped as trouble:
         print_error(str(trouble))
         return WRONG_USE
-    _summary(console, graded, out, notes)
+    _print_summary(console, graded, out, notes)
     return SOME_NOT if graded.without else ALL_GRADED
 
 
-def _summary(console, graded, out: Path, notes: list[str]) -> None:
+def _print_summary(console, graded, out: Path, notes: list[str]) -> None:
     people, points = graded.people.people, graded.people.points
     totals = [float(person.total.earned) for person in people if not person.problem]
-    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {format_points(float(points))} points to be had.")
+    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {format_points(float(points))} points possible.")
     if totals:
         console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
     for person in people:
         if person.problem:
-            _sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
+            _print_sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
     for note in [*notes, *graded.notes]:
-        _sentence(console, f"Note: {note}", style="yellow")
+        _print_sentence(console, f"Note: {note}", style="yellow")
     report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in graded.written) else ""
-    _sentence(console, f"In {out}: grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook itself.")
+    _print_sentence(console, f"{out} contains grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook.")
 
 
-def _sentence(console, sentence: str, style: str = "") -> None:
-    """In one line where no terminal is there to need it shorter: whoever searches a log finds all of it."""
+def _print_sentence(console, sentence: str, style: str = "") -> None:
+    """Print a sentence: wrapped on a terminal, on one line otherwise, so that a search in a log finds it."""
     if console.is_terminal:
         print_wrapped(console, sentence, style=style)
     else:
         console.print(sentence, soft_wrap=True)
 
 
-def _tell_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
+def _print_changed(before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]]) -> None:
     names = sorted(now[0] for slug, now in after.items() if before.get(slug) != now)
-    _sentence(make_console(), f"New or changed since the last run: {', '.join(names)}." if names else "Nothing is new or changed since the last run.")
+    _print_sentence(make_console(), f"New or changed since the last run: {', '.join(names)}." if names else "No submission is new or changed since the last run.")

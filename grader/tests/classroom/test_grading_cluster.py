@@ -169,7 +169,7 @@ def test_control_c_cancels_what_is_queued(people, tmp_path):
         until(lambda: tasks(client), "tasks to be sent")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, out, err) == (130, "graded 0 of 5\n", "headway: stopped; what has been graded is kept, and the same command goes on from there\n")
+        assert (process.returncode, out, err) == (130, "graded 0 of 5\n", "headway: stopped; the results so far are saved, and the same command continues from there\n")
         until(lambda: not tasks(client), "the scheduler to have no tasks left")
 
 

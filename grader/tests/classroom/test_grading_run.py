@@ -52,7 +52,7 @@ def test_a_class_gets_its_marks(once):
         "Broken": ("0", "0"), "Endless": ("10", "0"), "Nothing": ("0", "0"), "Right": ("10", "7"), "Segfault": ("10", "0"), "Shortcut": ("0", "7"),
         "Stub": ("0", "0"), "Twin": ("10", "7"), "Unreadable": ("0", "0"), "Wrong": ("10", "0"), "Zeta": ("0", "7"),
     }  # fmt: skip
-    assert f"11 people, {CONTENTS} submissions graded now, 17 points to be had." in ran.out
+    assert f"11 people, {CONTENTS} submissions graded now, 17 points possible." in ran.out
     assert "\nNot graded: Unreadable: the archive is damaged or incomplete; submit it again.\n" in ran.out and "Not graded: Nothing: nothing was" in ran.out
     assert ran.out.startswith("graded 0 of 8\n") and "graded 8 of 8" in ran.out and "\x1b" not in ran.out
 
