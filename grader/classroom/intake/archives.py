@@ -6,6 +6,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -95,10 +96,7 @@ class _ZipMember:
         except DAMAGE as error:
             raise translate_damage(error) from None
 
-    def __enter__(self) -> _ZipMember:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
 
@@ -139,13 +137,13 @@ def _detect_zip_kind(info: zipfile.ZipInfo, path: tuple[str, ...]) -> str:
     return "file"
 
 
-def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _ZipMember:
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> closing[_ZipMember]:
     if info.flag_bits & 0x1:
         raise UnreadableSubmission("the archive is protected by a password; submit it without one")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks the others without a limit on memory
         raise UnreadableSubmission("the archive uses an unusual compression method; create a plain zip archive of the chapter files")
     try:
-        return _ZipMember(archive.open(info), info.file_size)
+        return closing(_ZipMember(archive.open(info), info.file_size))
     except DAMAGE as error:
         raise translate_damage(error) from None
 

@@ -146,8 +146,8 @@ def find_layout(handed_in: ClassInput) -> ClassLayout:
         if len(entries) == 1 and entries[0].path[-1] in records:
             record = records[entries[0].path[-1]]
             location = replace(location, names=record.names, submitted=record.submitted, time_from="Gradescope")
-        elif name in names.nbgrader_times and _parse_nbgrader_time(names.nbgrader_times[name]):
-            location = replace(location, submitted=_parse_nbgrader_time(names.nbgrader_times[name]), time_from="nbgrader")
+        elif submitted := _parse_nbgrader_time(names.nbgrader_times.get(name, "")):
+            location = replace(location, submitted=submitted, time_from="nbgrader")
         layout.locations.update({found.path[-1]: location for found in entries})
     return layout
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NoReturn, Protocol
 
 from grader.classroom.intake.file_names import is_skipped
@@ -25,10 +25,6 @@ class ReadableFile(Protocol):
 
     def read(self, size: int, /) -> bytes: ...
 
-    def __enter__(self) -> ReadableFile: ...
-
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None, /) -> None: ...
-
 
 def _no_file() -> NoReturn:
     raise AssertionError("only entries of kind \"file\" can be opened")
@@ -41,7 +37,7 @@ class FoundFile:
     size: int = 0
     time: datetime | None = None
     zone_known: bool = True  # zip archives store local time without a time zone
-    open: Callable[[], ReadableFile] = _no_file  # for files; opening and reading raise UnreadableSubmission
+    open: Callable[[], AbstractContextManager[ReadableFile]] = _no_file  # for files; opening and reading raise UnreadableSubmission
 
 
 def walk_folder(folder: Path, path: tuple[str, ...] = ()) -> Iterator[FoundFile]:

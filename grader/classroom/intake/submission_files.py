@@ -136,12 +136,10 @@ class SubmissionFiles:
         inner_files = SubmissionFiles()
         try:
             with found.open() as file:
-                if "." not in path[-1]:
-                    head = file.read(HEAD)
-                    if not detect_kind(head):
-                        return
-                    file = _rewind(file, head)
-                inner_files.add_all(read_members(_make_seekable(file, found.size), found.size), may_open=False)
+                head = file.read(HEAD)
+                if "." not in path[-1] and not detect_kind(head):
+                    return
+                inner_files.add_all(read_members(_make_seekable(file, head, found.size), found.size), may_open=False)
         except UnreadableSubmission as trouble:
             inner_files.problem = str(trouble)
         except Exception as error:
@@ -263,17 +261,11 @@ def _flatten(texts: dict[str, str]) -> list[str]:
     return [part for name in sorted(texts) for part in (name, texts[name])]
 
 
-def _make_seekable(file: ReadableFile, size: int) -> BinaryIO:
-    """A file that can be read at any position. An archive inside an archive is a stream, so it is read into memory first."""
+def _make_seekable(file: ReadableFile, head: bytes, size: int) -> BinaryIO:
+    """The file from its start, as one that can seek; `head` was read already. An archive inside an archive is a stream, so it is read into memory."""
     if hasattr(file, "seek"):
+        file.seek(0)
         return cast(BinaryIO, file)
     if size > PERSON.size:
         return cast(BinaryIO, file)  # `read_members` rejects it for its size
-    return BytesIO(file.read(PERSON.size + 1))
-
-
-def _rewind(file: ReadableFile, head: bytes) -> ReadableFile:
-    if hasattr(file, "seek"):
-        file.seek(0)
-        return file
-    return BytesIO(head + file.read(PERSON.size + 1))
+    return BytesIO(head + file.read(PERSON.size + 1 - len(head)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import datetime
 from io import BytesIO
 
@@ -31,8 +32,8 @@ class _MemberReader:
     def __init__(self, stream: DecompressedStream, size: int) -> None:
         self._stream, self.left = stream, size
 
-    def as_file(self) -> _MemberReader:
-        return self
+    def open(self) -> nullcontext[_MemberReader]:
+        return nullcontext(self)
 
     def read(self, size: int) -> bytes:
         size = min(size, self.left)
@@ -41,12 +42,6 @@ class _MemberReader:
             raise UnreadableSubmission(DAMAGED)
         self.left -= len(data)
         return data
-
-    def __enter__(self) -> _MemberReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def read_tar(stream: DecompressedStream, most: int, kind: str) -> Iterator[FoundFile]:
@@ -84,7 +79,8 @@ def read_tar(stream: DecompressedStream, most: int, kind: str) -> Iterator[Found
                 count += 1
                 if count > most:
                     raise _too_many_error(most)
-                yield FoundFile(path, _detect_kind(header, path, attributes), member.left, _parse_time(attributes, header), open=member.as_file)
+                kind_of_member, time = _detect_kind(header, path, attributes), _parse_time(attributes, header)
+                yield FoundFile(path, kind_of_member, member.left, time, open=member.open)
             stream.skip(member.left + padding)
             continue
         stream.skip(-header.size % BLOCK)

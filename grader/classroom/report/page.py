@@ -15,7 +15,7 @@ from typing import Any
 from grader.classroom import sanitize
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.report import tally
-from grader.classroom.report.numbers import count, number
+from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.people import failure_rows, make_person_section, test_title
 from grader.course.syllabus import UnknownName, load_syllabus
 from grader.files import write_whole
@@ -84,8 +84,8 @@ def _environment():
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, finalize=_finalize, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
-    environment.filters |= {"number": number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
-    environment.globals |= {"count": count, "failure_rows": failure_rows, "test_title": test_title}
+    environment.filters |= {"number": format_number, "chapter": _chapter, "breakable": _breakable, "percent": _percent, "date": _date}
+    environment.globals |= {"count": format_count, "failure_rows": failure_rows, "test_title": test_title}
     return environment
 
 

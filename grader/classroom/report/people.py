@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grader.classroom.judging.graded_class import Person
-from grader.classroom.report.numbers import count, number
+from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import KINDS, classify, plain_name
 from grader.plugin.layout import ALSO
 from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
@@ -59,7 +59,7 @@ def make_person_section(place: int, person: Person, exercises: list[str]) -> Per
     incomplete = [result for result in person.results if kinds.get(result.exercise.name, "todo") not in ("passed", "todo")]
     return PersonSection(
         place, person,
-        f"{number(person.total.earned)} of {number(person.total.points)}",
+        f"{format_number(person.total.earned)} of {format_number(person.total.points)}",
         [_count_kind(len(names), kind) for kind, names in named.items() if names],
         [_describe_exercise(person, result) for result in incomplete if result.exercise.module not in person.broken],
         broken, named["passed"], named["todo"],
@@ -67,12 +67,12 @@ def make_person_section(place: int, person: Person, exercises: list[str]) -> Per
 
 
 def _count_kind(many: int, kind: str) -> str:
-    return {"todo": f"{many} not started", "error": count(many, "error")}.get(kind, f"{many} {kind}")
+    return {"todo": f"{many} not started", "error": format_count(many, "error")}.get(kind, f"{many} {kind}")
 
 
 def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExercise:
     mark = person.marks.get(result.exercise.name)
-    points = f"{number(mark.earned)} of {number(mark.points)}" if mark else ""
+    points = f"{format_number(mark.earned)} of {format_number(mark.points)}" if mark else ""
     failures = result.failures
     first = failures[0] if failures else None
     also = [f"{test.outcome}: {test.name}" for test in failures[1:]]

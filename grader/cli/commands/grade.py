@@ -12,7 +12,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.judging.rules import Rules, read_rules
-from grader.classroom.report.numbers import count
+from grader.classroom.report.numbers import format_count
 from grader.classroom.sanitize import line
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
@@ -166,7 +166,8 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 def _print_summary(console, graded, out: Path, notes: list[str]) -> None:
     people, points = graded.people.people, graded.people.points
     totals = [float(person.total.earned) for person in people if not person.problem]
-    console.print(f"{count(len(people), 'person', 'people')}, {count(graded.judged, 'submission')} graded now, {format_points(float(points))} points possible.")
+    counts = f"{format_count(len(people), 'person', 'people')}, {format_count(graded.judged, 'submission')} graded now"
+    console.print(f"{counts}, {format_points(float(points))} points possible.")
     if totals:
         console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
     for person in people:

@@ -11,7 +11,7 @@ import pytest
 import report_examples as classes
 from grader.classroom import sanitize
 from grader.classroom.report import write
-from grader.classroom.report.numbers import count, number
+from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import classify, measure_distribution, tally_chapters, tally_exercises, tally_misconceptions, tally_unexplained
 from report_examples import graded, person, result
 
@@ -103,8 +103,8 @@ def test_text_that_commands_is_spelt_out(text, seen):
 
 def test_long_text_is_cut_and_numbers_read_well():
     assert len(sanitize.text("x" * 10**6, 4000)) == 4002
-    assert [number(Decimal(text)) for text in ("12.50", "12", "0.00", "100", "33.333")] == ["12.5", "12", "0", "100", "33.33"]
-    assert [count(1, "person", "people"), count(1200, "person", "people"), count(2, "test")] == ["1 person", "1,200 people", "2 tests"]
+    assert [format_number(Decimal(text)) for text in ("12.50", "12", "0.00", "100", "33.333")] == ["12.5", "12", "0", "100", "33.33"]
+    assert [format_count(1, "person", "people"), format_count(1200, "person", "people"), format_count(2, "test")] == ["1 person", "1,200 people", "2 tests"]
 
 
 class Elements(HTMLParser):
