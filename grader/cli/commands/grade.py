@@ -92,7 +92,7 @@ def _store_arguments(out: Path, submissions: Path, chapters: list[str], exercise
         raise GradingProblem(problem(trouble, f"write {ASKED} in {out}")) from trouble
 
 
-def _processors() -> int:
+def _count_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -110,7 +110,7 @@ def _split_names(words: list[str]) -> list[str]:
     return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
-def _isolation(required: bool) -> Isolation:
+def _choose_isolation(required: bool) -> Isolation:
     """Every layer of the sandbox that this machine has, with a warning for each that is missing."""
     lacking = missing_layers()
     if lacking and required:
@@ -125,7 +125,7 @@ def _dispatcher(dask: str | None, names: list[str], seed: int, require_isolation
     from grader.classroom.judging.dispatch import Dispatcher
 
     if dask is None:
-        return Dispatcher(_isolation(require_isolation), names, seed), _processors()
+        return Dispatcher(_choose_isolation(require_isolation), names, seed), _count_processors()
     return _cluster(dask, names, seed, require_isolation)
 
 
