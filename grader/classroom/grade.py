@@ -1,7 +1,6 @@
-"""A run over a class: what is handed in goes in, and a gradebook, marks, feedback and a report come out.
+"""Grades a class: takes submissions, and writes a gradebook, marks, feedback and a report.
 
-Whatever has been found out is in the gradebook at once. A run that is stopped, or killed, is begun again with the same command: it does
-what is left and nothing twice.
+Every verdict is stored in the gradebook at once. After a run was stopped or killed, the same command grades what is left and nothing twice.
 """
 
 from __future__ import annotations
@@ -34,71 +33,71 @@ class Grader(Protocol):
 
 
 @dataclass(frozen=True)
-class Graded:
-    """How a run went."""
+class GradingOutcome:
+    """What a run graded and wrote."""
 
-    people: GradedClass
-    judged: int  # contents graded in this run
+    graded_class: GradedClass
+    graded_now: int  # contents graded in this run
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
-    def without(self) -> list[str]:
-        """Who could not be graded."""
-        return [person.name for person in self.people.people if person.problem]
+    def ungraded(self) -> list[str]:
+        """The names of people who could not be graded."""
+        return [person.name for person in self.graded_class.people if person.problem]
 
 
 def grade(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    grader: Grader, at_once: int, told: Callable[[int, int, str], None] = lambda done, of, name: None,
-) -> Graded:  # fmt: skip
-    """Grade what is not graded yet, then write everything. `told` hears how many are done of how many, and who was the last."""
+    grader: Grader, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
+) -> GradingOutcome:  # fmt: skip
+    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
     todo = book.submissions_to_do(submissions)
-    told(0, len(todo), "")
-    with closing(_graded(todo, grader, at_once)) as verdicts:
+    report_progress(0, len(todo), "")
+    with closing(_grade_all(todo, grader, at_once)) as verdicts:
         for number, (submission, verdict) in enumerate(verdicts, start=1):
             book.store_verdict(submission.digest, verdict)
-            told(number, len(todo), submission.name)
-    people = book.graded_class(rules)
-    written, more = write(people, folder)
-    return Graded(people, len(todo), written, notes + more)
+            report_progress(number, len(todo), submission.name)
+    graded_class = book.graded_class(rules)
+    written, more = write_outputs(graded_class, folder)
+    return GradingOutcome(graded_class, len(todo), written, notes + more)
 
 
-def write(people: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
-    """Every export and the report; the sentences of what could not be made."""
+def write_outputs(graded_class: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
+    """Write every export and the report; return the files, and a sentence for each that could not be made."""
     from grader.classroom import report
 
-    written = exports.write_all(people, folder)
+    written = exports.write_all(graded_class, folder)
     try:
-        written.append(report.write(people, folder))
+        written.append(report.write(graded_class, folder))
     except report.ReportProblem as problem:
         return written, [str(problem)]
     return written, []
 
 
-def _graded(todo: Sequence[Submission], grader: Grader, at_once: int):
-    """Each submission with its verdict, as they come; no more are begun than can be under way."""
-    waiting, under_way = iter(todo), {}
+def _grade_all(todo: Sequence[Submission], grader: Grader, at_once: int):
+    """Each submission with its verdict, in the order of completion; at most `at_once` are graded at a time."""
+    waiting, running = iter(todo), {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
 
-        def begin() -> None:
+        def start_next() -> None:
             submission = next(waiting, None)
             if submission is not None:
-                under_way[pool.submit(grader.grade, submission)] = submission
+                running[pool.submit(grader.grade, submission)] = submission
 
         for _ in range(at_once):
-            begin()
+            start_next()
         try:
-            while under_way:
+            while running:
                 finished: set[Future]
-                finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    submission = under_way.pop(future)
+                    submission = running.pop(future)
                     yield submission, future.result()
-                    begin()
+                    start_next()
         finally:
-            if under_way:  # stopped, or something is wrong: nobody waits for what will not be kept
+            if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
                 grader.close()
                 pool.shutdown(cancel_futures=True)

@@ -38,7 +38,7 @@ def grade(
             raise GradingProblem(f"the folder for the grades, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         handed_in = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
-        dispatcher, at_once = _dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
+        dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(dispatcher), Gradebook(out) as book:
             before = book.list_people()
             _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
@@ -120,16 +120,16 @@ def _choose_isolation(required: bool) -> Isolation:
     return available()
 
 
-def _dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
-    """What grades, and how many submissions at once."""
+def _make_dispatcher(dask: str | None, names: list[str], seed: int, require_isolation: bool):
+    """What grades the submissions, and how many it grades at a time."""
     from grader.classroom.judging.dispatch import Dispatcher
 
     if dask is None:
         return Dispatcher(_choose_isolation(require_isolation), names, seed), _count_processors()
-    return _cluster(dask, names, seed, require_isolation)
+    return _connect_cluster(dask, names, seed, require_isolation)
 
 
-def _cluster(address: str, names: list[str], seed: int, require_isolation: bool):
+def _connect_cluster(address: str, names: list[str], seed: int, require_isolation: bool):
     """The cluster, and the number of its workers' threads; a cluster without workers may start some when it gets submissions."""
     from grader.classroom.judging.cluster import ClusterDispatcher
 
@@ -148,34 +148,34 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
     progress = Progress(*columns, console=console, speed_estimate_period=600, transient=True, disable=not console.is_terminal)
     task = progress.add_task("grading", total=None, last="")
 
-    def told(done: int, of: int, last: str) -> None:
+    def report_progress(done: int, of: int, last: str) -> None:
         progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "loading the tests")
         if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
             console.print(f"graded {done} of {of}")
 
     try:
         with progress:
-            graded = grade_class(handed_in, book, chosen, seed, rules, out, dispatcher, at_once, told)
+            outcome = grade_class(handed_in, book, chosen, seed, rules, out, dispatcher, at_once, report_progress)
     except GradingStopped as trouble:
         print_error(str(trouble))
         return WRONG_USE
-    _print_summary(console, graded, out, notes)
-    return SOME_NOT if graded.without else ALL_GRADED
+    _print_summary(console, outcome, out, notes)
+    return SOME_NOT if outcome.ungraded else ALL_GRADED
 
 
-def _print_summary(console, graded, out: Path, notes: list[str]) -> None:
-    people, points = graded.people.people, graded.people.points
+def _print_summary(console, outcome, out: Path, notes: list[str]) -> None:
+    people, points = outcome.graded_class.people, outcome.graded_class.points
     totals = [float(person.total.earned) for person in people if not person.problem]
-    counts = f"{format_count(len(people), 'person', 'people')}, {format_count(graded.judged, 'submission')} graded now"
+    counts = f"{format_count(len(people), 'person', 'people')}, {format_count(outcome.graded_now, 'submission')} graded now"
     console.print(f"{counts}, {format_points(float(points))} points possible.")
     if totals:
         console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
     for person in people:
         if person.problem:
             _print_sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")
-    for note in [*notes, *graded.notes]:
+    for note in [*notes, *outcome.notes]:
         _print_sentence(console, f"Note: {note}", style="yellow")
-    report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in graded.written) else ""
+    report = " report.html (open it before the lecture)," if any(path.name == "report.html" for path in outcome.written) else ""
     _print_sentence(console, f"{out} contains grades.csv,{report} feedback/, gradescope/, junit.xml and the gradebook.")
 
 

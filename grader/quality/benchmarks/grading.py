@@ -186,8 +186,8 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
             graded = grade(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, told)
     finally:
         dispatcher.close()
-    if graded.judged != options.submissions or graded.without:
-        raise Untrue(f"{graded.judged} of {options.submissions} were judged, and {len(graded.without)} could not be")
+    if graded.graded_now != options.submissions or graded.ungraded:
+        raise Untrue(f"{graded.graded_now} of {options.submissions} were judged, and {len(graded.ungraded)} could not be")
     seconds = time.perf_counter() - began
     print(f"\n{table(['judged', f'these {step}', 'grader', 'dispatcher', 'zygote'], rows, words=0)}\n")
     ratio(f"A class of {options.submissions}, {ONE} alone, with the gradebook, the exports and the report: {shown(seconds)}.")

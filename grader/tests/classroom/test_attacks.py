@@ -205,7 +205,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 # ---- the class grader
 
 
-def test_there_are_attacks_and_each_says_what_it_hopes_for():
+def test_attacks_exist_and_each_states_its_goal():
     assert len(ATTACKS) >= 60 and len(ON_OTHERS) >= 20
     for attack in EVERY:
         header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# (told|open): .+\n)?"""Hopes .*[.]"""\n'
@@ -217,7 +217,7 @@ def test_no_attack_earns_a_point(attacked):
     assert {attack.name for attack in ATTACKS if found[attack.name]["softmax"] != "0"} == {attack.name for attack in ATTACKS if attack.is_open}
 
 
-def test_the_judge_lives_and_nobody_is_left_out(attacked):
+def test_the_server_survives_and_every_submission_is_graded(attacked):
     unread = {attack.name for attack in ATTACKS if attack.is_unreadable}
     assert attacked.status == 1 and "Traceback" not in attacked.said, attacked.said
     assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 5
@@ -225,7 +225,7 @@ def test_the_judge_lives_and_nobody_is_left_out(attacked):
     assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
 
 
-def test_honest_neighbours_get_what_they_get_alone(attacked, alone):
+def test_honest_submissions_get_the_same_marks_as_without_attacks(attacked, alone):
     for name in HONEST:
         assert marks(attacked.out)[name] == marks(alone.out)[name]
         for path in (f"feedback/{name}.md", f"gradescope/{name}.json"):
@@ -233,7 +233,7 @@ def test_honest_neighbours_get_what_they_get_alone(attacked, alone):
     assert {"10", "0"} < {row["softmax"] for row in marks(alone.out).values()}
 
 
-def test_where_there_is_no_plain_verdict_there_is_a_sentence(attacked):
+def test_every_submission_without_a_verdict_has_a_message(attacked):
     for attack in ATTACKS:
         person = attacked.people[attack.name]
         feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
@@ -249,7 +249,7 @@ def test_where_there_is_no_plain_verdict_there_is_a_sentence(attacked):
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 
-def test_nothing_is_left_behind(attacked):
+def test_attacks_leave_no_process_and_no_file(attacked):
     assert attacked.left == [], [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in attacked.left]
     assert _files(attacked.place / "temporary") == {}
     assert [path for path in _files(attacked.place / "home") if "attack" in path] == []
@@ -269,7 +269,7 @@ class _Elements(HTMLParser):
         self.seen |= {(tag, ""), *((tag, name) for name, _ in attributes)}
 
 
-def test_what_they_are_called_and_say_commands_nothing(attacked, alone):
+def test_names_and_output_of_attacks_are_displayed_as_text(attacked, alone):
     """The terminal, a table of marks in a spreadsheet, and the report in a browser."""
     for path in [*(path for path in attacked.out.rglob("*") if path.suffix in (".csv", ".md", ".json", ".xml", ".html")), attacked.place / "said"]:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
@@ -292,7 +292,7 @@ def server():
     server.end()
 
 
-def test_in_process_too_those_that_it_can_hold_earn_nothing(server):
+def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
     asked = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if attack.in_process}
     found = verdicts(server, asked | {"right": ("softmax", solution("ch03"), False)})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
@@ -326,7 +326,7 @@ def verdicts(server: ServerProcess, asked: dict[str, tuple[str, str, bool]]) -> 
     return found
 
 
-def test_what_lies_beside_a_chapter_means_nothing_to_pytest(tmp_path):
+def test_files_next_to_a_chapter_do_not_affect_pytest(tmp_path):
     """All of it in one folder, with a chapter that is wrong in every test."""
     for attack in ATTACKS:
         if attack.beside:

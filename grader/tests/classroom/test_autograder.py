@@ -115,7 +115,7 @@ def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dic
     return json.loads((base / "results" / "results.json").read_text(encoding="utf-8"))
 
 
-def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline):
+def test_a_submission_gets_its_points_and_its_diagnosis(autograder, offline):
     found = graded(autograder, offline, {"work/anywhere/ch05_layers.py": mistaken()})
     tally_exercises: dict[str, list] = {}
     for test in found["tests"]:
@@ -135,20 +135,20 @@ def test_a_submission_gets_its_points_and_its_mistake_named(autograder, offline)
     "files, metadata, says",
     [({"notes.txt": "nothing"}, METADATA, "only notes.txt"), ({"ch05_layers.py": "import nothing_at_all\n"}, None, "nothing_at_all")],
 )
-def test_what_cannot_be_graded_is_said_in_its_results(autograder, offline, files, metadata, says):
+def test_results_say_why_a_submission_cannot_be_graded(autograder, offline, files, metadata, says):
     found = graded(autograder, offline, files, metadata)
     assert found["score"] == 0 and says in json.dumps(found)
 
 
 @pytest.mark.skipif(not re.search("landlock|bubble", str(available())), reason="no wall on this machine keeps code from files")
-def test_a_submission_cannot_read_the_reference_beside_it(autograder, offline):
+def test_a_submission_cannot_read_the_reference_next_to_it(autograder, offline):
     reference = autograder / "source" / "kit" / "solutions" / f"{MODULE}.py"
     found = graded(autograder, offline, {f"{MODULE}.py": f"exec(open({str(reference)!r}).read())\n"})
     assert reference.exists() and found["score"] == 0
     assert re.search("No such file|Permission denied", json.dumps(found))
 
 
-def test_results_are_there_even_when_the_autograder_itself_is_broken(autograder, offline):
+def test_results_exist_even_if_the_autograder_is_broken(autograder, offline):
     settings = autograder / "source" / "headway.json"
     kept = settings.read_text()
     settings.write_text("{")
@@ -173,7 +173,7 @@ def test_the_archive_has_its_scripts_at_the_top_and_is_the_same_every_time(kit, 
     assert f"kit/solutions/{MODULE}.py" in modes and not any("grader/tests" in name or "variants" in name for name in modes)
 
 
-def test_rules_that_make_no_sense_and_chapters_that_do_not_exist_are_refused(kit, tmp_path):
+def test_invalid_rules_and_unknown_chapters_are_refused(kit, tmp_path):
     (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n")
     assert "softmax" in kit.run("gradescope", str(tmp_path / "a.zip"), "--points", str(tmp_path / "rules.toml"), status=2)
     assert "did you mean ch05_layers" in kit.run("gradescope", str(tmp_path / "a.zip"), "--chapters", "ch05_layer", status=2)
@@ -218,7 +218,7 @@ def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path,
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_the_two_commands_of_a_handout(tmp_path, offline):
+def test_both_make_commands_of_a_handout_work(tmp_path, offline):
     folder = tmp_path / "handout"
     Kit(ROOT).run("handout", str(folder), "--chapters", "ch05", "--hidden", "SwiGLU")
     env = offline | {"PATH": f"{offline['PATH']}{os.pathsep}{Path(shutil.which('make')).parent}"}
@@ -229,7 +229,7 @@ def test_the_two_commands_of_a_handout(tmp_path, offline):
     assert "Everything there is has been passed." in run(["make", "learn"], folder, env)
 
 
-def test_a_summary_shows_a_learners_words_and_obeys_none(tmp_path):
+def test_a_summary_shows_a_learners_text_literally(tmp_path):
     results = {
         "earned": 1.5, "points": 8.0, "exercises": [{
             "name": "softmax", "earned": 0, "points": 8.0, "outcome": "failed", "diagnosis": None, "forbidden": [],

@@ -61,7 +61,7 @@ def test_links_and_devices_in_archives_are_not_followed(tmp_path):
     assert archive(tmp_path / "b", target.getvalue()).problem == "it contains no readable chapter: ch03_attention.py is a link, which the grader does not follow"
 
 
-def test_a_password_is_told_as_such(tmp_path):
+def test_a_password_gives_a_clear_message(tmp_path):
     found = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1))
     assert found.problem == "the archive is protected by a password; submit it without one"
     strongly = archive(tmp_path, patched(zipped({CHAPTER: "x = 1\n"}), flags=1, method=99))
@@ -70,7 +70,7 @@ def test_a_password_is_told_as_such(tmp_path):
     assert other.problem == "it contains no chapter, only notes.txt; name the chapter files like ch03_attention.py"
 
 
-def test_names_in_a_zip_are_read_as_utf8_even_where_it_does_not_say_so(tmp_path):
+def test_names_in_a_zip_are_read_as_utf8_even_without_the_flag(tmp_path):
     said = zipped({f"José/{CHAPTER}": "j", f"李小龙/{CHAPTER}": "l"})
     silent = patched(said, flags=0)
     old = patched(zipped({f"Jxx/{CHAPTER}": "j", f"alpha/{CHAPTER}": "a"}), flags=0).replace(b"Jxx", b"J\x82x")
@@ -80,7 +80,7 @@ def test_names_in_a_zip_are_read_as_utf8_even_where_it_does_not_say_so(tmp_path)
 
 
 @pytest.mark.parametrize("pack, mode", [(zipped, ""), (tarred, "w:gz"), (tarred, "w:"), (tarred, "w:xz"), (tarred, "w:bz2")])
-def test_an_archive_cut_short_is_told_as_such(tmp_path, pack, mode):
+def test_an_incomplete_archive_gives_a_clear_message(tmp_path, pack, mode):
     content = "".join(f"x{number} = {number * number}\n" for number in range(3000))
     whole = pack({f"hw/{CHAPTER}": content}, *([mode] if mode else []))
     assert archive(tmp_path, whole).sources == {"ch03_attention": content}
@@ -91,7 +91,7 @@ def test_an_archive_cut_short_is_told_as_such(tmp_path, pack, mode):
         assert found.problem == (DAMAGED if cut > 20 or mode != "w:" else "this file is not a valid archive; submit a zip or tar archive"), (mode, cut)
 
 
-def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
+def test_the_format_is_detected_from_the_bytes_and_not_from_the_name(tmp_path):
     write(tmp_path / "alpha.zip", tarred({CHAPTER: "a"}))
     write(tmp_path / "beta.tar.gz", zipped({CHAPTER: "b"}))
     write(tmp_path / "chi", zipped({CHAPTER: "c"}))
@@ -114,14 +114,14 @@ def test_what_the_bytes_say_counts_and_not_the_ending(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_a_stream_in_pieces_is_one_stream_and_what_follows_it_does_not_count(tmp_path, pack):
+def test_consecutive_streams_are_read_and_trailing_bytes_are_ignored(tmp_path, pack):
     tar = tarred({CHAPTER: "x = 1\n" * 500}, "w:")
     pieces = pack(tar[:700]) + pack(b"") + pack(tar[700:])
     for behind in (b"", bytes(512), b"junk"):
         assert archive(tmp_path, pieces + behind).sources == {"ch03_attention": "x = 1\n" * 500}
 
 
-def test_sizes_that_lie_damage_the_archive(tmp_path):
+def test_false_sizes_make_an_archive_damaged(tmp_path):
     honest = zipped({CHAPTER: "x = 1\n" * 100}, zipfile.ZIP_STORED)
     deflated = zipped({CHAPTER: "x = 1\n" * 100})
     for lie in (patched(deflated, size=10), patched(deflated, crc=7), patched(honest, method=8), patched(deflated, size=900_000)):
@@ -129,7 +129,7 @@ def test_sizes_that_lie_damage_the_archive(tmp_path):
     assert archive(tmp_path, patched(deflated, size=0xFFFFFFF0)).problem == "the archive has more than 300 MB when unpacked; submit only the chapter files"
 
 
-def test_duplicate_members_and_members_on_top_of_each_other(tmp_path):
+def test_duplicate_members_are_read_and_overlapping_members_refused(tmp_path):
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as out, pytest.warns(UserWarning):
         out.writestr(zipfile.ZipInfo(CHAPTER, (2026, 1, 1, 0, 0, 0)), "old")
@@ -143,7 +143,7 @@ def test_duplicate_members_and_members_on_top_of_each_other(tmp_path):
     assert archive(tmp_path / "b", target.getvalue()).problem.startswith("the files in the archive overlap, which no valid zip archive does; ")
 
 
-def test_unusual_ways_of_packing_a_zip_are_refused(tmp_path):
+def test_unusual_compression_methods_of_zip_are_refused(tmp_path):
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         found = archive(tmp_path, zipped({CHAPTER: b"#" * 900_000}, method))
         assert found.problem == "the archive uses an unusual compression method; create a plain zip archive of the chapter files"
@@ -202,7 +202,7 @@ PAX = b"30 mtime=1790000000.123456789\n"
         ([tar_member(b"d/", b"", b"5"), tar_member(CHAPTER.encode()), END + b"junk behind the end"], ""),
     ],
 )
-def test_the_tricks_of_tar(tmp_path, blocks, problem):
+def test_malicious_tar_headers_are_refused(tmp_path, blocks, problem):
     found = archive(tmp_path, b"".join(blocks), "alpha.tar")
     assert found.problem == problem
     assert found.sources == ({} if problem else {"ch03_attention": "x = 1\n"})
@@ -243,7 +243,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def test_bombs_are_refused_in_little_memory(tmp_path):
+def test_decompression_bombs_are_refused_with_little_memory(tmp_path):
     program = BOMB.format(tests=str(submission_archives.__file__.rpartition("/")[0]), here=str(tmp_path / "class"), megabytes=400)
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

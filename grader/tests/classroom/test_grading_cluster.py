@@ -116,7 +116,7 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
         assert not cluster.scheduler.tasks and not cluster.scheduler.clients.keys() - {"fire-and-forget"}
 
 
-def test_a_submission_whose_workers_are_all_lost_is_told_of(people, tmp_path, capsys):
+def test_a_submission_whose_workers_are_all_lost_gets_a_message(people, tmp_path, capsys):
     shutil.copytree(people / "alpha", tmp_path / "class" / "alpha")
     with dask_settings({"distributed.scheduler.allowed-failures": 1}), one_machine(tmp_path, 1) as cluster, ThreadPoolExecutor(1) as pool:
         run = pool.submit(graded, tmp_path / "class", tmp_path / "out", cluster.scheduler_address)
@@ -173,7 +173,7 @@ def test_control_c_cancels_what_is_queued(people, tmp_path):
         until(lambda: not tasks(client), "the scheduler to have no tasks left")
 
 
-def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(people, tmp_path, capsys):
+def test_a_lost_scheduler_ends_the_run_with_a_message(people, tmp_path, capsys):
     with scheduler(tmp_path) as (master, address), ThreadPoolExecutor(1) as pool:
         with Client(address, set_as_default=False) as client:
             run = pool.submit(graded, people, tmp_path / "out", address)
@@ -207,7 +207,7 @@ def other_version(folder, package):
     ],
     ids=["torch", "distributed", "walls"],
 )
-def test_a_worker_that_would_grade_otherwise_is_refused(shared, people, tmp_path, capsys, unlike, why):
+def test_a_worker_with_other_versions_is_refused(shared, people, tmp_path, capsys, unlike, why):
     address, client = shared
     worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **unlike(tmp_path))
     try:
@@ -268,7 +268,7 @@ def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, 
     assert "has had no worker for 1 seconds, start some with `dask worker`; what has been graded is kept" in capsys.readouterr().err
 
 
-def test_without_dask_the_sentence_says_what_to_install(people, tmp_path, capsys, monkeypatch):
+def test_without_dask_the_message_says_what_to_install(people, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert graded(people, tmp_path / "out", "127.0.0.1:8786") == 2
     assert capsys.readouterr().err == "headway: --dask needs Dask, which is not installed: pip install -c constraints.txt -e '.[cluster]'\n"

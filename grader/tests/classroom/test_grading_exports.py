@@ -38,14 +38,14 @@ def graded(tmp_path_factory) -> GradedClass:
 # ---- all of them
 
 
-def test_every_export_is_utf8_text_that_no_terminal_obeys(graded, tmp_path):
+def test_every_export_is_utf8_text_without_terminal_commands(graded, tmp_path):
     paths = write_all(graded, tmp_path)
     assert len(paths) == len(set(paths)) == 2 + 2 * len(graded.people)
     for path in paths:
         assert harmless(path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")), path
 
 
-def test_writing_again_changes_nothing_and_who_has_left_leaves(graded, tmp_path):
+def test_writing_again_changes_nothing_and_removes_files_of_people_who_left(graded, tmp_path):
     paths = write_all(graded, tmp_path)
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
     assert write_all(graded, tmp_path) == paths
@@ -57,7 +57,7 @@ def test_writing_again_changes_nothing_and_who_has_left_leaves(graded, tmp_path)
     assert set(tmp_path.rglob("*.*")) == left and len(left) == len(paths)
 
 
-def test_what_cannot_be_written_is_told_and_nothing_is_left_half(graded, tmp_path):
+def test_a_failed_write_gives_a_message_and_no_partial_file(graded, tmp_path):
     (tmp_path / "grades.csv").mkdir()
     with pytest.raises(GradingProblem) as caught:
         write_all(graded, tmp_path)
@@ -70,7 +70,7 @@ def test_what_cannot_be_written_is_told_and_nothing_is_left_half(graded, tmp_pat
 
 
 @posix
-def test_what_a_killed_grader_was_writing_goes_with_the_next(graded, tmp_path):
+def test_the_next_run_removes_partial_files_of_a_killed_grader(graded, tmp_path):
     """Killed at the very moment in which a file, and later another one, would have been put in its place."""
     for killed_at in (0, 4):
         child = os.fork()
@@ -95,7 +95,7 @@ def _killed_in_the_middle(graded: GradedClass, folder: Path, after: int) -> None
 # ---- grades.csv
 
 
-def test_the_table_has_a_row_a_person_and_a_column_an_exercise(graded, tmp_path):
+def test_the_table_has_a_row_per_person_and_a_column_per_exercise(graded, tmp_path):
     [path] = csv_export.write(graded, tmp_path)
     assert path.read_bytes().startswith(b"\xef\xbb\xbfname,total,of,late,problem,notes,softmax,")
     rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
@@ -119,7 +119,7 @@ def test_no_cell_is_a_formula(start, tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["x;=1+1", "x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\t+1", "x;\uff1d1+1", "x;\n=1", '";=1', ";@x"])
-def test_no_cell_is_a_formula_where_a_semicolon_separates_them(inside, tmp_path):
+def test_no_cell_is_a_formula_if_semicolons_separate_cells(inside, tmp_path):
     """As in a spreadsheet that takes the system's separator, and knows quotes only at the beginning of a cell."""
     [path] = csv_export.write(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
     text = path.read_bytes().decode("utf-8-sig")
@@ -130,7 +130,7 @@ def test_no_cell_is_a_formula_where_a_semicolon_separates_them(inside, tmp_path)
     assert {cell.replace("'", "") for cell in row[3:5]} == {" ".join(inside.split())}
 
 
-def test_what_was_not_tested_is_told_everywhere(tmp_path):
+def test_every_export_shows_what_was_not_tested(tmp_path):
     person = replace(one().people[0], broken={"ch05_layers": Failure("", message="invalid syntax")})
     graded = replace(one(), people=(person,))
     data = gradescope.results(person, graded)
@@ -148,7 +148,7 @@ def test_what_was_not_tested_is_told_everywhere(tmp_path):
 # ---- feedback
 
 
-def test_feedback_is_what_they_would_have_seen_themselves():
+def test_feedback_shows_what_the_learner_would_have_seen():
     failed = result("passed", "failed", "timeout")
     text = feedback.page(*first_of(one(failed, notes=("two files",), late="1 day late.")))
     assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
@@ -156,13 +156,13 @@ def test_feedback_is_what_they_would_have_seen_themselves():
     assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nSee it: headway show softmax\n```\n" in text
 
 
-def test_feedback_lists_what_passed_and_what_is_to_do():
+def test_feedback_lists_passed_and_open_exercises():
     todo = ExerciseResult(EXERCISES[1], [one_test(EXERCISES[1], 1, "todo")])
     text = feedback.page(*first_of(one(result("passed"), todo)))
     assert text.endswith("## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: nothing is written yet\n"), text
 
 
-def test_feedback_tells_a_broken_chapter_once_and_a_problem_alone():
+def test_feedback_shows_a_broken_chapter_once_and_a_problem_alone():
     error = result("error", "error")
     text = feedback.page(*first_of(one(error, broken={"ch03_attention": Failure("", message="invalid syntax", where="ch03_attention.py, line 3")})))
     assert text.count("invalid syntax") == 1 and "## ch03_attention.py does not import\n" in text
@@ -171,7 +171,7 @@ def test_feedback_tells_a_broken_chapter_once_and_a_problem_alone():
     assert "Some tests of this exercise were not run" in feedback.page(*first_of(one(result("passed", missing_weight=1.0))))
 
 
-def test_no_word_of_a_stranger_leaves_its_block(graded):
+def test_text_from_a_submission_stays_inside_its_block(graded):
     for person in graded.people:
         text = feedback.page(person, graded)
         tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
@@ -187,7 +187,7 @@ def test_no_word_of_a_stranger_leaves_its_block(graded):
 
 
 @pytest.mark.parametrize("inside", ["```", "``````\n```", "~~~", "</pre><b>", "```text\n````"])
-def test_a_fence_holds_whatever_is_in_it(inside):
+def test_a_fence_encloses_any_text(inside):
     tokens = MarkdownIt().parse(f"before\n\n{fence(inside)}\n\nafter\n")
     assert [token.content for token in tokens if token.type == "fence"] == [inside + "\n"] and tokens[-2].content == "after"
 
@@ -204,7 +204,7 @@ def pytest_sessionfinish(session):
 """
 
 
-def test_feedback_says_what_the_terminal_says(tmp_path):
+def test_feedback_equals_the_terminal_output(tmp_path):
     """A real mistake, really graded: what pytest prints about it is what the feedback says, through the gradebook and back."""
     mistaken = "\n\ndef softmax(x, dim=-1):\n    print('```')\n    return x.exp() / x.exp().sum(0, keepdim=True)\n"
     text = solution("ch03").replace("def softmax(", "def softmax_(", 1) + mistaken
@@ -230,7 +230,7 @@ def test_feedback_says_what_the_terminal_says(tmp_path):
     assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
 
 
-def test_a_submission_has_examples_of_its_own():
+def test_each_submission_has_its_own_examples():
     """Answers written down for a seed that everybody knows are of no use: writing them down makes it another submission."""
     assert submission_seed(0, "a" * 64) == submission_seed(0, "a" * 64) != submission_seed(0, "b" * 64) != submission_seed(1, "b" * 64)
     assert len({submission_seed(0, f"{n:064x}") for n in range(1000)}) == 1000

@@ -58,7 +58,7 @@ def graded(tmp_path_factory) -> GradedClass:
     return hostile_class(tmp_path_factory.mktemp("grades"))
 
 
-def test_a_results_file_is_what_gradescope_documents(graded, tmp_path):
+def test_a_results_file_follows_gradescopes_documentation(graded, tmp_path):
     paths = gradescope.write(graded, tmp_path)
     assert [path.stem for path in paths] == [person.slug for person in graded.people]
     for path, person in zip(paths, graded.people):
@@ -76,7 +76,7 @@ def test_a_results_file_is_what_gradescope_documents(graded, tmp_path):
             assert all(test["score"] == (test["max_score"] if test["status"] == "passed" else 0) for test in mine)
 
 
-def test_every_kind_of_outcome_has_a_status_that_gradescope_knows():
+def test_every_outcome_has_a_status_of_gradescopes_format():
     data = gradescope.results(*first_of(one(result("passed", "failed", "error", "timeout", "todo"))))
     assert [test["status"] for test in data["tests"]] == ["passed", "failed", "failed", "failed", "failed"]
     assert [test["extra_data"]["outcome"] for test in data["tests"]] == ["passed", "failed", "error", "timeout", "todo"]
@@ -85,7 +85,7 @@ def test_every_kind_of_outcome_has_a_status_that_gradescope_knows():
     assert "  got       0.1\n  expected  0.2\n" in data["tests"][1]["output"]
 
 
-def test_what_earns_nothing_is_not_passed():
+def test_tests_without_points_are_not_marked_as_passed():
     data = gradescope.results(*first_of(one(result("passed", "failed", forbidden=["it calls `torch.softmax`"]))))
     assert data["score"] == 0 and [test["status"] for test in data["tests"]] == ["failed", "failed"]
     assert data["tests"][0]["output"] == "No points for this exercise: it calls `torch.softmax`."
@@ -97,6 +97,6 @@ def test_what_earns_nothing_is_not_passed():
     assert [test["name"] for test in data["tests"]] == ["softmax: law 1", "causal_mask: not tested"]
 
 
-def test_the_mistake_is_there_for_programs(graded):
+def test_the_diagnosis_is_available_to_programs(graded):
     known = [entry["diagnosis"] for person in graded.people for entry in gradescope.results(person, graded)["extra_data"]["headway"]["exercises"].values()]
     assert {"id": "over_queries", "says": "It is normalised over the queries.", "hint": "Over what?"} in known and None in known

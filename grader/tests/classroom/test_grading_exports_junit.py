@@ -16,7 +16,7 @@ def graded(tmp_path_factory) -> GradedClass:
     return hostile_class(tmp_path_factory.mktemp("grades"))
 
 
-def test_junit_is_well_formed_and_counts_what_it_holds(graded, tmp_path):
+def test_junit_is_well_formed_and_its_counts_are_right(graded, tmp_path):
     [path] = junit.write(graded, tmp_path)
     root = ElementTree.parse(path).getroot()
     assert root.tag == "testsuites" and [suite.get("name") for suite in root] == [person.name for person in graded.people]
@@ -61,7 +61,7 @@ def test_junit_is_valid_by_the_usual_schema(graded):
             assert len(set(names)) == len(names)  # of two alike, what shows them keeps one
 
 
-def test_each_outcome_is_what_a_ci_system_shows():
+def test_each_outcome_has_its_junit_element():
     outcomes = ("passed", "failed", "error", "timeout", "todo")
     cases = ElementTree.fromstring(junit.document(one(result(*outcomes)))).findall("testsuite/testcase")
     assert [[(child.tag, child.get("type")) for child in case] for case in cases] == [

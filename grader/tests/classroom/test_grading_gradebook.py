@@ -20,7 +20,7 @@ from grader.verdict.summary import Verdict
 # ---- what is kept
 
 
-def test_everything_found_comes_back_but_the_seconds(tmp_path):
+def test_verdicts_are_restored_without_their_seconds(tmp_path):
     one = submission("Alpha")
     given = verdict_of(one.digest, seconds=3.5)
     given.broken["ch03_attention"] = Failure("", message="invalid syntax", where="ch03_attention.py, line 3")
@@ -40,7 +40,7 @@ def test_everything_found_comes_back_but_the_seconds(tmp_path):
     assert list(person.results) == given.results and person.broken == given.broken and person.notes == ("slow",)
 
 
-def test_a_whole_course_comes_back(tmp_path):
+def test_a_whole_course_is_restored(tmp_path):
     every = load_syllabus().exercises
     one = submission("Alpha")
     verdict = Verdict([ExerciseResult(exercise, [one_test(exercise, 1, "passed")]) for exercise in every])
@@ -53,7 +53,7 @@ def test_a_whole_course_comes_back(tmp_path):
     assert json.dumps([result.exercise.name for result in person.results]) == json.dumps([exercise.name for exercise in every])
 
 
-def test_what_breaks_grading_off_earns_nothing_and_is_not_tried_again_unless_somebody_asks(tmp_path):
+def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_request(tmp_path):
     one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
     found = zero_verdict(one, [exercise.name for exercise in EXERCISES], "it crashed")
     assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
@@ -76,7 +76,7 @@ def test_what_breaks_grading_off_earns_nothing_and_is_not_tried_again_unless_som
             assert todo == changed
 
 
-def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):
+def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
     people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma", "other")]
     book, todo, _ = begun(tmp_path, people)
     with book:
@@ -87,7 +87,7 @@ def test_equal_contents_are_graded_once_and_everybody_gets_the_marks(tmp_path):
     assert alpha.results == beta.results and alpha.total == beta.total and alpha.results != gamma.results
 
 
-def test_what_could_not_be_graded_has_its_sentence_and_the_next_run_tries_again(tmp_path):
+def test_an_ungraded_submission_has_a_message_and_the_next_run_tries_again(tmp_path):
     people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma")]
     book, todo, _ = begun(tmp_path, people)
     with book:
@@ -109,7 +109,7 @@ def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):
     assert graded(tmp_path, people) == 0  # what somebody had handed in before is still known
 
 
-def test_a_regrade_tells_who_is_graded_anew(tmp_path):
+def test_a_regrade_returns_who_is_graded_again(tmp_path):
     people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma")]
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
@@ -127,7 +127,7 @@ def test_a_regrade_tells_who_is_graded_anew(tmp_path):
 # ---- other conditions
 
 
-def test_other_conditions_are_told_and_never_mixed(tmp_path):
+def test_results_of_other_conditions_are_reported_and_never_mixed(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people) == 3
     book, todo, said = begun(tmp_path, people, seed=1, torch="2.14.0")
@@ -143,7 +143,7 @@ def test_other_conditions_are_told_and_never_mixed(tmp_path):
         assert not any(person.problem == UNFINISHED for person in book.graded_class(RULES).people)
 
 
-def test_results_of_long_ago_make_room(tmp_path):
+def test_the_oldest_results_are_deleted(tmp_path):
     people = a_class(2)
     assert [graded(tmp_path, people, seed=seed) for seed in range(CONDITIONS_LIMIT)] == [2] * CONDITIONS_LIMIT
     assert graded(tmp_path, people, seed=0) == 0
@@ -153,7 +153,7 @@ def test_results_of_long_ago_make_room(tmp_path):
         assert book._query("SELECT count(DISTINCT conditions) FROM results") == [(CONDITIONS_LIMIT,)]
 
 
-def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
+def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people, exercises=EXERCISES[:2]) == 3
     book, todo, said = begun(tmp_path, people, exercises=EXERCISES[1:])
@@ -169,7 +169,7 @@ def test_more_exercises_are_graded_and_fewer_are_not(tmp_path):
             assert [result.exercise for result in person.results] == list(exercises) and list(person.marks) == [e.name for e in exercises]
 
 
-def test_the_stamp_of_the_kit_follows_what_decides_marks(kit):
+def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
     ask = "from grader.classroom.judging.versions import versions; print(versions()['kit'])"
 
     def stamp() -> str:

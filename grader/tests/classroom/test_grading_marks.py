@@ -32,7 +32,7 @@ def exercise_with(*outcomes: str, weights=None, **more) -> ExerciseResult:
         ([], None, 10, "0"),
     ],
 )
-def test_a_mark_is_the_won_share_rounded_once(outcomes, weights, points, earned):
+def test_a_mark_is_the_share_of_passed_tests_rounded_once(outcomes, weights, points, earned):
     mark = scoring.compute_mark(exercise_with(*outcomes, weights=weights), points)
     assert mark == Mark(Decimal(earned), Decimal(str(points)))
     assert scoring.compute_mark(exercise_with("passed"), 100 / 3) == Mark(Decimal("33.33"), Decimal("33.33"))
@@ -44,14 +44,14 @@ def test_shortcuts_and_tests_that_were_not_run_earn_nothing():
     assert scoring.compute_mark(None, 8) == Mark(Decimal(0), Decimal(8))
 
 
-def test_lateness_is_taken_off_the_total():
+def test_lateness_reduces_the_total():
     marks = [Mark(Decimal("2.67"), Decimal(8)), Mark(Decimal("5.38"), Decimal(10))]
     assert scoring.compute_total(marks) == Mark(Decimal("8.05"), Decimal(18))
     assert scoring.compute_total(marks, 0.9) == Mark(Decimal("7.25"), Decimal(18))  # 7.245, half up
     assert scoring.compute_total(marks, 0) == Mark(Decimal(0), Decimal(18))
 
 
-def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
+def test_a_submission_with_an_unknown_time_is_not_late(tmp_path):
     people = [submission("Alpha", submitted=None)]
     graded(tmp_path, people)
     book, _, _ = begun(tmp_path, people)
@@ -60,7 +60,7 @@ def test_who_handed_in_nobody_knows_when_is_not_counted_as_late(tmp_path):
     assert alpha.late == "" and alpha.notes == ("the time of submission is unknown, so it counts as on time",)
 
 
-def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
+def test_new_rules_change_marks_without_grading_again(tmp_path):
     people = a_class(2)
     graded(tmp_path, people)
     book, todo, _ = begun(tmp_path, people)
@@ -76,7 +76,7 @@ def test_marks_follow_the_rules_of_today_without_grading_anew(tmp_path):
 
 
 @pytest.mark.parametrize("amount", ["8", "0.05", "33.33", "0", "33.333"])
-def test_shares_add_to_the_amount(amount):
+def test_parts_add_up_to_the_amount(amount):
     for weights in ([1, 1, 1], [0.1, 0.2, 0.7], [5], [1] * 30, []):
         parts = scoring.split_points(Decimal(amount), weights)
         assert not parts or sum(parts) == Decimal(amount)

@@ -21,7 +21,7 @@ from kit_copy import posix
 
 
 @posix
-def test_a_killed_grader_goes_on_where_it_was_and_repeats_nothing(tmp_path):
+def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
     many, log, kills = 60, [], 0
     book, todo, _ = begun(tmp_path / "calm", a_class(many))
     with book:
@@ -50,7 +50,7 @@ def test_a_killed_grader_goes_on_where_it_was_and_repeats_nothing(tmp_path):
 
 
 @posix
-def test_a_grader_killed_in_the_midst_of_a_transaction_leaves_none_of_it(tmp_path):
+def test_a_grader_killed_during_a_transaction_stores_nothing_of_it(tmp_path):
     people = a_class(4)
     graded(tmp_path, people)
     before = (tmp_path / "gradebook.sqlite").read_bytes()
@@ -70,7 +70,7 @@ with book._transaction():
         assert "lost" not in str(book._query("SELECT outcome FROM results"))
 
 
-def test_the_order_of_the_work_leaves_no_trace(tmp_path):
+def test_the_order_of_grading_does_not_change_the_results(tmp_path):
     people = a_class(10)
     book, todo, _ = begun(tmp_path / "one", people)
     with book:
@@ -94,7 +94,7 @@ def test_the_order_of_the_work_leaves_no_trace(tmp_path):
 
 
 @posix
-def test_another_grader_at_work_is_told_and_its_death_frees_the_gradebook(tmp_path):
+def test_a_running_grader_locks_the_gradebook_until_it_ends(tmp_path):
     graded(tmp_path, a_class(2))
     holder = process("book = Gradebook(folder)\nsay('mine')\nimport time\ntime.sleep(600)", tmp_path)
     try:
@@ -106,7 +106,7 @@ def test_another_grader_at_work_is_told_and_its_death_frees_the_gradebook(tmp_pa
     assert graded(tmp_path, a_class(2)) == 0
 
 
-def test_a_damaged_gradebook_is_told_and_left_as_it_is(tmp_path):
+def test_a_damaged_gradebook_is_reported_and_not_changed(tmp_path):
     graded(tmp_path / "good", a_class(20))
     good = (tmp_path / "good" / "gradebook.sqlite").read_bytes()
     zeros = good[: len(good) // 2] + bytes(4096) * 3 + good[len(good) // 2 + 3 * 4096 :]
@@ -118,7 +118,7 @@ def test_a_damaged_gradebook_is_told_and_left_as_it_is(tmp_path):
         assert path.read_bytes() == data and [entry.name for entry in path.parent.iterdir()] == ["gradebook.sqlite"]
 
 
-def test_a_row_that_makes_no_sense_is_damage_too(tmp_path):
+def test_an_invalid_row_counts_as_damage(tmp_path):
     people = a_class(2)
     graded(tmp_path, people)
     for spoil in ("UPDATE results SET tests = '[{\"name\": 3'", "UPDATE results SET tests = '[{}]'", "UPDATE verdicts SET broken = x'ff'"):
@@ -132,7 +132,7 @@ def test_a_row_that_makes_no_sense_is_damage_too(tmp_path):
         shutil.rmtree(tmp_path / "spoilt")
 
 
-def test_a_newer_gradebook_and_the_database_of_something_else_are_refused(tmp_path):
+def test_newer_gradebooks_and_other_databases_are_refused(tmp_path):
     graded(tmp_path, a_class(2))
     path = tmp_path / "gradebook.sqlite"
     with sqlite3.connect(path) as database:
@@ -148,13 +148,13 @@ def test_a_newer_gradebook_and_the_database_of_something_else_are_refused(tmp_pa
     assert path.read_bytes() == kept
 
 
-def test_a_gradebook_that_was_never_begun_is_begun(tmp_path):
+def test_an_empty_file_becomes_a_gradebook(tmp_path):
     (tmp_path / "gradebook.sqlite").touch()  # a grader killed in its first moments
     assert graded(tmp_path, a_class(2)) == 2
 
 
 @posix
-def test_a_gradebook_that_cannot_be_written_is_told():
+def test_a_read_only_gradebook_is_reported():
     try_it = """
 import os
 os.chmod(folder / sys.argv[2], int(sys.argv[3], 8))
@@ -183,7 +183,7 @@ except GradebookProblem as problem:
 
 
 @posix
-def test_a_full_disk_is_told_and_what_was_graded_is_kept(tmp_path):
+def test_a_full_disk_is_reported_and_earlier_results_stay(tmp_path):
     fill = """
 import resource
 people = a_class(40)
@@ -211,7 +211,7 @@ with Gradebook(folder) as book:
         assert sum(bool(person.results) for person in book.graded_class(RULES).people) >= int(kept)
 
 
-def test_names_of_every_kind_are_kept(tmp_path):
+def test_names_of_every_kind_are_stored(tmp_path):
     names = ["O'L; DROP TABLE people", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0646\u062f", "caf\udce9", "\ud800", "\x1b[2Jclear", "a\nb\u00a0c", "\U0001f600", "0", "="]
     people = [submission(name, slug=f"s{number}", digest=digest_of(str(number))) for number, name in enumerate(names)]
     graded(tmp_path, people)
@@ -223,7 +223,7 @@ def test_names_of_every_kind_are_kept(tmp_path):
     assert shown["s2"].startswith("caf\ufffd") and set(shown["s3"]) == {"\ufffd"}
 
 
-def test_nothing_that_comes_out_commands_a_terminal(tmp_path):
+def test_no_output_contains_terminal_commands(tmp_path):
     one = submission(HOSTILE, digest="0125" * 16, notes=(HOSTILE,))
     verdict = verdict_of(one.digest, said=HOSTILE)
     verdict.results[0].forbidden.append(HOSTILE)

@@ -19,7 +19,7 @@ TOO_LONG = f"it contains a name longer than {LONGEST_NAME} characters (_________
 
 @pytest.mark.parametrize("pack", [zipped, tarred])
 @pytest.mark.parametrize("around", ["", "deep/"])
-def test_a_name_that_no_file_can_have_costs_its_owner_alone(tmp_path, pack, around):
+def test_an_overlong_name_affects_only_its_owner(tmp_path, pack, around):
     hostile = {f"{around}{LONG}{number}.py": "x" for number in range(60)}
     write(tmp_path / "class" / "alpha.zip", pack({CHAPTER: "a"} | hostile))
     write(tmp_path / "class" / "beta.zip", zipped({CHAPTER: "b"}))
@@ -31,13 +31,13 @@ def test_a_name_that_no_file_can_have_costs_its_owner_alone(tmp_path, pack, arou
     assert found[LONG].problem == f"the submitted file or folder has a name longer than {LONGEST_NAME} characters"
 
 
-def test_more_folders_than_anybody_makes_cost_their_owner_alone(tmp_path):
+def test_too_deeply_nested_folders_affect_only_their_owner(tmp_path):
     deep = "d/" * 30_000
     found = by_name(write(tmp_path / "class.zip", zipped({f"alpha/{deep}{CHAPTER}": "a", f"beta/{CHAPTER}": "b"})))
     assert found["alpha"].problem.startswith("it contains a name longer than ") and found["beta"].sources == {"ch03_attention": "b"}
 
 
-def test_names_are_read_as_platforms_and_people_write_them():
+def test_names_of_platforms_and_people_are_parsed():
     chapters = {
         "ch03_attention.py": ("", 0), "CH03_Attention.PY": ("", 0), "alpha one_ch03_attention.py": ("alpha one", 0), "ch03_attention - alpha.py": ("alpha", 0),
         "ch03_attention (2).py": ("", 2), "ch03_attention-2.py": ("", 2), "alpha_ch03_attention-12.py": ("alpha", 12), "ch03_attention_alpha (1).py": ("alpha", 1),
@@ -61,7 +61,7 @@ submission_1:
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters beside it"])
 @pytest.mark.parametrize("metadata", METADATA)
-def test_metadata_that_somebody_handed_in_renames_nobody(tmp_path, form, metadata):
+def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata):
     """The class has one person."""
     files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters beside it" else {})
     path = tmp_path / "class"
@@ -76,7 +76,7 @@ def test_metadata_that_somebody_handed_in_renames_nobody(tmp_path, form, metadat
     assert found.name == "alpha" and found.time_from == "file"
 
 
-def test_a_path_out_of_a_class_archive_is_passed_over_and_told(tmp_path):
+def test_a_path_out_of_a_class_archive_is_ignored_with_a_note(tmp_path):
     told = []
     path = write(tmp_path / "class.zip", zipped({f"alpha/{CHAPTER}": "a", f"../{CHAPTER}": "x", f"/etc/{CHAPTER}": "x", f"beta/../../{CHAPTER}": "b"}))
     found = {submission.name: submission for submission in read_submissions(path, told.append)}
@@ -85,7 +85,7 @@ def test_a_path_out_of_a_class_archive_is_passed_over_and_told(tmp_path):
     assert told == [f"ignored because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
 
 
-def test_a_sparse_file_in_a_class_archive_costs_its_owner_alone(tmp_path):
+def test_a_sparse_file_in_a_class_archive_affects_only_its_owner(tmp_path):
     tar = tar_member(f"alpha/{CHAPTER}".encode()) + tar_header(b"beta/x", 5, b"S") + bytes(512) + tar_member(f"chi/{CHAPTER}".encode()) + bytes(1024)
     found = by_name(write(tmp_path / "class.tar", tar))
     assert {name: bool(submission.problem) for name, submission in found.items()} == {"alpha": False, "beta": True, "chi": False}
@@ -97,7 +97,7 @@ ALIKE = ["alpha", "al\u200dpha", "alp\x1b[31mha", "alpha\x1b[0m", "Z\u00e9ro", "
 APART = ["alpha\u202e", "alpha\x07"]
 
 
-def test_people_whose_names_look_alike_stay_apart(tmp_path):
+def test_people_whose_names_look_alike_are_distinguished(tmp_path):
     for number, name in enumerate([*ALIKE, *APART]):
         write(tmp_path / "class" / name / CHAPTER, f"x = {number}\n")
     submissions = read_submissions(tmp_path / "class")

@@ -6,7 +6,7 @@ import pytest
 from submission_archives import CHAPTER, by_name, one, write, zipped
 
 
-def test_moodle_with_folders_and_without(tmp_path):
+def test_moodle_exports_with_and_without_folders(tmp_path):
     write(tmp_path / "a" / "Alpha One_4711_assignsubmission_file_" / CHAPTER, "a")
     write(tmp_path / "a" / "Alpha One_4711_assignsubmission_onlinetext_" / "onlinetext.html", "hello")
     write(tmp_path / "a" / "Alpha One_4712_assignsubmission_file_" / "hw.zip", zipped({CHAPTER: "other"}))
@@ -71,7 +71,7 @@ def test_a_gradescope_export_with_a_group_in_it(tmp_path, form):
     assert found["Zéro"].submitted == datetime(2026, 11, 20, 17, 21, 27, tzinfo=UTC)
 
 
-def test_nbgraders_time_stamps_count_in_its_own_folder_only(tmp_path):
+def test_nbgraders_time_stamps_count_only_in_its_own_folder(tmp_path):
     for root in ("submitted", "elsewhere"):
         write(tmp_path / root / "alpha" / "hw" / CHAPTER, time=1_790_000_000)
         write(tmp_path / root / "alpha" / "hw" / "timestamp.txt", "2026-11-20 10:30:47.524219 UTC\n")

@@ -36,7 +36,7 @@ def a_class(folder: Path) -> Path:
     return folder
 
 
-def test_it_reads_what_is_read_without_it(tmp_path):
+def test_the_separate_process_reads_the_same_as_a_direct_call(tmp_path):
     folder = a_class(tmp_path / "class")
     table = write(tmp_path / "class.csv", "name,path,submitted\nAlpha,class/alpha,2026-12-01T10:00:00+01:00\nBeta,class/beta.zip,\nChi,,\nDelta,class/none,\n")
     for path in (folder, table, folder / "alpha", folder / "beta.zip", folder / f"chi_{CHAPTER}"):
@@ -47,7 +47,7 @@ def test_it_reads_what_is_read_without_it(tmp_path):
     assert said == [] and read_in_subprocess(folder, said.append) and said[0].startswith("ignored because they have no owner: README.md")
 
 
-def test_an_input_that_makes_no_sense_is_refused_there_too(tmp_path):
+def test_an_invalid_input_is_refused_by_the_separate_process_too(tmp_path):
     with pytest.raises(GradingProblem, match="none does not exist$"):
         read_in_subprocess(tmp_path / "none")
     with pytest.raises(GradingProblem, match="^cut.zip: the archive is damaged"):
@@ -55,7 +55,7 @@ def test_an_input_that_makes_no_sense_is_refused_there_too(tmp_path):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_an_unusual_encoding_costs_its_chapter_alone(tmp_path, codec):
+def test_an_unusual_encoding_affects_only_its_chapter(tmp_path, codec):
     write(tmp_path / "alpha" / CHAPTER, f"# coding: {codec}\nx = 1\n")
     write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine\n")
     write(tmp_path / "beta" / CHAPTER, "b = 1\n")
@@ -67,7 +67,7 @@ def test_an_unusual_encoding_costs_its_chapter_alone(tmp_path, codec):
 
 
 @pytest.mark.parametrize("pack", [None, tarred])
-def test_a_source_that_takes_much_memory_costs_its_chapter_alone(tmp_path, pack):
+def test_a_source_that_needs_much_memory_affects_only_its_chapter(tmp_path, pack):
     files = {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"}
     path = _handed_in(tmp_path, files, pack)
     for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused for its length, or as there is no more memory
@@ -78,7 +78,7 @@ def test_a_source_that_takes_much_memory_costs_its_chapter_alone(tmp_path, pack)
 
 @pytest.mark.skipif(sys.version_info >= (3, 12) or sys.platform == "win32", reason="this Python reads long f-strings quickly, or no limit ends the process")
 @pytest.mark.parametrize("pack", [None, zipped, tarred])
-def test_a_source_that_takes_long_to_read_costs_its_chapter_alone(tmp_path, pack):
+def test_a_source_that_is_slow_to_read_affects_only_its_chapter(tmp_path, pack):
     files = {f"alpha/{CHAPTER}": "a = 1\n", "alpha/ch01_tokenizer.py": SLOW, f"beta/{CHAPTER}": "b = 1\n"}
     alpha, beta = read_in_subprocess(_handed_in(tmp_path, files, pack), limits=ReadLimits(chapter_seconds=1))
     assert alpha.broken == {"ch01_tokenizer": "ch01_tokenizer.py cannot be read: reading it takes longer than 1 seconds; simplify it"}
@@ -102,7 +102,7 @@ def _handed_in(folder: Path, files: dict[str, str], pack) -> Path:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
-def test_where_the_process_dies_another_goes_on(tmp_path):
+def test_after_a_crash_another_process_continues(tmp_path):
     folder = a_class(tmp_path / "class")
     for number in range(3):
         write(folder / f"large {number}.tar.bz2", bz2.compress(tar_header(b"zeros", 100_000_000)) + bz2.compress(bytes(10_000_000)) * 10)
@@ -160,7 +160,7 @@ def as_nobody():
     return read
 
 
-def test_files_and_folders_that_cannot_be_read_cost_their_owner_alone(as_nobody):
+def test_unreadable_files_and_folders_affect_only_their_owner(as_nobody):
     folder = Path("/tmp") / f"headway-unreadable-{os.getpid()}"
     closed = [folder / name for name in ("alpha/README", f"beta/{CHAPTER}", "chi", "delta/deep", "epsilon.zip", "fay", "gil/.git")]
     try:

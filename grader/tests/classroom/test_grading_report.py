@@ -24,7 +24,7 @@ def names(together):
     return [someone.name for _, someone in together]
 
 
-def test_people_are_counted_by_how_far_they_came_with_each_exercise():
+def test_people_are_counted_by_their_result_in_each_exercise():
     softmax, mask, gelu = tally_exercises(SMALL, PEOPLE)
     assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # by how many struggle
     assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # five's shortcut has failed; four ran out of time
@@ -37,7 +37,7 @@ def test_people_are_counted_by_how_far_they_came_with_each_exercise():
     "outcomes, kind",
     [(["todo"], "todo"), (["todo", "passed"], "partly"), (["failed", "error"], "error"), (["failed", "timeout", "passed"], "partly"), ([], "todo")],
 )
-def test_what_an_exercise_counts_as(outcomes, kind):
+def test_results_are_classified(outcomes, kind):
     assert classify(result("softmax", *outcomes)) == kind
 
 
@@ -48,14 +48,14 @@ def test_chapters_count_people_and_not_exercises():
     assert layers.mean == Decimal(2) / 6
 
 
-def test_misunderstandings_are_those_of_everyone_together():
+def test_misconceptions_are_collected_from_all_people():
     first, second = tally_misconceptions(DONE)
     assert (first.diagnosis, names(first.who)) == (classes.OVERFLOW, ["two", "three"])
     assert (second.diagnosis, names(second.who)) == (classes.DIAGONAL, ["two"])
     assert first.example.details == classes.FAILURE
 
 
-def test_what_a_diagnosis_or_a_shortcut_or_a_typing_error_explains_is_no_riddle():
+def test_explained_failures_are_not_listed_as_unexplained():
     (riddle,) = tally_unexplained(DONE)
     assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
     assert riddle.usual_message is None  # nobody else was told the same
@@ -63,7 +63,7 @@ def test_what_a_diagnosis_or_a_shortcut_or_a_typing_error_explains_is_no_riddle(
     assert twice.usual_message == ("All of it is NaN.", 2)
 
 
-def test_totals_lie_in_tenths_and_the_full_mark_stands_alone():
+def test_totals_are_counted_in_tenths_with_full_points_apart():
     marks = [0, 9, 10, 79, 99, 100, 120]
     people = [person("x", total=classes.Mark(Decimal(mark), Decimal(100))) for mark in marks]
     seen = measure_distribution(people)
@@ -97,7 +97,7 @@ def test_the_same_class_makes_the_same_bytes(tmp_path):
         ("\x1b", ""),
     ],
 )
-def test_text_that_commands_is_spelt_out(text, seen):
+def test_control_characters_are_displayed_as_codes(text, seen):
     assert sanitize.text(text) == sanitize.text(seen) == seen
 
 
@@ -119,7 +119,7 @@ class Elements(HTMLParser):
         self.seen.append((tag, dict(attributes)))
 
 
-def test_hostile_text_makes_no_element_and_no_attribute(tmp_path):
+def test_hostile_text_creates_no_element_and_no_attribute(tmp_path):
     def kinds(graded_class):
         page = write(graded_class, tmp_path).read_text(encoding="utf-8")
         return {(tag, name) for tag, attributes in Elements(page).seen for name in ["", *attributes]}
@@ -129,7 +129,7 @@ def test_hostile_text_makes_no_element_and_no_attribute(tmp_path):
     assert not [name for _, name in tame if name.startswith("on") or name in ("src", "style")]
 
 
-def test_a_class_of_which_nothing_could_be_graded_has_a_page(tmp_path):
+def test_a_class_without_graded_submissions_has_a_page(tmp_path):
     refused = classes.Person("one", "one", "0", problem="the archive is empty")
     for people in [(), (refused,)]:
         page = write(graded(*people), tmp_path).read_text(encoding="utf-8")
@@ -143,7 +143,7 @@ def test_a_whole_course_of_many_people_stays_small(tmp_path):
     assert path.stat().st_size < 50 * 30_000
 
 
-def test_without_jinja_it_says_what_to_install(tmp_path):
+def test_without_jinja_the_message_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['jinja2'] = None\n"  # what Python itself keeps of a package that is not there
         "import pathlib, report_examples as c\nfrom grader.classroom.report import ReportProblem, write\n"
@@ -151,5 +151,5 @@ def test_without_jinja_it_says_what_to_install(tmp_path):
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "The class report is made with Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'\n"
+    assert done.stdout == "the class report needs Jinja, which is not installed: pip install -c constraints.txt -e '.[reports]'\n"
     assert not list(tmp_path.iterdir())

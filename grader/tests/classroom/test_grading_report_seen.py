@@ -29,7 +29,7 @@ def hostile(tmp_path_factory):
     return write(classes.hostile(), tmp_path_factory.mktemp("hostile"))
 
 
-def test_nothing_is_asked_of_anyone_and_nothing_goes_wrong(browser, small):
+def test_the_page_makes_no_request_and_reports_no_error(browser, small):
     page = browser.open(small)
     page.js(OPEN_ALL)
     assert page.requests == [small.as_uri()]
@@ -77,7 +77,7 @@ def test_a_name_that_is_a_script_stays_text(browser, hostile):
     assert page.errors == []
 
 
-def test_the_page_forbids_itself_everything_else(browser, small):
+def test_the_security_policy_forbids_everything_else(browser, small):
     """Even with an escape forgotten somewhere, nothing could run, load or be sent."""
     page = browser.open(small)
     page.js("""(() => {
@@ -96,7 +96,7 @@ def test_the_page_forbids_itself_everything_else(browser, small):
 
 
 @pytest.mark.parametrize("name", [classes.TURNED, "المتعلم الأول"], ids=["override", "arabic"])
-def test_a_name_written_from_the_right_turns_nothing_around(browser, hostile, name):
+def test_a_right_to_left_name_does_not_reorder_other_text(browser, hostile, name):
     """The total still stands to the right of the name, and reads as it is."""
     place = next(number for number, person in enumerate(classes.hostile().people) if person.name == name)
     page = browser.open(hostile)
@@ -139,7 +139,7 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", MODES)
-def test_all_text_stands_out_from_what_is_behind_it(browser, small, dark):
+def test_all_text_has_enough_contrast(browser, small, dark):
     """WCAG AA: 4.5 for text; 3 for what is drawn."""
     page = browser.open(small, dark=dark)
     page.js(OPEN_ALL)
@@ -168,7 +168,7 @@ def test_the_first_key_offers_to_skip_to_the_report(browser, small):
     assert page.js("document.activeElement.id") == "main"
 
 
-def test_everything_is_reached_by_keyboard_and_shows_that_it_is(browser, small):
+def test_everything_can_be_focused_by_keyboard_and_shows_the_focus(browser, small):
     page = browser.open(small)
     page.js(OPEN_ALL)
     reachable = "[...document.querySelectorAll('a, summary, input, button, .scroll')]"
@@ -180,7 +180,7 @@ def test_everything_is_reached_by_keyboard_and_shows_that_it_is(browser, small):
     assert page.js(f"{reachable}.filter(one => !/3px/.test(one.dataset.reached)).map(one => one.outerHTML)") == []
 
 
-def test_a_fold_opens_by_keyboard(browser, small):
+def test_a_collapsed_section_opens_by_keyboard(browser, small):
     page = browser.open(small)
     page.js("document.querySelectorAll('.person > summary')[1].focus()")
     for key, state in (("Enter", True), (" ", False)):
@@ -205,14 +205,14 @@ def test_a_screen_reader_finds_its_way(browser, small):
     assert page.js("document.documentElement.lang") == "en"
 
 
-def test_no_number_is_told_by_a_bar_alone(browser, small):
+def test_no_number_is_shown_by_a_bar_alone(browser, small):
     page = browser.open(small)
     assert page.js("[...document.querySelectorAll('td .bar')].every(bar => /\\d/.test(bar.closest('td').textContent))")
     assert page.js("[...document.querySelectorAll('article .bar')].every(bar => /\\d/.test(bar.closest('article').querySelector('.many').textContent))")
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with script", "without"])
-def test_a_link_to_a_person_unfolds_them(browser, small, script):
+def test_a_link_to_a_person_expands_the_section(browser, small, script):
     page = browser.open(small, script=script, at="p4")
     assert page.js("[...document.querySelectorAll('.person')].map(person => person.open)") == [False] * 3 + [True] + [False] * 3
     top = page.js("document.querySelectorAll('.person > summary')[3].getBoundingClientRect().top")
@@ -234,7 +234,7 @@ def test_people_are_found_by_name(browser, small):
     assert page.js("document.querySelectorAll('.person[open]').length") == 0
 
 
-def test_on_paper_the_folds_of_the_lecture_are_open_and_people_stay_as_they_were_left(browser, small):
+def test_in_print_lecture_sections_are_expanded_and_people_stay_as_they_are(browser, small):
     page = browser.open(small, media="print", dark=True, width=720)
     seen = "[...document.querySelectorAll('{}')].map(element => element.checkVisibility({{contentVisibilityAuto: true}}))"
     assert all(page.js(seen.format(".who li")))
@@ -245,7 +245,7 @@ def test_on_paper_the_folds_of_the_lecture_are_open_and_people_stay_as_they_were
     assert page.js("[innerWidth, document.scrollingElement.scrollWidth]") == [720, 720]
 
 
-def test_each_unfolded_person_is_printed_on_a_page_of_their_own(browser, small, tmp_path):
+def test_each_expanded_person_is_printed_on_a_separate_page(browser, small, tmp_path):
     page = browser.open(small)
     pages = []
     for unfolded in (0, 1, 3):

@@ -34,19 +34,19 @@ def handed_in(after: timedelta, name: str = "Beta", zone_known: bool = True) -> 
     return Submission(name, {"ch03_attention": ""}, submitted=DUE + after, zone_known=zone_known)
 
 
-def test_without_rules_everything_is_worth_what_the_course_says_and_nothing_is_late(tmp_path):
+def test_without_rules_the_courses_points_count_and_nothing_is_late(tmp_path):
     for found in (Rules(), rules(tmp_path, ""), rules(tmp_path, "# nothing yet\n[points]\n[late]\n[extensions]\n")):
         assert all(found.points_of(exercise) == exercise.points for exercise in load_syllabus().exercises)
         assert found.compute_lateness(handed_in(timedelta(days=99))).factor == 1
 
 
-def test_the_example_in_the_modules_description_is_valid(tmp_path):
+def test_the_example_in_the_modules_docstring_is_valid(tmp_path):
     found = rules(tmp_path, dedent(module.__doc__.partition("\n")[2]))
     assert found.due == DUE and found.last == 7 and list(found.extensions) == ["Alpha One"]
     assert sum(found.points_of(exercise) for exercise in load_syllabus().chapter("ch05").exercises) == pytest.approx(50)
 
 
-def test_points_of_an_exercise_and_of_a_chapter_scaled_around_it(tmp_path):
+def test_points_for_a_chapter_are_divided_around_a_named_exercise(tmp_path):
     syllabus = load_syllabus()
     chapter = syllabus.chapter("ch03")
     found = rules(tmp_path, "[points]\nsoftmax = 20\nch03 = 50.5\nch05 = 30\nch06_blocks = 0\n")
@@ -92,7 +92,7 @@ def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     assert found.find_warnings([there, other]) == []
 
 
-def test_where_files_alone_say_when_that_is_told_once(tmp_path):
+def test_times_from_file_dates_give_one_warning(tmp_path):
     table, one, other = Submission("a", {}, time_from="roster"), Submission("b", {}, time_from="file"), Submission("c", {}, time_from="file")
     late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n")
     assert [note.partition(" come")[0] for people in ([table, one], [table, one, other], [one, other]) for note in late.find_warnings(people)] == [
@@ -101,7 +101,7 @@ def test_where_files_alone_say_when_that_is_told_once(tmp_path):
     assert late.find_warnings([table]) == Rules().find_warnings([one, other]) == []
 
 
-def test_time_zones_are_respected_and_a_clock_without_one_is_read_in_the_due_dates_own(tmp_path):
+def test_time_zones_are_respected_and_local_times_use_the_due_dates_zone(tmp_path):
     found = rules(tmp_path, LATE)
     in_utc = Submission("Beta", {}, submitted=datetime(2026, 12, 1, 23, 30, tzinfo=UTC))
     assert found.compute_lateness(in_utc).days == 1
@@ -109,12 +109,12 @@ def test_time_zones_are_respected_and_a_clock_without_one_is_read_in_the_due_dat
     assert found.compute_lateness(by_the_clock).days == 0
 
 
-def test_when_nobody_knows_the_time_it_is_in_time_and_says_so(tmp_path):
+def test_a_submission_with_an_unknown_time_is_on_time_with_a_note(tmp_path):
     late = rules(tmp_path, LATE).compute_lateness(Submission("Beta", {"ch03_attention": ""}))
     assert late.factor == 1 and late.sentence == "the time of submission is unknown, so it counts as on time"
 
 
-def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
+def test_a_due_date_alone_reports_lateness_and_deducts_nothing(tmp_path):
     late = rules(tmp_path, "[late]\ndue = 2026-12-01T23:59:00+01:00\n").compute_lateness(handed_in(timedelta(hours=1)))
     assert late.factor == 1 and late.sentence == "1 day late (submitted 2026-12-02 00:59, due 2026-12-01 23:59): no points are deducted"
 
@@ -151,13 +151,13 @@ def test_a_due_date_alone_tells_who_is_late_and_takes_nothing_off(tmp_path):
         ("[extensions]\n'A' = 2026-11-01T00:00:00Z", "[late] due is missing; add the due date"),
     ],
 )
-def test_rules_that_make_no_sense_are_refused_with_their_key(tmp_path, text, sentence):
+def test_invalid_rules_are_refused_with_their_key(tmp_path, text, sentence):
     with pytest.raises(GradingProblem) as refused:
         rules(tmp_path, text)
     assert str(refused.value) == f"rules.toml, {sentence}"
 
 
-def test_files_that_are_no_rules(tmp_path):
+def test_files_without_valid_rules_are_refused(tmp_path):
     def refusal(path):
         with pytest.raises(GradingProblem) as refused:
             read_rules(path)

@@ -57,7 +57,7 @@ def test_a_class_gets_its_marks(once):
     assert ran.out.startswith("graded 0 of 8\n") and "graded 8 of 8" in ran.out and "\x1b" not in ran.out
 
 
-def test_everybody_is_told_what_happened(once):
+def test_feedback_says_what_happened(once):
     out, _ = once
     told = {path.stem: path.read_text(encoding="utf-8") for path in (out / "feedback").glob("*.md")}
     assert "nothing_like_it" in told["Broken"]
@@ -70,7 +70,7 @@ def test_everybody_is_told_what_happened(once):
     assert (out / "report.html").stat().st_size > 10_000 and (out / "junit.xml").exists()
 
 
-def test_what_is_graded_is_not_graded_again(people, once):
+def test_graded_submissions_are_not_graded_again(people, once):
     out, _ = once
     before = exports(out)
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED)
@@ -78,7 +78,7 @@ def test_what_is_graded_is_not_graded_again(people, once):
     assert exports(out) == before
 
 
-def test_stopped_and_killed_it_goes_on_where_it_was(people, once, tmp_path):
+def test_a_stopped_or_killed_run_continues(people, once, tmp_path):
     """Control-C while Endless is judged, SIGKILL while Zeta is; one at a time, where the undisturbed run had two."""
     out = tmp_path / "grades"
     kept = 0
@@ -109,7 +109,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_only_what_changes_is_graded_and_somebody_by_name(again):
+def test_only_changed_and_named_submissions_are_graded(again):
     people, out = again
     hand_in(people, "Wrong", solution("ch03") + "\n# better now\n")
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--changed")
@@ -123,7 +123,7 @@ def test_only_what_changes_is_graded_and_somebody_by_name(again):
     assert ran.status == 2 and "did you mean Twin" in ran.out
 
 
-def test_other_points_cost_no_judge_and_another_seed_does(again, tmp_path):
+def test_new_points_need_no_grading_but_a_new_seed_does(again, tmp_path):
     people, out = again
     (tmp_path / "rules.toml").write_text("[points]\nsoftmax = 30\n", encoding="utf-8")
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "--points", tmp_path / "rules.toml")
@@ -136,7 +136,7 @@ def test_other_points_cost_no_judge_and_another_seed_does(again, tmp_path):
     assert marks(out)["Right"]["total"] == "100" and marks(out)["Wrong"]["causal_mask"] == "0" and "softmax" in marks(out)["Right"]
 
 
-def test_marks_are_those_of_pytest(tmp_path):
+def test_marks_equal_those_of_pytest(tmp_path):
     """One chapter with four mistakes in it, one with a loop and a crash: through `headway grade`, and through pytest's workers."""
     right = solution("ch03")
     several = right
@@ -279,7 +279,7 @@ main()
 
 
 @pytest.mark.skipif(not available(bubblewrap=False).landlock, reason="there is no Landlock here")
-def test_where_a_wall_cannot_be_raised_nobody_gets_a_zero_for_it(people, tmp_path):
+def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
     """The kernel refuses the workers' own Landlock; when it does so no longer, the same command grades."""
     hand_in(tmp_path / "class", "Right", solution("ch03"))
     asked = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
@@ -294,7 +294,7 @@ def test_where_a_wall_cannot_be_raised_nobody_gets_a_zero_for_it(people, tmp_pat
 # ---- wrong use
 
 
-def test_require_isolation_refuses_where_a_wall_is_missing(people, tmp_path):
+def test_require_isolation_refuses_if_a_layer_is_missing(people, tmp_path):
     ran = headway("grade", people, "--out", tmp_path / "grades", "--require-isolation", PATH=str(tmp_path))
     assert ran.status == 2 and "--require-isolation: bubblewrap is off" in ran.out and not (tmp_path / "grades").exists()
 
@@ -305,7 +305,7 @@ def test_two_graders_on_one_folder(people, tmp_path):
     assert ran.status == 2 and len(ran.out.strip().splitlines()) <= 3 and "another" in ran.out, ran.out
 
 
-def test_wrong_use_is_one_sentence(people, tmp_path):
+def test_wrong_use_gives_one_sentence(people, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a file").write_text("no folder", encoding="utf-8")
     (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n", encoding="utf-8")

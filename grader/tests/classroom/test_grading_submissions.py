@@ -19,7 +19,7 @@ from submission_archives import CHAPTER, archive, by_name, clone, one, tarred, w
 # Shapes
 
 
-def test_a_folder_a_file_and_an_archive_of_each_kind_side_by_side(tmp_path):
+def test_folders_files_and_archives_of_each_kind_together(tmp_path):
     write(tmp_path / "Alpha One" / "week 3" / CHAPTER, "a")
     write(tmp_path / f"beta_{CHAPTER}", "b")
     write(tmp_path / "beta_ch01_tokenizer.py", "b1")
@@ -45,7 +45,7 @@ def test_a_folder_a_file_and_an_archive_of_each_kind_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("around", ["", "submissions/"])
 @pytest.mark.parametrize("pack, ending", [(zipped, ".zip"), (tarred, ".tar.gz")])
-def test_one_archive_that_holds_all_of_these(tmp_path, around, pack, ending):
+def test_one_archive_with_all_kinds_of_submissions(tmp_path, around, pack, ending):
     path = write(
         tmp_path / f"class{ending}",
         pack(
@@ -82,7 +82,7 @@ def test_one_persons_folder_archive_or_file_alone(tmp_path):
     ]
 
 
-def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
+def test_an_unreadable_folder_gives_a_clear_message(tmp_path):
     (closed,) = walk_folder(tmp_path / "gone", ("alpha",))
     files = submission_files.SubmissionFiles()
     files.add(closed)
@@ -91,7 +91,7 @@ def test_a_folder_that_nobody_may_read_is_told_as_such(tmp_path):
         find_layout(ClassInput("class", "class", lambda: walk_folder(tmp_path / "gone")))
 
 
-def test_the_digest_names_the_content_and_nothing_else(tmp_path):
+def test_the_digest_depends_only_on_the_content(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, time=1_700_000_000)
     write(tmp_path / "beta" / "deep" / CHAPTER, time=1_790_000_000)
     write(tmp_path / "chi.zip", zipped({CHAPTER: "x = 1\n"}))
@@ -104,7 +104,7 @@ def test_the_digest_names_the_content_and_nothing_else(tmp_path):
     assert digests[0] == "c9fd069f5fb0722863a976e8c73fef63778b6215cc1df28c52dda911ba20353a"  # the same on every machine, and next year
 
 
-def test_what_a_copy_of_the_whole_kit_holds_of_its_own_is_not_the_learners(tmp_path):
+def test_solutions_in_a_copy_of_the_kit_are_not_graded(tmp_path):
     for person in ("alpha", "beta"):
         write(tmp_path / person / "headway" / "exercises" / "ch01_tokenizer.py", "mine", time=1_780_000_000)
         write(tmp_path / person / "headway" / "solutions" / CHAPTER, "the reference")
@@ -117,7 +117,7 @@ def test_what_a_copy_of_the_whole_kit_holds_of_its_own_is_not_the_learners(tmp_p
     assert alone.name == "headway" and alone.sources == {"ch01_tokenizer": "mine"}
 
 
-def test_hidden_folders_and_what_tools_make_are_passed_over(tmp_path):
+def test_hidden_folders_and_folders_of_tools_are_ignored(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, "mine")
     for folder in (".venv/lib", "__MACOSX", "node_modules/x", "__pycache__", ".ipynb_checkpoints", ".git/x"):
         write(tmp_path / "alpha" / folder / "ch01_tokenizer.py", "not mine")
@@ -127,7 +127,7 @@ def test_hidden_folders_and_what_tools_make_are_passed_over(tmp_path):
     assert {name: (s.sources, s.notes) for name, s in by_name(tmp_path).items()} == {n: ({"ch03_attention": "mine"}, ()) for n in ("alpha", "beta")}
 
 
-def test_of_two_versions_the_shallowest_counts_then_the_newest_and_a_note_says_so(tmp_path):
+def test_the_shallowest_then_newest_version_counts_with_a_note(tmp_path):
     write(tmp_path / "alpha" / "old" / "x" / CHAPTER, "deep", time=1_790_000_000)
     write(tmp_path / "alpha" / "b" / CHAPTER, "new", time=1_780_000_000)
     write(tmp_path / "alpha" / "a" / CHAPTER, "old", time=1_770_000_000)
@@ -141,7 +141,7 @@ def test_of_two_versions_the_shallowest_counts_then_the_newest_and_a_note_says_s
     assert found["beta"].sources == {"ch03_attention": "same"} and found["beta"].notes == ()
 
 
-def test_a_file_that_was_renamed_still_counts_where_no_other_is_there(tmp_path):
+def test_a_renamed_file_counts_if_there_is_no_other(tmp_path):
     write(tmp_path / "alpha" / f"alpha_{CHAPTER}", "renamed")
     write(tmp_path / "alpha" / f"test_{CHAPTER}", "a test")
     write(tmp_path / "beta" / f"old_{CHAPTER}", "old")
@@ -154,7 +154,7 @@ def test_a_file_that_was_renamed_still_counts_where_no_other_is_there(tmp_path):
 # The whole input
 
 
-def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
+def test_an_invalid_input_is_refused_with_one_sentence(tmp_path):
     def refusal(path):
         with pytest.raises(GradingProblem) as refused:
             read_submissions(path)
@@ -178,7 +178,7 @@ def test_an_input_that_makes_no_sense_is_refused_in_a_sentence(tmp_path):
     assert refusal(tmp_path / "out.zip") == "out.zip is not safe to read: a file in it has a path outside of it (../../alpha/ch03_attention.py)"
 
 
-def test_files_that_are_nobodys_are_told(tmp_path):
+def test_files_without_an_owner_are_reported(tmp_path):
     write(tmp_path / "class" / "alpha" / CHAPTER)
     for name in ("README.md", "beta.docx", "c.txt", "d.txt"):
         write(tmp_path / "class" / name, "words")
@@ -188,7 +188,7 @@ def test_files_that_are_nobodys_are_told(tmp_path):
     assert told == [f"ignored because they have no owner: README.md, beta.docx, c.txt and 1 more; {remedy}"]
 
 
-def test_two_submissions_of_one_name_are_that_persons_problem(tmp_path):
+def test_two_submissions_with_one_name_are_a_problem_of_that_person(tmp_path):
     write(tmp_path / "alpha" / CHAPTER)
     write(tmp_path / "alpha.zip", zipped({CHAPTER: "x"}))
     write(tmp_path / "Alpha" / CHAPTER)
@@ -213,7 +213,7 @@ def test_several_archives_of_one_person_are_ambiguous(tmp_path):
 # Links, pipes, encodings, sizes
 
 
-def test_a_folder_has_an_end_in_number_and_in_depth(tmp_path):
+def test_the_number_of_files_and_the_depth_are_limited(tmp_path):
     files = submission_files.SubmissionFiles()
     files.add_all(FoundFile((f"{number}.txt",), "file") for number in range(submission_files.MAX_FILES + 1))
     assert files.problem == "it contains more than 50000 files; submit only the chapter files"
@@ -252,7 +252,7 @@ def test_links_are_not_followed_and_pipes_do_not_hang(tmp_path):
     assert found["epsilon"].problem and not any("secret" in str(s) for s in found.values())
 
 
-def test_files_are_decoded_as_python_does_and_one_that_cannot_be_spoils_itself_alone(tmp_path):
+def test_files_are_decoded_like_python_and_a_failure_affects_only_its_file(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, "# -*- coding: latin-1 -*-\nx = 'é'\r\n".encode("latin-1"))
     write(tmp_path / "alpha" / "ch01_tokenizer.py", b"\xef\xbb\xbfx = 1\r\n")
     write(tmp_path / "alpha" / "ch02_embeddings.py", b"x = 1\n# \xff\xfe\n")
@@ -264,7 +264,7 @@ def test_files_are_decoded_as_python_does_and_one_that_cannot_be_spoils_itself_a
     assert found["alpha"].problem == "" and found["beta"].problem.startswith("ch03_attention.py")
 
 
-def test_a_huge_chapter_spoils_itself_alone(tmp_path):
+def test_an_oversized_chapter_affects_only_itself(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, b"#" * (LARGEST + 1))
     write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine")
     write(tmp_path / "beta.zip", zipped({CHAPTER: b"#" * (LARGEST + 1)}))
@@ -288,7 +288,7 @@ def test_safe_names_are_safe_and_all_different(names):
         assert name.isprintable() and name.partition(".")[0].lower() not in ("con", "prn", "aux", "nul", "com1", "lpt1")
 
 
-def test_names_stay_what_they_are_and_their_file_names_are_safe(tmp_path):
+def test_names_stay_unchanged_and_their_file_names_are_safe(tmp_path):
     names = ["<script>alert(1)<", "=1+1", "\x1b[31mred", "\u202eevil", "x" * 250, "Alpha", "alpha", "COM¹", "é", "e\u0301", "a\udcffb"]
     for name in names:
         write(tmp_path / name / CHAPTER)

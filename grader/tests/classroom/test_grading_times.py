@@ -13,7 +13,7 @@ from submission_archives import CHAPTER, by_name, clone, git, one, tarred, write
 # Times
 
 
-def test_when_it_was_handed_in_comes_from_files_and_archives(tmp_path):
+def test_submission_times_come_from_files_and_archives(tmp_path):
     write(tmp_path / "alpha" / CHAPTER, time=1_790_000_000)
     write(tmp_path / "alpha" / "ch01_tokenizer.py", time=1_790_000_100)
     write(tmp_path / "alpha" / "notes.txt", time=1_799_000_000)
@@ -28,7 +28,7 @@ def test_when_it_was_handed_in_comes_from_files_and_archives(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["loose", "packed", "cloned", "detached"])
-def test_a_git_clone_was_handed_in_when_its_last_commit_was_made(tmp_path, form):
+def test_the_time_of_a_git_clone_is_that_of_its_last_commit(tmp_path, form):
     folder = clone(tmp_path / "class" / "alpha", "first", time="2026-11-01T10:00:00+01:00")
     write(folder / CHAPTER, "second")
     git(folder, "commit", "-q", "-a", "-m", "again", time="2026-11-20T10:00:00+01:00")
@@ -67,13 +67,13 @@ def test_nothing_in_a_clone_is_executed_and_no_link_in_it_is_followed(tmp_path):
     "head",
     ["", "ref: refs/../../../../etc/passwd", "ref: /etc/passwd", "ref: refs/heads/none", "0" * 40, "ref: " + "a/" * 5000, "\0\xff", "ref: refs/heads/main\n" * 10_000],
 )
-def test_a_clone_with_a_nonsensical_head_has_no_time_of_its_own(tmp_path, head):
+def test_a_clone_with_an_invalid_head_has_no_commit_time(tmp_path, head):
     folder = clone(tmp_path / "alpha")
     write(folder / ".git" / "HEAD", head.encode("latin-1"))
     assert commits.read_commit_time(folder) is None
 
 
-def test_a_clone_with_damaged_objects_or_pipes_for_files_has_no_time_of_its_own(tmp_path):
+def test_a_clone_with_damaged_objects_or_pipes_has_no_commit_time(tmp_path):
     folder = clone(tmp_path / "alpha")
     git(folder, "gc", "-q")
     for path in (folder / ".git" / "objects" / "pack").iterdir():
@@ -135,12 +135,12 @@ def test_a_table_maps_people_to_paths(tmp_path):
         (b"name,path,submitted\nAlpha,x,soon\n", "class.csv, line 2: 'soon' is not a time; write it like 2026-12-01T23:59:00+01:00"),
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused_with_its_line(tmp_path, text, sentence):
+def test_an_invalid_table_is_refused_with_its_line(tmp_path, text, sentence):
     with pytest.raises(GradingProblem) as refused:
         read_submissions(write(tmp_path / "class.csv", text))
     assert str(refused.value) == sentence
 
 
-def test_a_table_too_large_to_be_one_is_not_read(tmp_path):
+def test_an_oversized_table_is_not_read(tmp_path):
     with pytest.raises(GradingProblem, match="^class.csv is larger than 20 MB, which is too large for a class list$"):
         read_submissions(write(tmp_path / "class.csv", b"name,path\n" + b"a,b\n" * 5_000_000))

@@ -57,7 +57,7 @@ def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
 # ---- the same marks
 
 
-def test_right_wrong_and_unwritten_code_gets_the_marks_it_gets_from_the_whole_kit(handout, tmp_path):
+def test_code_gets_the_same_marks_as_from_the_whole_kit(handout, tmp_path):
     text = solution("ch03")
     wrong = definition(text, "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
     text = replace_definition(text, "softmax", wrong)
@@ -83,7 +83,7 @@ def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
     assert {name: result["outcome"] for name, result in there.items()} == dict.fromkeys(["alibi_bias", "gelu", "RMSNorm"], "passed")
 
 
-def test_check_hint_reset_list_and_the_notebook_work_there(handout):
+def test_check_hint_reset_list_and_the_notebook_work_in_a_handout(handout):
     stub = handout.file(MODULE).read_text()
     handout.edit(MODULE, "raise NotImplementedError", "return x")
     assert "softmax" in handout.run("check", "softmax", status=1)
@@ -111,7 +111,7 @@ def test_the_watch_names_a_sealed_mistake(handout):
     assert nothing_remains(handout)
 
 
-def test_what_needs_the_whole_kit_says_so(handout):
+def test_commands_that_need_the_whole_kit_say_so(handout):
     for command in ("stubs", "dev-check", "handout"):
         assert f"headway: `headway {command}` needs the whole kit, and this is a handout" in handout.run(command, status=2)
     for asked in (["softmax"], ["softmax", "--peek"]):
@@ -124,7 +124,7 @@ def test_what_needs_the_whole_kit_says_so(handout):
     assert "nothing to measure in this handout" in handout.run("measure")
 
 
-def test_a_copy_of_a_handout_is_a_submission_of_what_is_in_its_exercises(handout, tmp_path):
+def test_a_copy_of_a_handout_is_read_as_its_exercises(handout, tmp_path):
     handout.edit(MODULE, "raise NotImplementedError", "return x")
     shutil.copytree(handout.root, tmp_path / "class" / "alpha")
     [alpha] = read_submissions(tmp_path / "class")
@@ -134,7 +134,7 @@ def test_a_copy_of_a_handout_is_a_submission_of_what_is_in_its_exercises(handout
 # ---- nothing given away
 
 
-def test_no_line_of_a_solution_is_in_it_but_those_that_the_hints_quote(made):
+def test_it_contains_only_the_solution_lines_that_hints_quote(made):
     hints = (EXERCISES / "syllabus.toml").read_text(encoding="utf-8")
     secret = [line for module in chapters_written() for line in lines_of_blocks(module) if line not in hints]
     assert len(secret) > 300
@@ -144,9 +144,9 @@ def test_no_line_of_a_solution_is_in_it_but_those_that_the_hints_quote(made):
             assert [line for line in secret if line in text] == [], path
 
 
-def test_only_what_a_learner_needs_is_in_it(made):
+def test_it_contains_only_what_a_learner_needs(made):
     names = {str(path.relative_to(made.root)) for path in made.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    assert not any(part in name for name in names for part in ("solutions", "misconceptions", "variants", "grader/tests", "devcheck", ".git/", ".pyc", "progress.txt"))
+    assert not any(part in name for name in names for part in ("solutions", "tests/misconceptions", "variants", "grader/tests", "devcheck", ".git/", ".pyc", "progress.txt"))
     assert {name for name in names if name.startswith("reference/")} == {
         "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
         f"reference/{MODULE}.stub",
@@ -155,13 +155,13 @@ def test_only_what_a_learner_needs_is_in_it(made):
     assert str(ROOT) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())
 
 
-def test_stubs_are_made_from_the_solutions_whatever_stands_in_the_exercises(kit, tmp_path):
+def test_stubs_are_made_from_the_solutions_and_not_from_the_exercises(kit, tmp_path):
     kit.solve("ch01_tokenizer")
     kit.run("handout", str(tmp_path / "out"), "--chapters", "1")
     assert "raise NotImplementedError" in (tmp_path / "out" / "exercises" / "ch01_tokenizer.py").read_text()
 
 
-def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it(said_and_made, handout):
+def test_it_contains_no_tests_reference_or_mistakes_of_a_hidden_exercise(said_and_made, handout):
     said, made = said_and_made
     assert "hidden: fuse_qkv\nhidden: split_qkv (its tests use fuse_qkv)\n" in said
     suites = "".join(path.read_text() for path in (made.root / "tests").glob("test_*.py"))
@@ -181,7 +181,7 @@ def test_neither_tests_nor_reference_nor_mistakes_of_a_hidden_exercise_are_in_it
     assert done.returncode == 4 and "graded by your instructor alone" in done.stderr
 
 
-def test_hiding_hides_what_is_built_on_it_and_says_why():
+def test_hiding_an_exercise_also_hides_those_that_need_it_with_the_reason():
     course = load_syllabus()
     chapter = course.chapter("9").exercises
     assert find_all_hidden(["top_k_filter"], chapter) == {
@@ -197,7 +197,7 @@ def test_hiding_hides_what_is_built_on_it_and_says_why():
 
 
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
-def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path):
+def test_suites_without_a_hidden_exercise_are_complete(name, tmp_path):
     chapter = load_syllabus().chapter(load_syllabus().exercise(name).chapter)
     for file, text in course_subset.reduce_suites([chapter], find_all_hidden([name], chapter.exercises)).items():
         (tmp_path / file).write_text(text)
@@ -209,7 +209,7 @@ def test_suites_without_a_hidden_exercise_are_whole_in_themselves(name, tmp_path
 # ---- sealing
 
 
-def test_what_one_python_sealed_every_python_opens(tmp_path):
+def test_every_python_reads_what_another_python_sealed(tmp_path):
     for module in chapters_written():
         (tmp_path / module).write_bytes(sealed_format.pack(sealed_format.split_statements(sealed_format.module_bytes(read_source(SOLUTIONS / f"{module}.py")))))
     code = (
@@ -232,7 +232,7 @@ def test_a_sealed_chapter_is_the_same_tree_without_its_docstrings():
     assert set(sealed_format.raise_outline(sealed_format.module_bytes(text)).split("\n")) == {"", "raise ..."}
 
 
-def test_a_damaged_reference_is_a_sentence_and_no_mark(handout):
+def test_a_damaged_reference_gives_a_message_and_no_mark(handout):
     path = handout.root / "reference" / f"{MODULE}.sealed"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     done = subprocess.run(
@@ -244,7 +244,7 @@ def test_a_damaged_reference_is_a_sentence_and_no_mark(handout):
 # ---- what makes no sense
 
 
-def test_names_that_do_not_exist_are_met_with_the_nearest(tmp_path):
+def test_unknown_names_get_a_suggestion(tmp_path):
     said = Kit(ROOT).run("handout", str(tmp_path / "out"), "--chapters", "ch03_atention", status=2)
     assert "did you mean ch03_attention" in said and not (tmp_path / "out").exists()
     with pytest.raises(UnknownName, match="did you mean softmax"):
@@ -255,7 +255,7 @@ def test_names_that_do_not_exist_are_met_with_the_nearest(tmp_path):
         plan_handout(["5"], ["gelu", "dropout", "LayerNorm", "RMSNorm", "SwiGLU"])
 
 
-def test_a_folder_with_something_in_it_stays_as_it_is(made, tmp_path):
+def test_a_folder_with_other_files_is_not_replaced(made, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for force in (False, True):
         with pytest.raises(HandoutProblem, match="choose another folder"):

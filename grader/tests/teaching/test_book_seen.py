@@ -110,7 +110,7 @@ def test_every_picture_is_there_and_says_what_it_shows_and_hints_are_folded(page
 
 
 @pytest.mark.parametrize("dark", MODES)
-def test_all_text_stands_out_from_what_is_behind_it(browser, address, dark):
+def test_all_text_has_enough_contrast(browser, address, dark):
     page = browser.open("about:blank", dark=dark)
     for name in ("ch03_attention.html", "index.html", "shapes.html"):
         page.visit(address + name)
