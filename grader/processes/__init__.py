@@ -1,6 +1,6 @@
 """The process layer: a server that has torch, pytest and all suites loaded runs each job in a process of its own, within tenths of a second.
 
-Everything that runs graded tests in the background uses it: `headway check`, the watch, pictures, the class grader.
+Everything that runs graded tests in the background uses it: `headway check`, the watch, pictures, the class grader, dev-check, the proofs.
 
     client (client.py)             server (server.py, server_process.py)            process of one run
     ------------------             -------------------------------------            ------------------
@@ -17,6 +17,7 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                                                                       CheckJob    run_tests   (check_run.py)
                                                                                       PictureJob  draw        (picture_run.py)
                                                                                       GradeJob    grade       (classroom/judging/server.py)
+                                                                                      TryJob, MutantsJob, CountJob  (quality/server.py)
                                    <--------- alive: seconds -----------------------  Report.extend_deadline, before each slow step
                      <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them
                      <---done----  end of the run: kill its process group, then   <-- done, and exit

@@ -6,8 +6,8 @@ import json
 import secrets
 import socket
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 
 class Job:
@@ -57,6 +57,7 @@ def moved_to_worker(job: Any) -> Any:
 #   begun     the test that is running now
 #   verdict   grader.verdict.summary.Verdict as data
 #   picture   grader.teaching.show.panels.Picture as data
+#   result    what another type of job leads to, as data
 #   again     why the run starts once more, in another process; everything before is void
 #   done      the run is over; pytest's exit status
 #   trouble   a sentence: there will be no verdict
@@ -119,11 +120,22 @@ def requested(line: bytes, types: Collection[type[Job]], token: str = "") -> Job
     kind = next((kind for kind in types if kind.__name__ == message.get("type")), None)
     if not known or kind is None or not isinstance(fields, dict):
         return None
-    hints = get_type_hints(kind)
-    if fields.keys() != hints.keys() or not all(_fits(fields[name], hint) for name, hint in hints.items()):
+    try:
+        return _build(kind, fields)
+    except (TypeError, KeyError):
         return None
-    return kind(**fields)
 
 
-def _fits(value: object, hint: Any) -> bool:
-    return type(value) is (get_origin(hint) or hint) or (hint is float and type(value) is int)
+def _build(hint: Any, data: Any) -> Any:
+    """The value of this type that `asdict` and JSON made into data. TypeError or KeyError where it is not one."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if is_dataclass(kind) and isinstance(data, dict):
+        hints = get_type_hints(kind)
+        if data.keys() != hints.keys():
+            raise TypeError
+        return kind(**{name: _build(hint, data[name]) for name, hint in hints.items()})  # type: ignore[operator]
+    if kind in (list, tuple) and type(data) is list:
+        return kind(_build(parts[0], part) for part in data)
+    if type(data) is kind or (kind is float and type(data) is int):
+        return data
+    raise TypeError

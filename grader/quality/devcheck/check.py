@@ -15,7 +15,7 @@ from grader.quality.devcheck.pool import PoolBroken, try_all
 from grader.quality.devcheck.record import record, unchanged
 from grader.quality.devcheck.subjects import subjects
 from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_terminal
-from grader.quality.devcheck.trying import Job, Tried
+from grader.quality.devcheck.trying import Tried, TryJob
 
 SEEDS = (0, 1, 2)
 GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
@@ -86,9 +86,9 @@ def _static(exercises: list[Exercise], everything: bool):
             yield from of_an_exercise(exercise)
 
 
-def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], dict[str, str]]:
+def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], dict[str, str]]:
     """What to try, and which exercises cannot be tried, with the reason."""
-    jobs: list[Job] = []
+    jobs: list[TryJob] = []
     stale: dict[str, str] = {}
     for exercise in exercises:
         try:
@@ -99,11 +99,11 @@ def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[Job], dict[str, s
         for in_worker in (False, True):
             for seed in SEEDS if full else SEEDS[:1]:
                 chosen = everything if full or not in_worker else tuple(s for s in everything if s.kind == "reference")
-                jobs.append(Job(exercise.name, in_worker, seed, chosen))
+                jobs.append(TryJob(exercise.name, in_worker, seed, chosen))
     return jobs, stale
 
 
-def _judge(row: Row, job: Job, tried: Tried):
+def _judge(row: Row, job: TryJob, tried: Tried):
     """What this trial shows to be wrong with the exercise's suite."""
     exercise, points = row.exercise, row.exercise.points
     at = f"(seed {job.seed}, {'in a worker' if job.in_worker else 'in process'})"

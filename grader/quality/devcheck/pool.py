@@ -1,31 +1,36 @@
-"""Jobs spread over processes, and answers kept by the content they depend on, so that a second run does only what changed."""
+"""Runs jobs on a server, and caches dev-check's results by the content they depend on, so that a second run does only what changed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.files import write_whole
+from grader.processes.client import NoServer, ServerProcess
+from grader.processes.job import Job
 from grader.quality.devcheck.fingerprint import fingerprint
-from grader.quality.devcheck.trying import Job, Tried, serve
+from grader.quality.devcheck.trying import Tried, TryJob
 
 CACHE = ROOT / ".headway" / "devcheck"
+TRIES = 10  # times that the server may refuse a connection: it may be very busy
+
+
+J = TypeVar("J", bound=Job)
 
 
 class PoolBroken(RuntimeError):
-    """A process that tries implementations ended, or could not begin."""
+    """A job has no result; the message says why."""
 
 
-def try_all(jobs: list[Job], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[Job, list[Tried]]]:
+def try_all(jobs: list[TryJob], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[TryJob, list[Tried]]]:
     """Each job with what its subjects got, as they come; from the cache where nothing it depends on has changed."""
     waiting = []
     for job in jobs:
@@ -35,68 +40,64 @@ def try_all(jobs: list[Job], fresh: bool = False, processes: int | None = None) 
         else:
             yield job, kept
     waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.in_worker else 1))
-    for job, tried in spread(waiting, serve, processes or os.cpu_count() or 1):
+    for job, result in run_jobs(waiting, processes or os.cpu_count() or 1):
+        tried = [Tried(**entry) for entry in result]
         _keep(job, tried)
         yield job, tried
 
 
-def spread(jobs: list, work: Callable[[Connection], None], processes: int) -> Iterator[tuple[Any, list]]:
-    """Each job with the answer to it, as they come, from processes that do this `work`. A job says to which `exercise` it belongs."""
-    context = multiprocessing.get_context("spawn")
-    os.environ["PYTHONHASHSEED"] = "0"  # as the workers have it: what a set's order does is then the same on both sides
-    at_work: dict = {}
-    started = []
+def run_jobs(jobs: Sequence[J], at_once: int) -> Iterator[tuple[J, Any]]:
+    """Each job with its result, as they come. A server (grader.quality.server) runs them, so many at once."""
+    if not jobs:
+        return
+    server = ServerProcess(module="grader.quality.server", PYTHONHASHSEED="0")  # as the workers have it: a set's order is then the same on both sides
+    pool = ThreadPoolExecutor(at_once)
     try:
-        for _ in range(min(processes, len(jobs))):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(theirs,), daemon=False)
-            process.start()
-            theirs.close()
-            started.append((process, ours))
-            at_work[ours] = jobs.pop(0)
-            ours.send(at_work[ours])
-        while at_work:
-            for pipe in wait(list(at_work)):
-                assert isinstance(pipe, Connection)
-                try:
-                    answer = pipe.recv()
-                except (EOFError, ConnectionResetError):
-                    raise PoolBroken(f"a process ended while it tried {at_work[pipe].exercise}") from None
-                if isinstance(answer, str):
-                    raise PoolBroken(answer)
-                yield at_work.pop(pipe), answer
-                if jobs:
-                    at_work[pipe] = jobs.pop(0)
-                    pipe.send(at_work[pipe])
+        server.address()
+        asked = {pool.submit(_result, server, job): job for job in jobs}
+        for future in as_completed(asked):
+            yield asked[future], future.result()
+    except NoServer as problem:
+        raise PoolBroken(str(problem) or "the server that runs them stopped, or the kit has changed meanwhile") from None
     finally:
-        for process, pipe in started:
-            try:
-                pipe.send(None)
-            except OSError:
-                pass
-            process.join(10)
-            if process.is_alive():
-                process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+        server.end()
+
+
+def _result(server: ServerProcess, job: Job) -> Any:
+    for message in server.answers(job, TRIES):
+        match message:
+            case {"result": result}:
+                return result
+            case {"lost": str() as why}:
+                raise PoolBroken(f"the process that ran {_name(job)} was lost: {why}")
+            case {"trouble": str() as why}:
+                raise PoolBroken(why)
+    raise PoolBroken(f"the server that ran {_name(job)} was lost")
+
+
+def _name(job: Job) -> str:
+    return f"a {type(job).__name__} of {getattr(job, 'exercise', 'an exercise')}"
 
 
 # ---- the cache
 
 
-def _kept(job: Job) -> list[Tried] | None:
+def _kept(job: TryJob) -> list[Tried] | None:
     try:
         return [Tried(**entry) for entry in json.loads(_file(job).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _keep(job: Job, tried: list[Tried]) -> None:
+def _keep(job: TryJob, tried: list[Tried]) -> None:
     try:
         write_whole(_file(job), json.dumps([asdict(entry) for entry in tried]))
     except OSError:
         pass  # a cache that cannot be kept costs time, and nothing else
 
 
-def _file(job: Job) -> Path:
+def _file(job: TryJob) -> Path:
     digest = hashlib.sha256(fingerprint(load_syllabus().exercise(job.exercise)).encode())
     digest.update(repr(sys.version_info[:2]).encode())
     for part in (job.exercise, job.in_worker, job.seed, *[part for subject in job.subjects for part in (subject.kind, subject.name, subject.text)]):

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import ROOT, Exercise, load_syllabus
 from grader.files import write_whole
 from grader.plugin.hooks import give_seed
+from grader.processes.job import Job
+from grader.processes.report import Report
 from grader.quality.devcheck.fingerprint import fingerprint
-from grader.quality.devcheck.pool import spread
+from grader.quality.devcheck.pool import run_jobs
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
-from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, serve, trial_of
+from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
 from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.examples import pinned_examples, run_pinned
 from hypothesis.errors import HypothesisException
@@ -34,7 +35,7 @@ from hypothesis.errors import HypothesisException
 FOLDER = ROOT / ".headway" / "catches"
 COMPARED_SEEDS = (0, 1, 2**40 + 1)  # at which a test does the same, if it is to count for all seeds
 ENDS_ENOUGH = 5  # a mistake that loops or dies at so many seeds in a row is taken to do so at every seed
-PIECE = 6  # mistakes that a process is handed at a time
+PIECE = 6  # mistakes in one job
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Piece:
+class CountJob(Job):
     exercise: str
     mistakes: tuple[Mistake, ...]
-    seeds: range
+    first: int  # seed
+    end: int  # behind the last seed
 
 
 def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mistake]:
@@ -79,15 +81,16 @@ def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mi
 
 def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bool = False, processes: int = 2) -> Iterator[tuple[Exercise, list[Counted]]]:
     """Each exercise with some of its mistakes, as they come; from what is kept where nothing it depends on has changed."""
-    pieces: list[Piece] = []
+    pieces: list[CountJob] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mistakes in everything.items():
         before = [None if fresh else _kept(exercise, mistake, seeds) for mistake in mistakes]
         if done := [each for each in before if each]:
             yield exercise, done
         left = [mistake for mistake, each in zip(mistakes, before) if each is None]
-        pieces += [Piece(exercise.name, tuple(left[start : start + PIECE]), seeds) for start in range(0, len(left), PIECE)]
-    for piece, found in spread(pieces, serve_counting, processes):
+        pieces += [CountJob(exercise.name, tuple(left[start : start + PIECE]), seeds.start, seeds.stop) for start in range(0, len(left), PIECE)]
+    for piece, result in run_jobs(pieces, processes):
+        found = [Counted(**data) for data in result]
         for mistake, each in zip(piece.mistakes, found):
             _keep(by_name[piece.exercise], mistake, seeds, each)
         yield by_name[piece.exercise], found
@@ -112,41 +115,37 @@ def _keep(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) 
     write_whole(_file(exercise, mistake, seeds), json.dumps(asdict(counted)))
 
 
-# ---- in a process that has everything loaded
+# ---- in the process of a job
 
 
-def serve_counting(pieces: Connection) -> None:
-    serve(_Counting, pieces)
+def count_catches(session: pytest.Session, job: CountJob, report: Report) -> None:
+    """Send how often each of the job's mistakes is caught."""
+    _Counting(session, report).finish(job)
 
 
 class _Counting(SuiteRunner):
-    """Answers a piece with how often each of its mistakes is caught."""
-
-    def __init__(self, pieces: Connection) -> None:
-        super().__init__(pieces)
-        self.best: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
-
-    def answer(self, piece: Piece) -> list[Counted]:
-        exercise = load_syllabus().exercise(piece.exercise)
+    def answer(self, job: CountJob) -> list[dict[str, Any]]:
+        exercise = load_syllabus().exercise(job.exercise)
         seconds = self.times(exercise, solution_of(exercise))
         limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
+        best: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
         found = []
-        for mistake in piece.mistakes:
-            items = sorted(seconds, key=lambda item: -(self.best[item.name] + 0.5) / seconds[item])
-            counted = self._count(exercise, mistake, items, piece.seeds, limit)
-            self.best.update(name for name in (counted.by, *counted.tests) if name)
-            found.append(counted)
+        for mistake in job.mistakes:
+            items = sorted(seconds, key=lambda item: -(best[item.name] + 0.5) / seconds[item])
+            counted = self._count(exercise, mistake, items, range(job.first, job.end), limit)
+            best.update(name for name in (counted.by, *counted.tests) if name)
+            found.append(asdict(counted))
         return found
 
     def _count(self, exercise: Exercise, mistake: Mistake, items: list[pytest.Function], seeds: range, limit: int) -> Counted:
         work = functools.partial(self._test_that_catches_always, exercise, mistake.text, items)
-        if (by := next(lines_of_a_fork(work, limit), "")) not in ("", "timeout", "died"):
+        if (by := next(self.lines_of_fork(work, limit), "")) not in ("", "timeout", "died"):
             return Counted(mistake.id, 0, 0, by, [], {})
         tests: Counter[str] = Counter()
         missed: list[int] = []
         left, ends = list(seeds), 0
         while left and ends < ENDS_ENOUGH:
-            for line in lines_of_a_fork(functools.partial(self._try_seeds, exercise, mistake.text, items, left), limit):
+            for line in self.lines_of_fork(functools.partial(self._try_seeds, exercise, mistake.text, items, left), limit):
                 ends = ends + 1 if line in ("timeout", "died") else 0
                 if line:
                     tests[line] += 1

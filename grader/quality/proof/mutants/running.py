@@ -9,22 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
 
 import pytest
 from grader.course.syllabus import Exercise, load_syllabus
-from grader.quality.devcheck.pool import spread
+from grader.processes.job import Job
+from grader.processes.report import Report
+from grader.quality.devcheck.pool import run_jobs
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants.edits import Mutant
 from grader.quality.proof.mutants.kept import SURVIVED, Met, keep, kept
-from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, lines_of_a_fork, trial_of
-from grader.quality.proof.mutants.suites import serve as serve_pieces
+from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
 
-PIECE = 30  # mutants that a process is handed at a time
+PIECE = 30  # mutants in one job
 
 
 @dataclass(frozen=True)
-class Piece:
+class MutantsJob(Job):
     exercise: str
     mutants: tuple[Mutant, ...]
 
@@ -33,18 +33,18 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
     """Each exercise with what its mutants met, as it comes; from what is kept where nothing it depends on has changed."""
     left: dict[str, int] = {}
     met: dict[str, list[Met]] = {}
-    pieces: list[Piece] = []
+    pieces: list[MutantsJob] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mutants in everything.items():
         before = None if fresh else kept(exercise, mutants)
         if before is not None:
             yield exercise, before
             continue
-        cut = [Piece(exercise.name, tuple(mutants[start : start + PIECE])) for start in range(0, len(mutants), PIECE)]
+        cut = [MutantsJob(exercise.name, tuple(mutants[start : start + PIECE])) for start in range(0, len(mutants), PIECE)]
         left[exercise.name], met[exercise.name] = len(cut), []
         pieces += cut
-    for piece, found in spread(pieces, serve, processes or os.cpu_count() or 1):
-        met[piece.exercise] += found
+    for piece, result in run_jobs(pieces, processes or os.cpu_count() or 1):
+        met[piece.exercise] += [Met(mutant, by, outcome) for mutant, (by, outcome) in zip(piece.mutants, result, strict=True)]
         left[piece.exercise] -= 1
         if not left[piece.exercise]:
             exercise = by_name[piece.exercise]
@@ -54,33 +54,28 @@ def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, proce
             yield exercise, found
 
 
-# ---- in a process that has everything loaded
+# ---- in the process of a job
 
 
-def serve(pieces: Connection) -> None:
-    """In a process of its own: answers each Piece with a list of Met, or with a sentence why it cannot, until None comes."""
-    serve_pieces(_Trying, pieces)
+def try_mutants(session: pytest.Session, job: MutantsJob, report: Report) -> None:
+    """Send the test that catches each mutant of the job, and its outcome."""
+    _Trying(session, report).finish(job)
 
 
 class _Trying(SuiteRunner):
-    """Answers a piece with what its mutants met."""
-
-    def __init__(self, pieces: Connection) -> None:
-        super().__init__(pieces)
-        self.caught: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
-
-    def answer(self, piece: Piece) -> list[Met]:
-        exercise = load_syllabus().exercise(piece.exercise)
+    def answer(self, job: MutantsJob) -> list[tuple[str, str]]:
+        exercise = load_syllabus().exercise(job.exercise)
         text = solution_of(exercise)
         seconds = self.times(exercise, text)
+        limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
+        caught: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
         found = []
-        for mutant in piece.mutants:
-            items = sorted(seconds, key=lambda item: -(self.caught[item.name] + 0.5) / seconds[item])
-            limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
-            first, *_ = lines_of_a_fork(partial(self._first_failure, exercise, mutant.in_chapter(text), items), limit)
+        for mutant in job.mutants:
+            items = sorted(seconds, key=lambda item: -(caught[item.name] + 0.5) / seconds[item])
+            first, *_ = self.lines_of_fork(partial(self._first_failure, exercise, mutant.in_chapter(text), items), limit)
             by, outcome = json.loads(first) if first.startswith("[") else ("", first)
-            self.caught[by] += 1
-            found.append(Met(mutant, by, outcome))
+            caught[by] += 1
+            found.append((by, outcome))
         return found
 
     def _first_failure(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:

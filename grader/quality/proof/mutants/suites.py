@@ -1,7 +1,4 @@
-"""Runs the graded tests of one exercise on changed references: in one process that has loaded everything, or in a process forked from it.
-
-`SuiteRunner` is a pytest plugin. A proof derives from it and says what to do with each piece of work (`answer`).
-"""
+"""Runs the graded tests of one exercise on changed references, each change in a process forked from the run of a job (grader.quality.server)."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from _pytest.runner import runtestprotocol
-from grader.course.syllabus import TESTS, Exercise
+from grader.course.syllabus import Exercise
 from grader.execution.target import Target
 from grader.plugin import hooks
 from grader.plugin.graded import GradedRun
+from grader.processes.job import Job
 from grader.processes.limits import limit_this_process
-from grader.processes.preloaded_session import ARGUMENTS, warm
+from grader.processes.report import Report, restart_capture
 from grader.system.process_tree import end_fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial
@@ -40,56 +37,58 @@ class ReferenceFails(RuntimeError):
 
 
 class SuiteRunner:
-    """A pytest plugin whose main loop answers one piece of work after another, until None comes."""
+    """What a job of a proof needs of the session: a proof derives from it and says how the job is done (`answer`)."""
 
-    def __init__(self, pieces: Connection) -> None:
-        self.pieces = pieces
-        self.tests: list[pytest.Function] = []
-        self.known: dict[str, dict[pytest.Function, float]] = {}  # exercise → its tests, with the seconds the reference takes
+    def __init__(self, session: pytest.Session, report: Report) -> None:
+        self.report = report
+        self.run: GradedRun = session.config.stash[hooks.RUN]
         self.last = ""  # how the last test ended
-
-    def answer(self, piece: Any) -> list:
-        raise NotImplementedError
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        run = self.run = session.config.stash[hooks.RUN]
-        vars(run).update(finished=self._note, message_of=lambda test: "")  # nobody reads why a change failed
-        warm()
+        vars(self.run).update(finished=self._note, message_of=lambda test: "")  # messages are not shown
+        restart_capture(session.config)
         trial.TEST_SECONDS = math.inf
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
         for item in self.tests:
             drawn = getattr(item.obj, "_hypothesis_internal_use_settings", None)
-            if drawn:  # nobody asks for the smallest example
+            if drawn:  # the smallest example is not needed
                 item.obj._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
-        gc.collect()
         gc.freeze()  # what is here already is not looked through in every process forked from this one
-        while (piece := self.pieces.recv()) is not None:
-            try:
-                answer = "the graded suites cannot be collected; run pytest to see why" if session.testsfailed else self.answer(piece)
-            except ReferenceFails as problem:
-                answer = str(problem)
-            self.pieces.send(answer)
-        del run.finished, run.message_of
-        return True
+
+    def answer(self, job: Any) -> list:
+        """What the job leads to, as data."""
+        raise NotImplementedError
+
+    def finish(self, job: Job) -> NoReturn:
+        try:
+            result = self.answer(job)
+        except ReferenceFails as problem:
+            self.report.finish(trouble=str(problem))
+        self.report.finish(result=result)
 
     def _note(self, exercise: Exercise, test: str, outcome: str, *_: Any) -> None:
         self.last = outcome
 
     def times(self, exercise: Exercise, text: str) -> dict[pytest.Function, float]:
-        """Its tests, with how long the reference keeps a processor busy. It is asked in this very process, which has then done everything once."""
-        if exercise.name not in self.known:
-            items = [item for item in self.tests if (mark := item.get_closest_marker("exercise")) and mark.args[0] == exercise.name]
-            self.run.trial = trial_of(exercise, text)
-            seconds = {}
-            for item in items:
-                began = time.process_time()
-                self.run_test(item, None)
-                seconds[item] = time.process_time() - began + 1e-3
-                if self.last != "passed":
-                    raise ReferenceFails(f"the reference itself does not pass {item.name}, so changes of {exercise.name} would show nothing")
-            self.run.trial.close()
-            self.known[exercise.name] = seconds
-        return self.known[exercise.name]
+        """Its tests, with how long the reference keeps a processor busy. It runs in this very process, which has then done everything once."""
+        self.run.trial = trial_of(exercise, text)
+        seconds = {}
+        for item in self.tests:
+            if not (mark := item.get_closest_marker("exercise")) or mark.args[0] != exercise.name:
+                continue
+            self.report.extend_deadline(CLOCK_SECONDS)
+            began = time.process_time()
+            self.run_test(item, None)
+            seconds[item] = time.process_time() - began + 1e-3
+            if self.last != "passed":
+                raise ReferenceFails(f"the reference itself does not pass {item.name}, so changes of {exercise.name} would show nothing")
+        self.run.trial.close()
+        return seconds
+
+    def lines_of_fork(self, work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
+        """Each line that `work` says, in a process that may loop, eat memory or die; last "timeout" or "died" where it did not end well."""
+        self.report.extend_deadline(2 * CLOCK_SECONDS)
+        for line in lines_of_a_fork(work, processor_seconds):
+            yield line
+            self.report.extend_deadline(2 * CLOCK_SECONDS)
 
     def run_test(self, item: pytest.Function, after: pytest.Function | None) -> str:
         """The outcome of this test in the run's trial."""
@@ -98,14 +97,6 @@ class SuiteRunner:
         hooks.give_seed(item, self.run)
         runtestprotocol(item, log=False, nextitem=after)
         return self.last
-
-    run: GradedRun
-
-
-def serve(runner: type[SuiteRunner], pieces: Connection) -> None:
-    """In a process of its own: answers each piece with a list, or with a sentence why it cannot, until None comes."""
-    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
-        pytest.main(["-q", *ARGUMENTS, str(TESTS)], plugins=[runner(pieces)])
 
 
 def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
