@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-CUT_OFF = 97  # exit status: the code that ran in the process closed the process's socket
-UNUSABLE = 98  # exit status: that code broke something else that the process needs
+CONNECTION_CLOSED = 97  # exit status: the code that ran in the process closed the process's socket
+PROCESS_BROKEN = 98  # exit status: that code broke something else that the process needs
 NOT_SANDBOXED = 99  # exit status: a layer of the sandbox could not be set up, and no code ran
 SANDBOXED = b"w"  # the first byte from a new worker: it is in its sandbox, and no code of the learner's has run
 
@@ -21,9 +21,9 @@ _SIGNALS = {
 
 def describe_exit(status: int | None) -> str:
     """Describe an exit status of `subprocess` (negative: a signal); None for a process that closed its connection and had to be killed."""
-    if status is None or status == CUT_OFF:
+    if status is None or status == CONNECTION_CLOSED:
         return "it closed file descriptors that it did not open, among them the connection to the tests"
-    if status == UNUSABLE:
+    if status == PROCESS_BROKEN:
         return "it broke something that the tests need, or used up the memory"
     if status == NOT_SANDBOXED:
         return "the sandbox could not be set up, so nothing ran; `headway doctor` says what this machine supports"

@@ -1,6 +1,6 @@
-"""The door to a separate process: the same questions over a socket, with a deadline kept by SIGKILL.
+"""Runs the learner's code in a process of its own: sends requests over a socket, and enforces the deadline with SIGKILL.
 
-A worker that dies, stalls or answers garbage costs the test that met it, and the next test gets a new one.
+A worker that dies, stalls or sends malformed data fails the current test; the next test gets a new worker.
 """
 
 from __future__ import annotations
@@ -26,48 +26,48 @@ from grader.system.handshake import Listener
 from grader.system.process_tree import ENDING_SECONDS, end_subprocess
 
 _START_SECONDS = 120.0
-_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # what torch may not start without; the worker forgets it all
+_TO_START = ("LANG", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONUTF8")  # torch may need these to start; the worker then clears its environment
 
 
 class WorkerPool:
-    """Starts workers: forked from a zygote where forking is safe (Linux), each a process of its own elsewhere."""
+    """Starts workers: on Linux by forking a preloaded process (the zygote), elsewhere as new Python processes."""
 
     def __init__(
         self, fork: bool | None = None, warm: bool = False, isolation: Isolation | None = None, control: socket.socket | None = None
     ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
-        self.warm = warm  # is this process, with torch and one thread, a zygote already? Its memory is then the workers' too
-        self.isolation = isolation  # None: every wall that costs nothing
+        self.warm = warm  # fork the zygote from this process, which has loaded torch and has one thread; workers then have a copy of its memory
+        self.isolation = isolation  # None: every layer of this machine but bubblewrap, which takes a start of its own
         self.zygote: subprocess.Popen | int | None = None
-        self.control = control  # of a zygote that is there already: one that another pool has started
+        self.control = control  # the socket to a zygote that already runs, started by another pool
         if control is not None:
             control.settimeout(_START_SECONDS)
 
     def new_zygote(self) -> socket.socket:
-        """The control of another zygote, forked from this pool's, for a judge in a process of its own. It ends when that hangs up."""
+        """The control socket of another zygote, forked from this pool's, for a pool in another process. The zygote ends when the socket is closed."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._command("zygote", theirs.fileno())
         return ours
 
     def start(self) -> tuple[socket.socket, Any]:
-        """A socket to a new worker with its walls around it, and what `status` wants to know it by. NoWorker where that cannot be had."""
-        sock, who = self._forked() if self.fork else self._spawned()
+        """A socket to a new worker in its sandbox, and the worker's process (for `end_worker`). NoWorker if that cannot be started."""
+        sock, process = self._forked() if self.fork else self._spawned()
         sock.settimeout(_START_SECONDS)
         with contextlib.suppress(OSError):
             if sock.recv(1) == SANDBOXED:
-                return sock, who
+                return sock, process
         sock.close()
-        raise NoWorker(f"the process for your code did not start: {describe_exit(self.status(who, ENDING_SECONDS))}")
+        raise NoWorker(f"the process for your code did not start: {describe_exit(self.end_worker(process, ENDING_SECONDS))}")
 
-    def status(self, who: Any, patience: float) -> int | None:
-        """Tell a worker's exit code (negative: the signal); None where it has not ended after so many seconds, and is killed."""
-        if isinstance(who, subprocess.Popen):
-            return end_subprocess(who, patience)
-        return self._command(f"status {who} {patience}")
+    def end_worker(self, process: Any, patience: float) -> int | None:
+        """End a worker; its exit code (negative: the signal), or None if it had not ended after so many seconds and was killed."""
+        if isinstance(process, subprocess.Popen):
+            return end_subprocess(process, patience)
+        return self._command(f"end {process} {patience}")
 
     def clear(self) -> None:
-        """End every worker that is left, whoever asked for it: of a judge that was killed, say."""
+        """End every worker that is left, for example those of a test process that was killed."""
         if self.control is not None:
             self._command("clear")
 
@@ -90,7 +90,7 @@ class WorkerPool:
             return json.loads(_line(control))
         except (OSError, ValueError, EOFError):
             self.close()
-            raise NoWorker("the process that starts the one your code runs in is gone; was it your code that ended it?") from None
+            raise NoWorker("the process that starts workers for your code has ended; did your code end it?") from None
 
     def _start_zygote(self) -> socket.socket:
         control, theirs = socket.socketpair()
@@ -111,7 +111,7 @@ class WorkerPool:
             _line(control)
         except (OSError, EOFError):
             self.close()
-            raise NoWorker("the process that starts the one your code runs in does not start; `headway doctor` looks for the reason") from None
+            raise NoWorker("the process that starts workers for your code did not start; `headway doctor` looks for the reason") from None
         return control
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
@@ -122,7 +122,7 @@ class WorkerPool:
             listener.send_token(process)
             sock = listener.wait_for(process, _START_SECONDS)
         if sock is None:
-            raise NoWorker(f"the process for your code did not start: {describe_exit(self.status(process, 0.0))}")
+            raise NoWorker(f"the process for your code did not start: {describe_exit(self.end_worker(process, 0.0))}")
         return sock, process
 
     def close(self) -> None:
@@ -151,18 +151,18 @@ def _line(control: socket.socket) -> bytes:
 
 
 def _python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", module, *arguments]  # -P: a random.py in the current folder is no module of ours
+    return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import from the current folder, where a random.py may lie
 
 
 def _environment(isolation: Isolation) -> dict[str, str]:
     kit = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(kit), os.environ.get("PYTHONPATH")]))
     mine = {name: value for name, value in os.environ.items() if name.startswith("LC_") or name in _TO_START} if isolation else os.environ
-    return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # the order of a set is then the same tomorrow
+    return mine | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}  # then the order of a set is the same in every run
 
 
 class Worker:
-    """The far side of one chapter in a process of its own, started again whenever it is lost."""
+    """Connects to a host for one chapter in a worker, and starts a new worker when the last one has ended."""
 
     def __init__(
         self, pool: WorkerPool, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float,
@@ -188,9 +188,9 @@ class Worker:
             self.forbids = tuple(tree[1])
         if self.sock is None:
             if op not in ("begin", "load"):
-                raise HostDied("the process that ran your code is gone")
+                raise HostDied("the process that ran your code has ended")
             self._start()
-            if self.loaded:  # a new worker in the place of a lost one
+            if self.loaded:  # the last worker has ended; this is a new one
                 self._exchange("load", [], [], self.import_seconds)
         answer = self._exchange(op, tree, buffers, self.import_seconds if op == "load" else self.seconds)
         self.loaded = self.loaded or op == "load"
@@ -208,21 +208,21 @@ class Worker:
                 raise MalformedFrame("the answer has no value and no error")
             return reply, out
         except (DeadlinePassed, TimeoutError):
-            self._lose(0.0)
+            self._end(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s") from None
         except MalformedFrame as problem:
-            self._lose(0.0)
+            self._end(0.0)
             raise HostDied(f"the process that ran your code sent a malformed answer ({problem})") from None
         except (EOFError, OSError):
-            ending = describe_exit(self._lose(ENDING_SECONDS))
+            ending = describe_exit(self._end(ENDING_SECONDS))
             if op == "load":
                 raise ChapterBroken(f"importing it ended the process: {ending}") from None
             raise HostDied(f"your code ended the process it ran in: {ending}") from None
 
     def _reply(self, sock: socket.socket, deadline: float, importing: bool) -> tuple[Any, list[bytes]]:
-        """The answer. Before it come the names of forbidden functions that ran on the way to it."""
+        """The answer. The names of forbidden functions that the code ran are sent before it."""
         names = reportable_at_import(self.forbids) if importing else reportable(self.forbids)
         shortcuts = self.import_shortcuts if importing else self.shortcuts
         while True:
@@ -240,16 +240,16 @@ class Worker:
         sources = [[source.name, source.text, source.filename] for source in self.sources]
         send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
-    def _lose(self, patience: float) -> int | None:
-        """Hang up, and see to it that the process is gone."""
+    def _end(self, patience: float) -> int | None:
+        """Close the connection and end the process; its exit status."""
         if self.sock is not None:
             self.sock.close()
             self.sock = None
-        return self.pool.status(self.process, patience)
+        return self.pool.end_worker(self.process, patience)
 
     def abandon(self) -> None:
         if self.sock is not None:
-            self._lose(0.0)
+            self._end(0.0)
 
     def close(self) -> None:
         self.abandon()

@@ -1,7 +1,7 @@
-"""What runs inside a worker: a host that answers frames until the judge hangs up.
+"""The program of a worker: a host that answers requests until the connection is closed.
 
-Started by the zygote (a fork), or alone where forking is not safe: `python -m grader.execution.worker_process PORT WALLS`, with a
-one-time token on its standard input.
+The zygote forks it; where forking is not safe it is started with `python -m grader.execution.worker_process PORT ISOLATION`, and reads a
+one-time token from its standard input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
 from grader.course.chapter_source import ChapterSource  # noqa: E402
-from grader.execution.exit_reason import CUT_OFF, NOT_SANDBOXED, SANDBOXED  # noqa: E402
+from grader.execution.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
 from grader.execution.host import Host  # noqa: E402
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
@@ -27,24 +27,24 @@ from grader.system.streams import redirect_to_null  # noqa: E402
 
 
 def serve(sock: socket.socket) -> None:
-    """First frame: the sources and the chapter. Then one answer a question."""
+    """Answer requests. The first frame has the sources and the name of the chapter; each further frame is a request."""
     torch.set_num_threads(1)
     try:
         (sources, chapter), parts = receive(sock)
         chapters = [ChapterSource(name, text, filename, *codes) for (name, text, filename), *codes in zip(sources, parts[::2], parts[1::2])]
         del sources, parts
-        host = Host(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # at once: what has left here cannot be wiped out
+        host = Host(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # sent at once: the learner's code cannot delete what was sent
         while True:
             (op, tree), buffers = receive(sock)
             send(sock, *host.answer(op, tree, buffers))
     except (EOFError, ConnectionError):
         return
-    except OSError:  # the learner's code has closed the socket
-        os._exit(CUT_OFF)
+    except OSError:  # the learner's code closed the socket
+        os._exit(CONNECTION_CLOSED)
 
 
 def warm() -> None:
-    """Do once what costs time when the learner's code does it first: autograd, an operation without data (it imports half of torch), the watch."""
+    """Do once what is slow the first time: autograd, an operation on the device `meta` (it imports half of torch), the watch on forbidden functions."""
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()
     torch.empty(2, device="meta") + torch.empty(2, device="meta")
@@ -54,7 +54,7 @@ def warm() -> None:
 def main() -> None:
     token = read_token()
     torch.set_num_threads(1)
-    warm()  # before the call, for which a clock runs
+    warm()  # before connecting, because the first request has a deadline
     sock = connect(int(sys.argv[1]), token)
     redirect_to_null()
     try:
@@ -62,13 +62,13 @@ def main() -> None:
         sock.sendall(SANDBOXED)
     except Exception:
         os._exit(NOT_SANDBOXED)
-    threading.Thread(target=_leave_with, args=[os.getppid()], name="headway parent watch", daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=[os.getppid()], name="headway parent watch", daemon=True).start()
     serve(sock)
 
 
-def _leave_with(judge: int) -> None:
-    """A loop that never ends shall not outlive the judge that waited for it."""
-    while os.getppid() == judge:
+def _exit_with_parent(parent: int) -> None:
+    """End this process when its parent ends, also while the learner's code is in an endless loop."""
+    while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
 

@@ -1,10 +1,10 @@
-"""The parent of workers: imports torch once, then forks a worker in milliseconds whenever the judge asks.
+"""The preloaded parent of workers (the zygote): imports torch once, then forks a worker in milliseconds on each request.
 
-Run as `python -m grader.execution.zygote FD WALLS`. Over that socket come the commands "fork" (with the worker's own socket as a file
-descriptor), "zygote" (with a socket on which another zygote, forked from this one, is to be commanded in the same way), "status PID
-SECONDS" and "clear"; when it closes, every worker still alive is killed and the zygote ends.
+Run as `python -m grader.execution.zygote FD ISOLATION`. Commands come over that socket: "fork" (with the worker's own socket as a file
+descriptor), "zygote" (with a socket over which another zygote, forked from this one, gets its commands), "end PID SECONDS" and
+"clear". When the socket is closed, the zygote kills every worker that is left, and ends.
 
-It reads no chapter, no test and no reference: what a worker inherits with its memory is torch and the machinery of the door.
+It reads no chapter, no test and no reference, so the memory that a worker inherits contains only torch and the kit's code for workers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from grader.system.streams import redirect_to_null  # noqa: E402
 
 
 def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
-    """A zygote forked from this very process, which is warm. Workers inherit its memory: not for strangers where that holds a secret."""
+    """Fork a zygote from this process, which has loaded torch. Workers get a copy of its memory: do not use this for untrusted code if the memory has secrets."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        os.setsid()  # whoever kills the judge and its group leaves this one alive, to kill the workers
+        os.setsid()  # if the test process and its group are killed, this process survives to kill the workers
         own = control.fileno()
         os.closerange(3, own)
         os.closerange(own + 1, 1 << 16)
@@ -47,21 +47,21 @@ def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    tempfile.tempdir = "/tmp"  # torch asks for a place, without using it; there may be none that can be written
+    tempfile.tempdir = "/tmp"  # torch looks up a temporary folder without using it; there may be none that is writable
     warm()
     control.sendall(b"ready\n")
     serve_commands(control, Isolation.named(sys.argv[2]))
-    os._exit(0)  # nothing is left to tidy up
+    os._exit(0)  # nothing is left to clean up
 
 
 def serve_commands(control: socket.socket, isolation: Isolation) -> None:
-    """Do as the judge says until it hangs up."""
+    """Carry out commands until the socket is closed."""
     families()  # read here, because a worker cannot open the file
     workers: set[int] = set()
-    others: set[int] = set()  # zygotes, each for a judge of its own
+    others: set[int] = set()  # zygotes forked from this one, each for another pool
     sandbox, zygote = prepare(isolation), os.getpid()
     while True:
-        data, descriptors = _heard(control)
+        data, descriptors = _receive(control)
         if not data:
             break
         command, *arguments = data.decode().split()
@@ -87,7 +87,7 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
         else:
             answer = end_fork(int(arguments[0]), float(arguments[1]))
             workers.discard(int(arguments[0]))
-            if not isolation.seccomp:  # it could start processes of its own, and lead them out of its group
+            if not isolation.seccomp:  # without seccomp it could start processes and move them out of its group
                 kill_orphans(workers | others)
         try:
             control.sendall(json.dumps(answer).encode() + b"\n")
@@ -98,8 +98,8 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
     kill_orphans(set())
 
 
-def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
-    """A command, with its descriptors; nothing where the judge has hung up, also where it did so without having read every answer."""
+def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A command and its descriptors; nothing if the socket was closed, also if that happened with unread answers."""
     try:
         data, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
     except OSError:
@@ -108,7 +108,7 @@ def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:
-    """A zygote for one judge: it ends with that judge, and what is done to it is done to no other."""
+    """Fork a zygote for another pool. It ends with that pool, and damage to it does not reach the others."""
     pid = os.fork()
     if pid:
         os.close(descriptor)
@@ -122,7 +122,7 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
 
 
 def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
-    """In the child: a group of its own, nothing on standard streams, the walls; then serve until the judge hangs up."""
+    """In the child: a session of its own, no standard streams, the sandbox; then answer requests until the connection is closed."""
     status = 1
     try:
         os.setsid()

@@ -16,7 +16,7 @@ import pytest
 import torch
 from _pytest import terminal
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
-from grader.execution.exit_reason import UNUSABLE
+from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.execution.target import reference_of
 from grader.plugin.hooks import RUN
 from grader.processes.report import Report
@@ -45,7 +45,7 @@ def load_session(wait: Callable[[], Assignment | None], runners: Mapping[type, R
             _exit(0)
     except BaseException:
         if session.report:
-            _exit(UNUSABLE)
+            _exit(PROCESS_BROKEN)
         raise
     return session.loaded
 
@@ -108,7 +108,7 @@ class _PreloadedSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:
         if self.report:
-            _exit(UNUSABLE)
+            _exit(PROCESS_BROKEN)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session):

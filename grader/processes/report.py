@@ -9,7 +9,7 @@ from os import _exit, getpid  # the learner's code may replace them in os
 from typing import NoReturn, TextIO, cast
 
 import pytest
-from grader.execution.exit_reason import CUT_OFF
+from grader.execution.exit_reason import CONNECTION_CLOSED
 from grader.processes.job import encode
 
 MARGIN = 2.0  # seconds that a run gets beyond those it asked for
@@ -55,7 +55,7 @@ class Report(io.TextIOBase):
         try:
             self.sock.sendall(line)
         except OSError:
-            _exit(CUT_OFF)
+            _exit(CONNECTION_CLOSED)
 
 
 def restart_capture(config: pytest.Config) -> None:

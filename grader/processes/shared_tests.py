@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pytest
 from _pytest.runner import runtestprotocol
 from grader.course.syllabus import load_syllabus
-from grader.execution.exit_reason import UNUSABLE
+from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.plugin.graded import GradedRun
 from grader.plugin.hooks import RUN
 from grader.processes.report import Report, restart_capture
@@ -149,7 +149,7 @@ class Sharing:
             ours.close()
             self._be_sibling(queue, theirs)
         finally:
-            _exit(UNUSABLE)
+            _exit(PROCESS_BROKEN)
 
     def _be_sibling(self, queue: int, sock: socket.socket) -> None:
         self.report.pid = getpid()

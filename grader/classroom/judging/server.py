@@ -48,9 +48,9 @@ class RunWorkerPool(WorkerPool):
         with self._or_no_run():
             return super().start()
 
-    def status(self, who: Any, patience: float) -> int | None:
+    def end_worker(self, process: Any, patience: float) -> int | None:
         with self._or_no_run():
-            return super().status(who, patience)
+            return super().end_worker(process, patience)
 
     @contextlib.contextmanager
     def _or_no_run(self) -> Iterator[None]:

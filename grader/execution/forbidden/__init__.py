@@ -1,1 +1,1 @@
-"""What code runs that its exercise forbids: `shortcuts.py` collects it from torch's dispatcher, Python functions and audit events."""
+"""Watches which forbidden functions the learner's code runs: `shortcuts.py` collects them from torch's dispatcher, Python functions and audit events."""

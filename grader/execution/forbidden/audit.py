@@ -1,4 +1,4 @@
-"""Sees, by Python's audit events, the import of a package that an exercise does not allow, and calls of torch's libraries past the dispatcher."""
+"""Sees, through Python's audit events, imports of packages that an exercise does not allow, and calls of torch's libraries that bypass the dispatcher."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import CodeType
 from grader.course.torch_operators import ANOTHER_PACKAGE, BELOW_TORCH, allowed_packages
 from grader.execution.forbidden.reports import report, watches
 
-_BELOW = ("_ZN", "aoti_torch", "THP")  # how the names of torch's functions begin in its libraries
+_BELOW = ("_ZN", "aoti_torch", "THP")  # prefixes of the names of functions in torch's libraries
 
 
 @cache
-def listen() -> None:
-    """Listen to audit events from now on; Python has no way to stop that."""
-    sys.addaudithook(_hear)
+def install_hook() -> None:
+    """Install the audit hook; Python cannot remove one."""
+    sys.addaudithook(_on_event)
 
 
-def _hear(event: str, arguments: tuple) -> None:
+def _on_event(event: str, arguments: tuple) -> None:
     if event in ("import", "exec"):
         if watches and _is_another_package(_package(arguments[0])):
             report(ANOTHER_PACKAGE, at_import=True)
@@ -28,7 +28,7 @@ def _hear(event: str, arguments: tuple) -> None:
 
 
 def _package(imported: str | CodeType) -> str:
-    """The package of a module that is imported by a statement, or of a module's code that is executed, by whatever way it is imported."""
+    """The package of a module that is imported by a statement, or of a module's code that is executed, in whichever way it is imported."""
     if isinstance(imported, str):
         return imported.partition(".")[0]
     path = imported.co_filename.replace("\\", "/") if isinstance(imported, CodeType) else ""
@@ -37,7 +37,7 @@ def _package(imported: str | CodeType) -> str:
 
 
 def _is_another_package(root: str) -> bool:
-    """Is this an installed package that is not on the list, and that no package on the list is importing for itself?"""
+    """Is this an installed package that is not on the list, and that no package on the list is importing?"""
     if root in _known():
         return False
     if any(module.partition(".")[0] in allowed_packages() and _is_being_imported(module) for module in tuple(sys.modules)):

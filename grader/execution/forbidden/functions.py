@@ -1,7 +1,7 @@
-"""Sees functions of torch that are written in Python, and compute from elementary operators what an exercise forbids; and its forbidden classes.
+"""Sees torch's functions in Python that compute from elementary operators what an exercise forbids, and torch's forbidden classes.
 
-The code of each such function is exchanged for code that reports it and then runs the original. So it does not matter who holds the function
-already, or by which name. Modules of torch that are imported later are treated while they are imported.
+The code of each such function is replaced by code that reports it and then runs the original. This also works for references to the function that
+exist already, under any name. Modules of torch that are imported later get the same treatment at the end of their import.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from grader.course.torch_operators import families_of, forbidden_operators
 from grader.execution.forbidden.reports import report
 
 
-def exchange(forbids: tuple[str, ...]) -> None:
-    """Exchange the code of the functions that these names forbid, in every torch module that is loaded or will be loaded."""
+def replace_functions(forbids: tuple[str, ...]) -> None:
+    """Replace the code of the functions that these names forbid, in every module of torch that is or will be imported."""
     if _later not in sys.meta_path:
         sys.meta_path.insert(0, _later)
     if forbids not in _wanted:
         _wanted.append(forbids)
         for module in [module for name, module in tuple(sys.modules.items()) if name.startswith("torch.")]:
-            _exchange_in(module, [forbids])
+            _replace_in(module, [forbids])
         for cls in _classes(forbids):
             if cls not in _constructors:
                 _constructors[cls] = cls.__init__
@@ -37,11 +37,11 @@ def exchange(forbids: tuple[str, ...]) -> None:
 
 
 def restore() -> None:
-    """Every function has its own code again."""
+    """Give every function its original code back."""
     _wanted.clear()
-    for function in _exchanged.values():
+    for function in _replaced.values():
         function.restore()
-    _exchanged.clear()
+    _replaced.clear()
     for cls, original in _constructors.items():
         cls.__init__ = original
     _constructors.clear()
@@ -50,22 +50,22 @@ def restore() -> None:
 
 
 class _Function:
-    """One function whose code is exchanged."""
+    """One function whose code is replaced."""
 
     def __init__(self, function: FunctionType, name: str) -> None:
         self.function, self.code, self.name = function, function.__code__, name
-        self.private = function.__module__.startswith("torch._")  # what torch makes graphs of
+        self.private = function.__module__.startswith("torch._")  # these functions also build torch's graphs
         self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.known_as = f"_headway_reports_{function.__name__}"
         calling = compile(f"lambda *args, **kwargs: {self.known_as}(*args, **kwargs)", function.__code__.co_filename, "eval")
         function.__globals__[self.known_as] = self._reporting()
         code = next(part for part in calling.co_consts if isinstance(part, CodeType))
-        own = self.code  # whoever reads the source (torch.jit does) finds the original
+        own = self.code  # torch.jit reads the source, and finds the original's
         function.__code__ = code.replace(co_firstlineno=own.co_firstlineno, co_name=own.co_name, co_qualname=own.co_qualname)
 
     def _reporting(self) -> Callable:
-        def report_and_run(*args, **kwargs):  # any name may be the name of an argument
+        def report_and_run(*args, **kwargs):  # no named parameters: the arguments may have any name
             report(self.name, at_import=self.private)
             return self.original(*args, **kwargs)
 
@@ -77,12 +77,12 @@ class _Function:
 
 
 _wanted: list[tuple[str, ...]] = []
-_exchanged: dict[int, _Function] = {}
+_replaced: dict[int, _Function] = {}
 _constructors: dict[Any, Any] = {}
 
 
 def _classes(forbids: tuple[str, ...]) -> list[Any]:
-    """Those of torch that have a forbidden name. (Any: their __init__ is exchanged, which no type allows.)"""
+    """The classes of torch with a forbidden name. (Any: their __init__ is replaced, which no type allows.)"""
     return [cls for name in forbids for place in (torch.nn, torch.optim) if isinstance(cls := getattr(place, name, None), type)]
 
 
@@ -97,7 +97,7 @@ def _reporting(cls: Any, original: Any) -> Any:
 
 @cache
 def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], frozenset[str]]:
-    """Names of functions, each with the name to report, and modules of which all functions count."""
+    """Names of forbidden functions, each with the name to report, and modules whose functions are all forbidden."""
     denied = families_of(forbids)
     operators = [name for name in forbidden_operators(forbids) if "::" not in name]
     functions = [*forbids, *(name for family in denied for name in family.functions)]
@@ -105,11 +105,11 @@ def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], froz
     return names, frozenset(module for family in denied for module in family.modules)
 
 
-def _exchange_in(module: ModuleType, wanted: Iterable[tuple[str, ...]]) -> None:
+def _replace_in(module: ModuleType, wanted: Iterable[tuple[str, ...]]) -> None:
     for forbids in wanted:
         for function, name in _found_in(module, *_forbidden_functions(forbids)):
-            if id(function) not in _exchanged:
-                _exchanged[id(function)] = _Function(function, name)
+            if id(function) not in _replaced:
+                _replaced[id(function)] = _Function(function, name)
 
 
 def _found_in(module: ModuleType, names: dict[str, str], modules: frozenset[str]) -> Iterator[tuple[FunctionType, str]]:
@@ -125,7 +125,7 @@ def _found_in(module: ModuleType, names: dict[str, str], modules: frozenset[str]
 
 
 def _written_in_python(value: Any) -> FunctionType | None:
-    """The function itself, below its decorators; None where it is none, or needs variables of a function around it."""
+    """The function below its decorators; None for other objects, and for closures."""
     if not isinstance(value, FunctionType):
         return None
     function = inspect.unwrap(value)
@@ -133,7 +133,7 @@ def _written_in_python(value: Any) -> FunctionType | None:
 
 
 class _Later(importlib.abc.MetaPathFinder):
-    """Lets Python import torch's modules as ever, and exchanges what they define at the end of each import."""
+    """Imports torch's modules as usual, and replaces the functions that they define at the end of each import."""
 
     def find_spec(self, fullname, path=None, target=None):
         if not fullname.startswith("torch.") or not _wanted:
@@ -144,7 +144,7 @@ class _Later(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
-                _exchange_in(module, _wanted)
+                _replace_in(module, _wanted)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

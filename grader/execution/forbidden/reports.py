@@ -1,4 +1,4 @@
-"""Passes the name of each forbidden operator or function that runs to whoever watches, while a watch is on."""
+"""Passes the name of each forbidden operator or function that runs to the active watches."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ Notice = Callable[[str], None]
 
 
 class Watch:
-    """Calls `notice` once with each of these names that is reported, from whatever thread."""
+    """Calls `notice` once for each of these names that is reported, from any thread."""
 
     def __init__(self, names: frozenset[str], notice: Notice, importing: bool) -> None:
         self.names, self.notice, self.importing = names, notice, importing
         self.seen: set[str] = set()
 
 
-watches: list[Watch] = []  # those that are on
+watches: list[Watch] = []  # the active ones
 
 
 def report(name: str, at_import: bool = False) -> None:
-    """Something with this name is about to run. While a chapter is imported, only what could be kept for later counts."""
+    """Report that something with this name is about to run. While a chapter is imported, it counts only if its result could be used later."""
     for watch in tuple(watches):
         if name in watch.names and name not in watch.seen and (at_import or not watch.importing):
             watch.seen.add(name)

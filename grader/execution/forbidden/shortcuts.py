@@ -1,8 +1,8 @@
 """Reports what the learner's code runs of the functions that its exercise forbids (the syllabus's `forbids`).
 
-The source check (grader/course/source_check.py) reads the code. This watch runs with it and sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)` too:
+The source check (grader/course/source_check.py) reads the code. This watch runs along with the code and also sees `getattr(torch, "soft" + "max")` and `x.softmax(-1)`:
 operators in torch's dispatcher (operators.py), functions that torch has in Python by their code (functions.py), imports by audit events
-(audit.py). Whatever runs before the answer has left counts, whoever called it: nothing of the course's own chapters runs a forbidden one.
+(audit.py). Everything that runs before the answer is sent counts, whatever called it: the course's own chapters run nothing that is forbidden.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _prepared: set[tuple[str, ...]] = set()
 
 
 def watching(forbids: tuple[str, ...], notice: Notice, importing: bool = False) -> contextlib.AbstractContextManager[None]:
-    """While this lasts, call `notice` with the names of what runs and is forbidden (see `reportable`)."""
+    """In this context, call `notice` with the name of each forbidden thing that runs (see `reportable`)."""
     if not forbids:
         return contextlib.nullcontext()
     if forbids not in _prepared:
@@ -26,7 +26,7 @@ def watching(forbids: tuple[str, ...], notice: Notice, importing: bool = False) 
 
 
 class _Watching(contextlib.AbstractContextManager[None]):
-    """A watch; a class, because a generator would take three times as long to enter and leave."""
+    """Activates a watch. A class, because entering and leaving a generator takes three times as long."""
 
     def __init__(self, names: frozenset[str], notice: Notice, importing: bool) -> None:
         self.watch = Watch(names, notice, importing)
@@ -44,16 +44,16 @@ class _Watching(contextlib.AbstractContextManager[None]):
 
 
 def prepare(forbids: tuple[str, ...]) -> None:
-    """Make ready for these names: what costs time once in a process, or in a test run."""
+    """Prepare for these names; takes time once in a process or test run."""
     _prepared.add(forbids)
     operators.attach(forbids)
     operators.guard()
-    functions.exchange(forbids)
-    audit.listen()
+    functions.replace_functions(forbids)
+    audit.install_hook()
 
 
 def restore() -> None:
-    """Torch's and Python's functions are what they were. The kernels that stay do nothing while the key is off."""
+    """Restore torch's and Python's functions. The kernels that remain do nothing while the key is off."""
     _prepared.clear()
     operators.detach()
     functions.restore()

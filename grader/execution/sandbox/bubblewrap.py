@@ -1,4 +1,4 @@
-"""bubblewrap: a file system, a network and process numbers of its own for the parent of the workers."""
+"""bubblewrap: gives the parent of the workers a file system, a network and process numbers of its own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MOST = Path("/proc/sys/user/max_user_namespaces")
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """The same command, in a world of its own: Python and the machinery of the kit, to read, and nothing else.
+    """The command to run this command in bubblewrap, where only Python and the kit's code can be read.
 
-    It ends with the thread that starts it: start it from one that stays.
+    It ends when the thread that started it ends, so start it from a thread that stays.
     """
     links = [path for path in named_paths() if path != path.resolve() and not KIT.is_relative_to(path.resolve())]
     shown = outermost(path for path in [*readable_paths(), *links, *_interpreter()] if path.parts[1] != "dev")
@@ -30,13 +30,13 @@ def command(words: Sequence[str]) -> list[str]:
     machinery = ["--ro-bind", str(KIT / "grader"), str(KIT / "grader")]
     if (KIT / "grader" / "tests").is_dir():
         machinery += ["--tmpfs", str(KIT / "grader" / "tests")]
-    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch makes sure that it exists
+    place = ["--dir", "/tmp", "--setenv", "TORCHINDUCTOR_CACHE_DIR", "/tmp"]  # torch creates this folder if it is missing
     closed = ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [_program() or "bwrap", *_ALONE, "--proc", "/proc", "--dev", "/dev", *place, *binds, *machinery, *closed, "--chdir", "/", "--", *words]
 
 
 def _interpreter() -> list[Path]:
-    """The interpreter by the name it was started by, and what it finds its home by."""
+    """The interpreter by the path it was started with, and the files from which it finds its installation."""
     home = Path(sys.base_exec_prefix) / "bin"
     found = [Path(sys.executable), Path(sys.executable).resolve(), Path(sys.prefix) / "pyvenv.cfg", home / f"python{sys.version_info[0]}.{sys.version_info[1]}"]
     return [path for path in found if path.is_file()]
@@ -48,27 +48,27 @@ def _program() -> str | None:
 
 @cache
 def problem() -> tuple[str, str] | None:
-    """Why it cannot be used here and what to do about it; None where it can."""
+    """Why bubblewrap cannot be used here, and what to do about it; None if it can."""
     if _program() is None:
-        return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"
+        return "bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's package manager) installs it"
     try:
         tried = subprocess.run(command([sys.executable, "-I", "-c", "pass"]), capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
     except (OSError, subprocess.TimeoutExpired) as problem:
-        return f"bubblewrap does not run ({problem})", "try `bwrap --ro-bind / / true` by hand"
+        return f"bubblewrap does not run ({problem})", "run `bwrap --ro-bind / / true` to see why"
     if tried.returncode == 0:
         return None
     said = (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1].removeprefix("bwrap: ")
-    return f"bubblewrap is installed and does not start here ({said})", _remedy()
+    return f"bubblewrap is installed but does not start here ({said})", _remedy()
 
 
 def _remedy() -> str:
     if _value(_APPARMOR) == "1":
         profile = rf"abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap {_program()} flags=(unconfined) {{\n  userns,\n}}\n"
-        return f"Ubuntu asks for a profile, which `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl reload apparmor` writes and loads"
+        return f"Ubuntu requires a profile; `printf '{profile}' | sudo tee /etc/apparmor.d/bwrap; sudo systemctl reload apparmor` writes and loads it"
     if _value(_CLONE) == "0":
-        return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next start; a line in /etc/sysctl.d keeps it"
+        return "`sudo sysctl kernel.unprivileged_userns_clone=1` allows it until the next boot; a line in /etc/sysctl.d makes it permanent"
     if _value(_MOST) == "0":
-        return "`sudo sysctl user.max_user_namespaces=10000` allows it until the next start; a line in /etc/sysctl.d keeps it"
+        return "`sudo sysctl user.max_user_namespaces=10000` allows it until the next boot; a line in /etc/sysctl.d makes it permanent"
     return "in a container, start it with `--security-opt seccomp=unconfined`, or with a profile that allows user namespaces"
 
 

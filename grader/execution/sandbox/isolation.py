@@ -1,4 +1,4 @@
-"""Which walls stand around a worker: what is wanted, and what this machine has."""
+"""Which layers of the sandbox are wanted, and which this machine supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.system.kernel import is_linux
 
 @dataclass(frozen=True)
 class Isolation:
-    """The walls that are wanted. A worker that cannot raise one of them does not begin."""
+    """The layers that are wanted. A worker that cannot set up one of them runs no code."""
 
     limits: bool = False
     seccomp: bool = False
@@ -26,7 +26,7 @@ class Isolation:
 
     @classmethod
     def named(cls, words: str) -> Isolation:
-        """As `str` writes it."""
+        """The inverse of `str`."""
         return cls(**{word: True for word in words.split(",") if word != "none"})
 
 
@@ -34,9 +34,9 @@ class Isolation:
 class Layer:
     name: str  # a field of Isolation
     on: bool
-    blocks: str  # what it keeps code from, as the end of a sentence
+    blocks: str  # what it prevents, as the end of a sentence
     missing: str = ""  # why it is off
-    remedy: str = ""  # how to turn it on; empty where there is no way
+    remedy: str = ""  # how to turn it on; empty if that is impossible
 
     def __str__(self) -> str:
         if self.on:
@@ -45,22 +45,22 @@ class Layer:
 
 
 def layers() -> list[Layer]:
-    """Every layer, on or off, the outermost last."""
+    """Every layer, on or off; the outermost is last."""
     return [_limits(), _seccomp(), _landlock(), _bubblewrap()]
 
 
 def available(bubblewrap: bool = True) -> Isolation:
-    """Every wall that this machine has; `bubblewrap=False` leaves out the one that costs a start of its own."""
+    """Every layer that this machine supports; `bubblewrap=False` leaves out the one that takes a start of its own."""
     found: Iterable[Layer] = layers() if bubblewrap else (_limits(), _seccomp(), _landlock())
     return Isolation(**{layer.name: layer.on for layer in found})
 
 
 def missing_layers() -> list[Layer]:
-    """What `--require-isolation` asks for and this machine lacks."""
+    """The layers that `--require-isolation` requires and this machine lacks."""
     return [layer for layer in layers() if not layer.on]
 
 
-_ELSEWHERE = "it is a part of Linux, and workers on this system are not isolated"
+_ELSEWHERE = "it is part of Linux; workers on this system are not isolated"
 _LINUX_REMEDY = "grade on Linux (a virtual machine or a container will do)"
 
 
@@ -70,26 +70,26 @@ def _limits() -> Layer:
 
 
 def _seccomp() -> Layer:
-    blocks = "no network, no new processes or programs, no signals to others, nothing written, no calls to the kernel but a short list"
+    blocks = "no network, no new processes or programs, no signals to others, no writing, and no system calls outside a short list"
     if not is_linux():
         return Layer("seccomp", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     if seccomp.available():
         return Layer("seccomp", True, blocks)
-    return Layer("seccomp", False, blocks, "this kernel or container lets no process filter its own calls, or the processor is neither x86-64 nor 64-bit ARM")
+    return Layer("seccomp", False, blocks, "this kernel or container does not allow filters of system calls, or the processor is neither x86-64 nor 64-bit ARM")
 
 
 def _landlock() -> Layer:
-    blocks = "no file can be opened but those of Python and torch"
+    blocks = "no file can be opened except those of Python and torch"
     if not is_linux():
         return Layer("landlock", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     if landlock.version():
         return Layer("landlock", True, f"{blocks} (version {landlock.version()})")
-    remedy = "add `landlock` to the kernel's `lsm=` list at boot, or take a newer kernel"
+    remedy = "add `landlock` to the kernel's `lsm=` list at boot, or use a newer kernel"
     return Layer("landlock", False, blocks, "this kernel is older than 5.13 or was started without it", remedy)
 
 
 def _bubblewrap() -> Layer:
-    blocks = "where a class is graded, other files do not even have names, and other processes no numbers"
+    blocks = "when a class is graded, the names of other files and the numbers of other processes are hidden too"
     if not is_linux():
         return Layer("bubblewrap", False, blocks, _ELSEWHERE, _LINUX_REMEDY)
     trouble = bubblewrap.problem()

@@ -1,4 +1,4 @@
-"""Landlock: which files a worker may open at all. Needs no privilege, from Linux 5.13 on."""
+"""Landlock: which files a worker may open. Needs no privilege; from Linux 5.13 on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from grader.system.kernel import system_call
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on every processor
-_ASK_VERSION, _PATH_BENEATH, _QUIETLY = 1, 1, 1
+_ASK_VERSION, _PATH_BENEATH, _WITHOUT_LOG = 1, 1, 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # version → everything it can deny: moving, truncating, devices
+_FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # version → everything that it can deny; newer ones add moving, truncating, devices
 _NETWORK = {4: 0b11}  # TCP: bind, connect
 _SCOPES = {6: 0b11}  # abstract sockets and signals stay inside
 
@@ -28,7 +28,7 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """Of this kernel's Landlock; 0 where it has none, or was started without it."""
+    """The version of this kernel's Landlock; 0 if it has none, or was booted without it."""
     try:
         return system_call(_CREATE, None, 0, _ASK_VERSION)
     except OSError:
@@ -36,7 +36,7 @@ def version() -> int:
 
 
 def ruleset(readable: Iterable[Path]) -> int:
-    """A descriptor of the rules: these may be read, and what is in them; nothing else may be opened, nothing written or run."""
+    """A file descriptor of the rules: these files and folders may be read; nothing else may be opened, and nothing may be written or executed."""
     known = version()
     rules = _Ruleset(_newest(_FILES, known), _newest(_NETWORK, known), _newest(_SCOPES, known))
     size = 8 if known < 4 else 16 if known < 6 else 24
@@ -56,5 +56,5 @@ def _newest(by_version: dict[int, int], known: int) -> int:
 
 
 def apply(made: int) -> None:
-    """From here on, for this thread and its children; without a line in the system's log for each refusal, where there would be one."""
-    system_call(_RESTRICT, made, _QUIETLY if version() >= 7 else 0)
+    """Apply the rules to this thread and its children, permanently, and without a line in the system's log for each refusal."""
+    system_call(_RESTRICT, made, _WITHOUT_LOG if version() >= 7 else 0)

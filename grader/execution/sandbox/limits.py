@@ -1,12 +1,12 @@
-"""What a worker may use up: memory, processor time, threads, descriptors, the size of files. `worker_limits` lists every limit.
+"""Limits a worker's memory, processor time, threads, file descriptors and file sizes. `worker_limits` lists every limit.
 
 Memory is bounded in three parts, whatever build of torch is installed:
 
-- private memory that can be written: RLIMIT_DATA, what the process began with and a budget on top
+- private writable memory: RLIMIT_DATA is what the process started with and a budget on top
 - shared memory: the filter of system calls allows none (system_calls.py), because RLIMIT_DATA does not count it
 - addresses: RLIMIT_AS. It also bounds page tables, and shared memory where calls are not filtered
 
-A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock opens no device.
+A GPU needs far more addresses than these. No worker may use one: the exercises run on the processor, and Landlock allows no device.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY = 512 * 1024 * 1024  # more than it began with
-ADDRESSES = 1024 * 1024 * 1024  # more than it began with and its memory
-STACK = 64 * 1024 * 1024  # of the first thread, where its user has no smaller limit
-THREADS = 128  # of a worker whose threads are counted apart from its user's
-OTHERS = 1024  # so many more than its user has where they are counted together: other programs of this user start some too
-PROCESSES = 64  # the same, where a worker can start whole processes
-PROCESSOR_SECONDS = 600  # of a whole worker; a call's own limit is the judge's, by the clock
+MEMORY = 512 * 1024 * 1024  # more than it started with
+ADDRESSES = 1024 * 1024 * 1024  # more than it started with and its memory
+STACK = 64 * 1024 * 1024  # of the first thread, unless its user has a smaller limit
+THREADS = 128  # of a worker whose threads are counted separately from its user's
+OTHERS = 1024  # so many more than the user has, if they are counted together: the user's other programs start some too
+PROCESSES = 64  # the same, if a worker can start processes
+PROCESSOR_SECONDS = 600  # of a worker in all; the test process limits each call by the clock
 DESCRIPTORS = 64
 
 
 def apply(memory: int = MEMORY, used: MemoryUse | None = None, tasks: int | None = None) -> None:
-    """Set every limit of this process, for good. `memory`: how many bytes more than it uses; `tasks`: how many processes and threads."""
+    """Set every limit of this process, permanently. `memory`: so many bytes more than it uses; `tasks`: how many processes and threads."""
     import resource
 
     for kind, most in worker_limits(memory, used or memory_in_use(), tasks).items():
@@ -51,12 +51,12 @@ def worker_limits(memory: int, used: MemoryUse, tasks: int | None) -> dict[int, 
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: PROCESSOR_SECONDS,
     }
-    return limits if tasks is None else limits | {resource.RLIMIT_NPROC: tasks}  # which means nothing for root
+    return limits if tasks is None else limits | {resource.RLIMIT_NPROC: tasks}  # Linux ignores it for root
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes of addresses, and of private memory that can be written, that a process has."""
+    """How many bytes of addresses and of private writable memory a process has."""
 
     addresses: int
     data: int
@@ -70,7 +70,7 @@ def memory_in_use() -> MemoryUse:
 
 
 def tasks_of_user() -> int:
-    """How many processes and threads this user has."""
+    """The number of processes and threads of this user."""
     found, user = 0, os.getuid()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -80,6 +80,6 @@ def tasks_of_user() -> int:
 
 
 def prefer_oom_kill() -> None:
-    """Where memory runs out, the kernel ends this process rather than the judge."""
+    """If memory runs out, let the kernel kill this process, not the test process."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

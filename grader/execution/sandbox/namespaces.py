@@ -1,7 +1,7 @@
 """A view of the file system for one worker: every mount is read-only, and /proc is empty.
 
-Reading a file through a read-only mount leaves its access time as it was, which another worker could look at. Landlock refuses to open
-the files of /proc, and not to ask how large they are: the size of /proc/PID/fd is how many files that process has open.
+Reading a file through a read-only mount does not change its access time, which another worker could read. Landlock does not allow opening
+files of /proc, but it allows reading their sizes: the size of /proc/PID/fd is the number of files which that process has open.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ class _Attributes(ctypes.Structure):
 
 
 def isolate_mounts() -> bool:
-    """From here on, for this process and its children. Is its number of threads counted apart from its user's? OSError where it cannot be had."""
+    """Set up this view for this process and its children; returns whether its threads are counted separately from its user's. OSError if that is impossible."""
     column = machine()
     if column is None:
         raise OSError("the system calls of this processor are not known")
     try:
         system_call(_UNSHARE[column], _NEW_MOUNTS)
-        apart = False
-    except PermissionError:  # not an administrator: in a user namespace, it is one of its own mounts
+        counted_separately = False
+    except PermissionError:  # not root: in a user namespace of its own, the process may mount
         system_call(_UNSHARE[column], _NEW_USERS | _NEW_MOUNTS)
-        apart = True
+        counted_separately = True
     system_call(_MOUNT_SETATTR[column], _HERE, b"/", _RECURSIVE, _Attributes(set=_READ_ONLY, propagation=_PRIVATE), ctypes.sizeof(_Attributes))
     system_call(_MOUNT[column], b"none", b"/proc", b"tmpfs", _READ_ONLY, None)
-    return apart
+    return counted_separately
 
 
 @cache
 def available() -> bool:
-    """Does this system let a worker have one? Tried in a process of its own. Call it where there is one thread."""
+    """Does this system allow it? Tries it in a forked process. Call it only in a process with one thread."""
     pid = os.fork()
     if pid:
         return os.waitpid(pid, 0)[1] == 0

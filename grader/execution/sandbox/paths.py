@@ -1,4 +1,4 @@
-"""What Python and torch need to read while code runs: their own installation, and nothing of the kit or of anybody's."""
+"""The files that Python and torch read while code runs: their own installation, nothing of the kit and no other files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parents[3]
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-_PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present"))  # files beside these say how busy each one is
+_PROCESSORS = tuple(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present"))  # other files in that folder show how busy each processor is
 _FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", *_PROCESSORS)
 
 
 def readable_paths() -> list[Path]:
-    """Folders and files, real paths. Where the kit itself lies inside one of them, its neighbours are named one by one."""
+    """Real paths of folders and files. If the kit lies inside one of them, everything beside the kit is listed one by one."""
     return outermost(part for path in named_paths() for part in _around(path.resolve(), KIT))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Those that lie in no other of them."""
+    """The paths that do not lie inside another one of them."""
     every = set(paths)
     return sorted(path for path in every if every.isdisjoint(path.parents))
 
 
 def named_paths() -> list[Path]:
-    """The same by the names that Python has for them, which may lead over links."""
+    """The paths as Python has them, which may contain symbolic links."""
     torch = importlib.util.find_spec("torch")
     found = (*_LIBRARIES, *_FACTS, *_python(), *(torch and torch.submodule_search_locations or ()), *_mapped())
     return [path for path in map(Path, dict.fromkeys(found)) if path.exists()]
@@ -40,11 +40,11 @@ def _python() -> list[str]:
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
     found = [sysconfig.get_path(name) for name in names] + [sysconfig.get_path(name, vars=base) for name in names]
     found += site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
-    return [*found, str(Path(sysconfig.get_path("stdlib")).parent)]  # with the libraries of a Python that brings its own
+    return [*found, str(Path(sysconfig.get_path("stdlib")).parent)]  # with the libraries of a Python that has its own
 
 
 def _mapped() -> list[str]:
-    """Files of native code that this process has loaded already."""
+    """Shared libraries that this process has loaded."""
     with contextlib.suppress(OSError), open("/proc/self/maps") as file:
         return sorted(set(re.findall(r"(/.*\.so.*)$", file.read(), flags=re.MULTILINE)))
     return []

@@ -1,4 +1,4 @@
-"""The filter of system calls: the list of system_calls.py as a small program that the kernel runs at each of them."""
+"""The filter of system calls: compiles the list of system_calls.py to a small program that the kernel runs at each call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.system.kernel import machine, system_call
 _CALL = (317, 277)
 _AUDIT = (0xC000003E, 0xC00000B7)
 _SET_FILTER, _IS_AVAILABLE = 1, 2
-_ALL_THREADS, _KEEP_SPEED = 1, 4  # the second: no slower processor for it, which kernels before 5.16 would take as the price
+_ALL_THREADS, _KEEP_SPEED = 1, 4  # the second keeps speculation on: kernels before 5.16 turn it off otherwise, which slows the process down
 
 _LOAD, _EQUAL, _ABOVE, _AND, _RETURN = 0x20, 0x15, 0x25, 0x54, 0x06
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -25,7 +25,7 @@ class _Program(ctypes.Structure):
 
 
 def available() -> bool:
-    """Can this kernel filter calls, on a processor whose numbers we know?"""
+    """Can this kernel filter calls, and are the call numbers of this processor known?"""
     column = machine()
     if column is None:
         return False
@@ -41,13 +41,13 @@ class _Action(ctypes.Structure):
 
 
 def program(column: int, pid: int) -> bytes:
-    """The filter for this kind of processor and for the process of this number."""
+    """The filter for this kind of processor and for the process with this id."""
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_EQUAL, 1, 0, _AUDIT[column]),
-        (_RETURN, 0, 0, _KILL),  # a 32-bit call from a 64-bit process: its numbers mean other things
+        (_RETURN, 0, 0, _KILL),  # a 32-bit call from a 64-bit process: its numbers have other meanings
         (_LOAD, 0, 0, _NUMBER_AT),
-        (_ABOVE, 0, 1, LATEST),  # and x32, whose numbers are above a thousand million
+        (_ABOVE, 0, 1, LATEST),  # also x32 calls, whose numbers are above a thousand million
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
     ]
     for name, numbers in NUMBERS.items():
@@ -62,7 +62,7 @@ def program(column: int, pid: int) -> bytes:
 
 
 def _checks(tests: tuple[ArgumentTest, ...], pid: int, error: int) -> list[tuple[int, int, int, int]]:
-    """Steps that allow the call where every test holds, and refuse it with this error otherwise."""
+    """Steps that allow the call if every test passes, and refuse it with this error otherwise."""
     refuse = sum(1 + (test.mask != ANY) + len(test.values) for test in tests) + 1  # the last step; the one before it allows
     steps: list[tuple[int, int, int, int]] = []
     for test in tests:
@@ -75,7 +75,7 @@ def _checks(tests: tuple[ArgumentTest, ...], pid: int, error: int) -> list[tuple
 
 
 def apply(column: int, steps: bytes) -> None:
-    """From here on, for this process and for good, on this kind of processor."""
+    """Apply the filter to all threads of this process, permanently."""
     call, filters = _CALL[column], _Program(len(steps) // _STEP.size, steps)
     try:
         system_call(call, _SET_FILTER, _ALL_THREADS | _KEEP_SPEED, filters)

@@ -1,12 +1,12 @@
-"""What a worker may ask of the kernel: the list is short, and everything else is refused.
+"""The system calls that a worker may make: the list is short, and every other call is refused.
 
-A list of what is allowed, and not of what is forbidden: a call that a later kernel invents is not allowed by accident. Numbers are
-those of x86_64 and aarch64, None where a machine has no such call.
+This is a list of allowed calls, not of forbidden ones, so that a call which a later kernel adds is not allowed by accident. The numbers are
+those of x86_64 and aarch64; None if a processor has no such call.
 
-A call is missing from the list, too, where it would let two workers pass a message: what tells which pages of a file are in memory
-(mincore, cachestat, preadv2, readahead; getrusage counts page faults), what takes such pages out of memory (posix_fadvise, some advice
-to madvise), what another process can see or wait for (shared memory, locks on files, futexes in a file, System V objects), and what tells
-how another process or the whole machine is doing (sysinfo, clocks and priorities of others).
+Calls that would let two workers exchange messages are not on the list: those that show which pages of a file are in memory (mincore,
+cachestat, preadv2, readahead; getrusage counts page faults), those that remove such pages from memory (posix_fadvise, some advice to
+madvise), those whose effects another process can see or wait for (shared memory, locks on files, futexes in a file, System V objects), and
+those that show the state of another process or of the machine (sysinfo, clocks and priorities of others).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ANY = 0xFFFFFFFF
-OWN_PID = -1  # stands for the worker's own number, known when it is there
+OWN_PID = -1  # replaced by the worker's own process id when the filter is made
 
 _WRITING = 0o3 | 0o100 | 0o1000 | 0o10000000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_PATH, O_TMPFILE
-_THREAD, _NEW_WORLDS = 0x00010000, 0x7E020000  # CLONE_THREAD; CLONE_NEWNS and the other namespaces
+_THREAD, _NEW_NAMESPACES = 0x00010000, 0x7E020000  # CLONE_THREAD; CLONE_NEWNS and the other namespaces
 _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: no owner, no signals
 _TERMINAL_QUESTIONS = (0x5401, 0x802C542A, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TCGETS2, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 # MAP_FIXED, ANONYMOUS, 32BIT, DENYWRITE, EXECUTABLE, NORESERVE, STACK, FIXED_NOREPLACE. The others: shared memory and GROWSDOWN, which
-# RLIMIT_DATA does not count; LOCKED and HUGETLB, which take memory from everybody; POPULATE, which nothing here needs
+# RLIMIT_DATA does not count; LOCKED and HUGETLB, which take memory from all processes; POPULATE, which nothing here needs
 _MAPPING_FLAGS = 0x10 | 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000 | 0x20000 | 0x100000
 _PRIVATE = 2  # MAP_PRIVATE
 # MADV_NORMAL, DONTNEED, FREE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK, GUARD_INSTALL, GUARD_REMOVE:
 # what allocators and thread stacks need. Each changes this process alone. The others reach the page cache (WILLNEED, COLD, PAGEOUT,
 # POPULATE_*, RANDOM, SEQUENTIAL, COLLAPSE, REMOVE) or memory shared with others (MERGEABLE)
 _ADVICE = (0, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)
-_FUTEX_PRIVATE = 128  # without it, a futex in a page of a file (torch's, say) is the same futex for everybody who reads that file
+_FUTEX_PRIVATE = 128  # without it, a futex in a page of a file (of torch, for example) is shared by all processes that map that file
 _CLOCKS = ANY ^ 0xF  # the clocks of the machine and its own; larger numbers are those of other processes
 _NAMES = (3, 15, 16, 21, 39, 0x53564D41)  # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
 
@@ -44,13 +44,13 @@ class ArgumentTest:
 
 
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
-    # its own files and the socket to the judge
+    # its own files and its socket to the test process
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67), "recvfrom": (45, 207), "sendto": (44, 206),
     "lseek": (8, 62), "close": (3, 57), "close_range": (436, 436), "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24),
     "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19), "getdents64": (217, 61), "fcntl": (72, 25), "ioctl": (16, 29),
     "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
     "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
-    # paths, to read: Landlock says which
+    # paths, to read: Landlock decides which
     "open": (2, None), "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80), "newfstatat": (262, 79), "statx": (332, 291),
     "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78), "getcwd": (79, 17),
     # memory
@@ -65,7 +65,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136), "rt_sigsuspend": (130, 133),
     "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132), "alarm": (37, None), "setitimer": (38, 103), "getitimer": (36, 102),
     "kill": (62, 129), "tgkill": (234, 131),
-    # who and when
+    # identity and time
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
     "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
     "getegid": (108, 177), "getpgrp": (111, None), "getpgid": (121, 155), "getsid": (124, 156), "getgroups": (115, 158),
@@ -76,7 +76,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 CHECKED: dict[str, tuple[ArgumentTest, ...]] = {
     "open": (ArgumentTest(1, (0,), _WRITING),),
     "openat": (ArgumentTest(2, (0,), _WRITING),),
-    "clone": (ArgumentTest(0, (_THREAD,), _THREAD | _NEW_WORLDS),),
+    "clone": (ArgumentTest(0, (_THREAD,), _THREAD | _NEW_NAMESPACES),),
     "fcntl": (ArgumentTest(1, _DESCRIPTOR_COMMANDS),),
     "ioctl": (ArgumentTest(1, _TERMINAL_QUESTIONS),),
     "prctl": (ArgumentTest(0, _NAMES),),
@@ -94,14 +94,14 @@ CHECKED: dict[str, tuple[ArgumentTest, ...]] = {
     "getsid": (ArgumentTest(0, (0, OWN_PID)),),
     "kill": (ArgumentTest(0, (OWN_PID,)),),
     "tgkill": (ArgumentTest(0, (OWN_PID,)),),
-    "prlimit64": (ArgumentTest(0, (0,)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), upper=True)),  # to read its own, and not to raise them
+    "prlimit64": (ArgumentTest(0, (0,)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), upper=True)),  # to read its own limits, not to change them
 }
 
 REFUSALS: dict[str, int] = {
-    "futex": 11,  # EAGAIN: the C library asks again until a thread that it joins has ended, and the kernel wakes nobody
-    "sched_getaffinity": 38,  # ENOSYS: the C library then does without, where it looks at a thread
+    "futex": 11,  # EAGAIN: the C library tries again until a thread that it joins has ended
+    "sched_getaffinity": 38,  # ENOSYS: the C library then continues without it when it inspects a thread
 }
-"""The error where a check of CHECKED fails, EPERM where nothing stands here."""
+"""The error when a check of CHECKED fails; EPERM for calls that are not listed here."""
 
 NOT_IMPLEMENTED = ((435, 435), (437, 437))  # clone3, openat2: "no such call", and the C library takes the older one, whose arguments can be seen
-LATEST = 462  # calls with larger numbers are younger than this list: no such call either
+LATEST = 462  # calls with larger numbers are newer than this list and get the same answer

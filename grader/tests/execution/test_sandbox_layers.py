@@ -190,7 +190,7 @@ def test_bubblewrap_that_may_not_is_quoted(tmp_path):
     program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     why, remedy = said.stdout.splitlines()
-    assert why == "bubblewrap is installed and does not start here (setting up uid map: Permission denied)" and remedy
+    assert why == "bubblewrap is installed but does not start here (setting up uid map: Permission denied)" and remedy
 
 
 @forks

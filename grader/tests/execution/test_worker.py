@@ -84,7 +84,7 @@ def test_the_rest_of_an_example_is_lost_with_its_worker(boundary):
     toy = Implementation(boundary)
     with pytest.raises(HostDied):
         toy.die("exit")
-    with pytest.raises(HostDied, match="is gone"):
+    with pytest.raises(HostDied, match="has ended"):
         toy.add(1, 2)
     assert goes_on(boundary)
 
