@@ -180,7 +180,7 @@ def test_the_doctor_has_a_line_for_each_layer():
 def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
     program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's own way) installs it"]
+    assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's package manager) installs it"]
 
 
 @forks
