@@ -24,7 +24,7 @@ FOLDER = ROOT / "build" / "book"
 MARK = ".made-from"  # in the folder: the fingerprint of what it was made from
 HERE = Path(__file__).parent
 LEVELS = ("a question", "the idea", "nearly the line")
-GUIDES = ("learning", "notebook", "pytest", "walls", "grading", "figures")  # of pages/; the last two are for whoever has the whole kit
+GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are for whoever has the whole kit
 DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
 
 
