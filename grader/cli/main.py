@@ -200,7 +200,7 @@ def grade(
     points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one a processor).", show_default=False)] = None,
-    require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every wall stands; headway doctor lists them.")] = False,
+    require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every layer of the sandbox is on; headway doctor lists them.")] = False,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
     changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (What has not changed is never graded twice.)")] = False,
 ) -> None:

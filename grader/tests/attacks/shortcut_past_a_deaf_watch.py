@@ -1,6 +1,6 @@
-# in process: no, nor behind the walls: whoever knows how the watch is made can take it apart, for it stands in its own process
+# in process: no, and not in the sandbox either: code that is written against the watch can disable it, because both are in one process
 # open: the numbers are right
-"""Hopes to make the watch deaf before it calls what it may not."""
+"""Hopes to disable the watch before it calls a forbidden function."""
 
 import gc
 

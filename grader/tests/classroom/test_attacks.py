@@ -3,7 +3,7 @@
 An attack is a file of attacks/. Its first line says whether a run in process withstands it. A line `# problem: yes` says that the chapter cannot be
 read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
 appended to the reference's chapter. A line `# told:` says what its author must be told; `# open:` that it has its points, and why that cannot be
-kept from it (grader/teaching/book/pages/isolation.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
+kept from it (grader/teaching/book/pages/sandbox.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
 conftest.py lies open in the kit itself.
 """
 

@@ -50,7 +50,7 @@ def installed() -> list[Path]:
 
 
 def put_into(python: Path, paths: list[Path]) -> None:
-    """What pip would have fetched, in the environment's own folder: walls around a submission let nothing else be read."""
+    """What pip would have fetched, in the environment's own folder: the sandbox allows reading nothing else."""
     [place] = python.glob("lib/python*/site-packages")
     for path in paths:
         if path.is_dir():

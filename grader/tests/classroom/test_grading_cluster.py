@@ -205,7 +205,7 @@ def other_version(folder, package):
         (lambda folder: other_version(folder, "distributed"), r"runs distributed 2\.0\.1 and this machine \S+; install the same"),
         (lambda folder: {"PATH": str(folder)}, r"cannot do as --require-isolation asks: .*bubblewrap is off: .*"),
     ],
-    ids=["torch", "distributed", "walls"],
+    ids=["torch", "distributed", "isolation"],
 )
 def test_a_worker_with_other_versions_is_refused(shared, people, tmp_path, capsys, unlike, why):
     address, client = shared
