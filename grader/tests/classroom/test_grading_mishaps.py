@@ -174,7 +174,7 @@ except GradebookProblem as problem:
             said = process(try_it, folder, what, mode, where).communicate(timeout=60)[0]
             assert said.endswith("gradebook.sqlite cannot be written; allow writing to it and to its folder, or choose another folder with --out\n"), (what, said)
         said = process(try_it, folder, ".", "555", "new").communicate(timeout=60)[0]
-        assert said == f"could not make the folder {folder / 'new'} for the grades: permission denied\n"
+        assert said == f"could not create the folder {folder / 'new'} for the grades: permission denied\n"
         folder.chmod(0o755)
         assert (folder / "gradebook.sqlite").read_bytes() == kept
     finally:
@@ -202,7 +202,7 @@ with Gradebook(folder) as book:
         say(problem)
 """
     kept, said = process(fill, tmp_path).communicate(timeout=60)[0].splitlines()
-    assert "gradebook.sqlite could not be written: the disk is full, or there is a limit on file sizes" in said and "What was graded before is kept" in said
+    assert "gradebook.sqlite could not be written: the disk is full, or a limit on file sizes was reached" in said and "Earlier results are saved" in said
     assert int(kept) > 3
     people = a_class(40)
     book, todo, _ = begun(tmp_path, people)

@@ -28,7 +28,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.rules import Rules
 from grader.execution.values import MAX_NODES
-from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, Garbage, TooLate, receive
+from grader.execution.wire import HEAD_WEIGHT, MAX_EXAMPLE, MAX_HEAD, Allowance, DeadlinePassed, MalformedFrame, receive
 from hypothesis import given
 from hypothesis import strategies as st
 from submission_archives import CHAPTER, tar_member, tarred, zipped
@@ -78,7 +78,7 @@ FRAMES = [
 def test_bytes_that_are_not_a_frame_are_refused(data):
     try:
         body, buffers = heard(data, Allowance())
-    except (Garbage, EOFError, TooLate):
+    except (MalformedFrame, EOFError, DeadlinePassed):
         return
     assert sum(map(len, buffers)) <= len(data)
     json.dumps(body)
@@ -108,7 +108,7 @@ def test_no_frame_takes_more_memory_than_an_example_may_weigh(name):
         before = tracemalloc.get_traced_memory()[0]
         try:
             kept = heard(data, Allowance())
-        except (Garbage, EOFError) as refused:
+        except (MalformedFrame, EOFError) as refused:
             kept = refused
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
