@@ -1,1 +1,1 @@
-"""The record of a graded class, in SQLite: what was handed in, what it earned, and with which versions."""
+"""The gradebook of a class in SQLite: submissions, results, and the versions they depend on."""

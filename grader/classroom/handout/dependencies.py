@@ -19,19 +19,19 @@ from grader.course.syllabus import SOLUTIONS, TESTS, Exercise, load_syllabus, su
 Name = tuple[str, str]  # a module, and a name defined at its top level
 
 
-def find_all_hidden(asked: Iterable[str], given: Iterable[Exercise]) -> dict[str, str]:
+def find_all_hidden(requested: Iterable[str], exercises: Iterable[Exercise]) -> dict[str, str]:
     """All exercises that must be hidden, with the reason for each. The requested ones come first, with an empty reason."""
-    hidden = {name: "" for name in asked}
-    grown = True
-    while grown:
-        grown = False
-        for exercise in given:
+    hidden = {name: "" for name in requested}
+    changed = True
+    while changed:
+        changed = False
+        for exercise in exercises:
             if exercise.name in hidden:
                 continue
             reason = _explain_hidden(exercise, hidden)
             if reason:
                 hidden[exercise.name] = reason
-                grown = True
+                changed = True
     return hidden
 
 

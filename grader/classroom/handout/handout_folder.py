@@ -62,11 +62,11 @@ def make_handout(folder: Path, chapters: Iterable[str], hidden: Iterable[str], f
     folder = folder.absolute()
     _check_destination(folder, force)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
-        new = Path(beside) / folder.name
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        new = Path(temporary) / folder.name
         made = _write(new, selected, all_hidden)
         if folder.exists():
-            os.replace(folder, Path(beside) / "old") if any(folder.iterdir()) else folder.rmdir()
+            os.replace(folder, Path(temporary) / "old") if any(folder.iterdir()) else folder.rmdir()
         os.replace(new, folder)
     return Handout(folder, made.chapters, all_hidden, made.mistakes)
 

@@ -120,12 +120,12 @@ def class_from_archive(path: Path) -> ClassInput:
     return ClassInput(path.name, strip_archive_suffix(path.name) or path.name, walk)
 
 
-def find_layout(handed_in: ClassInput) -> ClassLayout:
+def find_layout(class_input: ClassInput) -> ClassLayout:
     """Find each person's files by names alone. GradingProblem if the names are ambiguous."""
-    names = _read_names(handed_in)
-    if _is_single(handed_in, names):
-        return ClassLayout(single=Location((handed_in.stem,), is_folder=True))
-    prefix = _find_wrapper(handed_in, names)
+    names = _read_names(class_input)
+    if _is_single(class_input, names):
+        return ClassLayout(single=Location((class_input.stem,), is_folder=True))
+    prefix = _find_wrapper(class_input, names)
     records = names.records.get(prefix, {})
     layout = ClassLayout(wrapper=len(prefix), escaped=names.escaped)
     groups: dict[tuple[str, str], list[FoundFile]] = {}
@@ -152,9 +152,9 @@ def find_layout(handed_in: ClassInput) -> ClassLayout:
     return layout
 
 
-def _read_names(handed_in: ClassInput) -> _NamesFound:
+def _read_names(class_input: ClassInput) -> _NamesFound:
     names = _NamesFound()
-    for found in handed_in.walk():
+    for found in class_input.walk():
         path = found.path
         if not path:
             continue
@@ -162,20 +162,20 @@ def _read_names(handed_in: ClassInput) -> _NamesFound:
             names.escaped.append("/".join(path[:20]))
             continue
         if found.kind == "closed" and len(path) == 1:
-            raise GradingProblem(f"{handed_in.name} cannot be opened")
+            raise GradingProblem(f"{class_input.name} cannot be opened")
         for depth in range(1, min(len(path), 3)):
             names.entries.setdefault(path[:depth], FoundFile(path[:depth], "folder"))
         if len(path) <= 2:
             names.entries.setdefault(path, found)
         if found.kind == "file" and not is_too_long(path):
             with suppress(Exception):  # an unreadable file does not show its owner; the problem is reported when the submission is read
-                _read_name(handed_in, names, found)
+                _read_name(class_input, names, found)
     if names.escaped and not names.entries:
-        raise GradingProblem(f"{handed_in.name} is not safe to read: a file in it has a path outside of it ({shorten(names.escaped[0])})")
+        raise GradingProblem(f"{class_input.name} is not safe to read: a file in it has a path outside of it ({shorten(names.escaped[0])})")
     return names
 
 
-def _read_name(handed_in: ClassInput, names: _NamesFound, found: FoundFile) -> None:
+def _read_name(class_input: ClassInput, names: _NamesFound, found: FoundFile) -> None:
     path = found.path
     chapter = parse_chapter_name(path[-1])
     if chapter:
@@ -184,7 +184,7 @@ def _read_name(handed_in: ClassInput, names: _NamesFound, found: FoundFile) -> N
             names.above.update(path[:depth] for depth in range(min(len(path), 3)))
     elif path[-1] in METADATA and (len(path) == 1 or (len(path) == 2 and _EXPORT.fullmatch(path[0]))):
         names.records[path[:-1]] = read_gradescope(_read_text(found, LARGEST_METADATA))
-    elif path[-1] == "timestamp.txt" and len(path) == 3 and handed_in.stem == "submitted":
+    elif path[-1] == "timestamp.txt" and len(path) == 3 and class_input.stem == "submitted":
         names.nbgrader_times[path[0]] = max(names.nbgrader_times.get(path[0], ""), _read_text(found, 100).strip())
     elif len(path) <= 2 and "." not in path[-1]:
         with found.open() as file:
@@ -197,21 +197,21 @@ def _read_text(found: FoundFile, longest: int) -> str:
         return file.read(longest).decode("utf-8", "replace")
 
 
-def _is_single(handed_in: ClassInput, names: _NamesFound) -> bool:
+def _is_single(class_input: ClassInput, names: _NamesFound) -> bool:
     """Is all of this one person's submission?"""
     others = [found for found in names.below(()) if names.may_be_submission(found)]
-    is_clone = handed_in.folder is not None and (handed_in.folder / ".git").is_dir()
+    is_clone = class_input.folder is not None and (class_input.folder / ".git").is_dir()
     if names.is_kit(()) or (is_clone and (len(others) <= 1 or () in names.chapters)):
         return bool(names.above)
     if () in names.chapters and others:
         raise GradingProblem(
-            f"{handed_in.name} contains chapter files and also {shorten(others[0].path[-1])}, so it is unclear whether it is one submission or a class. "
+            f"{class_input.name} contains chapter files and also {shorten(others[0].path[-1])}, so it is unclear whether it is one submission or a class. "
             "Put each person's files into a separate folder"
         )
     return () in names.chapters
 
 
-def _find_wrapper(handed_in: ClassInput, names: _NamesFound) -> tuple[str, ...]:
+def _find_wrapper(class_input: ClassInput, names: _NamesFound) -> tuple[str, ...]:
     """The path of a folder around everything, which most archives have; else ()."""
     tops = names.below(())
     if len(tops) != 1 or tops[0].kind != "folder":
@@ -219,10 +219,10 @@ def _find_wrapper(handed_in: ClassInput, names: _NamesFound) -> tuple[str, ...]:
     only = tops[0].path
     if only in names.records and not names.is_one_submission(only):
         return only
-    if handed_in.folder is not None or names.is_one_submission(only):
+    if class_input.folder is not None or names.is_one_submission(only):
         return ()
     people = [found for found in names.below(only) if names.may_be_submission(found)]
-    return only if len(people) > 1 or (people and only[0] == handed_in.stem) else ()
+    return only if len(people) > 1 or (people and only[0] == class_input.stem) else ()
 
 
 def _describe_problem(entries: list[FoundFile], number: str) -> str:

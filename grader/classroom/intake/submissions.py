@@ -127,8 +127,8 @@ def _read_row(row: RosterRow, progress: ReadProgress) -> list[Submission]:
     elif not row.path.exists():
         files.problem = f"the path in line {row.line} of the table does not exist"
     else:
-        gathered, time_from = _read_path(row.path.resolve(), f"line {row.line}", progress)
-        return [_make_submission(row.name, gathered, "roster" if row.submitted else time_from, row.submitted)]
+        content, time_from = _read_path(row.path.resolve(), f"line {row.line}", progress)
+        return [_make_submission(row.name, content, "roster" if row.submitted else time_from, row.submitted)]
     return [_make_submission(row.name, read_content(files), "roster", row.submitted)]
 
 
@@ -142,35 +142,35 @@ def _read_path(path: Path, key: str, progress: ReadProgress) -> tuple[Submission
     return _read_files(files, None, key, progress)
 
 
-def _read_class(handed_in: ClassInput, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
+def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadProgress) -> Iterator[tuple[str, list[Submission]]]:
     progress.report(NAMES, "")
     try:
-        layout = find_layout(replace(handed_in, walk=lambda: progress.report_while_reading(handed_in.walk(), NAMES)))
+        layout = find_layout(replace(class_input, walk=lambda: progress.report_while_reading(class_input.walk(), NAMES)))
     except UnreadableSubmission as trouble:
-        raise GradingProblem(f"{handed_in.name}: {trouble}") from None
+        raise GradingProblem(f"{class_input.name}: {trouble}") from None
     locations = [layout.single] if layout.single else list(dict.fromkeys(layout.locations.values()))
     if not locations:
-        raise GradingProblem(f"{handed_in.name} contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py")
+        raise GradingProblem(f"{class_input.name} contains no submissions: it has no folder, no archive and no file with a name like NAME_ch03_attention.py")
     _report_ignored_files(layout, add_note)
-    files_by_location = {} if handed_in.folder else _sort_archive_members(handed_in, layout, progress)
+    files_by_location = {} if class_input.folder else _sort_archive_members(class_input, layout, progress)
 
     def read(location: Location) -> list[Submission]:
         files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem)
-        if handed_in.folder and not files.problem:
-            entries = layout.walk_location(location, handed_in.folder)
+        if class_input.folder and not files.problem:
+            entries = layout.walk_location(location, class_input.folder)
             files.add_all(progress.report_while_reading(entries, _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
-        return _read_location(handed_in, location, files, progress)
+        return _read_location(class_input, location, files, progress)
 
     for location in locations:
         yield from _read_guarded(_location_key(location), location.names, progress, partial(read, location))
 
 
-def _sort_archive_members(handed_in: ClassInput, layout: ClassLayout, progress: ReadProgress) -> dict[Location, SubmissionFiles]:
+def _sort_archive_members(class_input: ClassInput, layout: ClassLayout, progress: ReadProgress) -> dict[Location, SubmissionFiles]:
     """Read a class's archive in one pass, since the files of a submission can be anywhere in it."""
     files_by_location: dict[Location, SubmissionFiles] = {}
     last, reported = None, time.monotonic()
     try:
-        for found in handed_in.walk():
+        for found in class_input.walk():
             location, path = layout.locate(found.path)
             if location is None:
                 continue
@@ -181,7 +181,7 @@ def _sort_archive_members(handed_in: ClassInput, layout: ClassLayout, progress: 
                     last, reported = location, time.monotonic()
                 files.add(found, path)
     except UnreadableSubmission as trouble:
-        raise GradingProblem(f"{handed_in.name}: {trouble}") from None
+        raise GradingProblem(f"{class_input.name}: {trouble}") from None
     return files_by_location
 
 
@@ -202,36 +202,36 @@ def _list_names(names: list[str]) -> str:
     return ", ".join(shorten(name) for name in names[:3]) + more
 
 
-def _read_location(handed_in: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:
+def _read_location(class_input: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:
     """One submission for each person of a group (usually one person)."""
-    folder = handed_in.folder.joinpath(*location.folder) if handed_in.folder and location.is_folder else None
-    gathered, time_from = _read_files(files, folder, _location_key(location), progress)
+    folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder else None
+    content, time_from = _read_files(files, folder, _location_key(location), progress)
     when = location.submitted
-    return [_make_submission(name, gathered, location.time_from if when else time_from, when) for name in location.names]
+    return [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
 
 
 def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
     """The content and the source of its time. For a git clone on disk that is the last commit: the files' own times are those of cloning."""
-    gathered = read_content(files, progress.refused.get(key, {}), partial(progress.report, key))
+    content = read_content(files, progress.refused.get(key, {}), partial(progress.report, key))
     if folder is None:
-        return gathered, "file"
+        return content, "file"
     clones = {copy.path[:depth] for copy in files.best.values() for depth in range(len(copy.path))}
     times = [time for clone in clones if (time := read_commit_time(folder.joinpath(*clone)))]
     if times:
-        return replace(gathered, submitted=max(times), zone_known=True), "commit"
-    return gathered, "file"
+        return replace(content, submitted=max(times), zone_known=True), "commit"
+    return content, "file"
 
 
-def _make_submission(name: str, gathered: SubmissionContent, time_from: str, when: datetime | None = None) -> Submission:
-    submitted = when or gathered.submitted
+def _make_submission(name: str, content: SubmissionContent, time_from: str, when: datetime | None = None) -> Submission:
+    submitted = when or content.submitted
     return Submission(
         name=replace_undecodable(name),
-        sources=gathered.sources,
-        problem=gathered.problem,
-        notes=gathered.notes,
+        sources=content.sources,
+        problem=content.problem,
+        notes=content.notes,
         submitted=submitted,
-        digest=gathered.digest,
-        broken=gathered.broken,
+        digest=content.digest,
+        broken=content.broken,
         time_from=time_from if submitted else "",
-        zone_known=gathered.zone_known if when is None else True,
+        zone_known=content.zone_known if when is None else True,
     )

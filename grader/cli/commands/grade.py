@@ -36,13 +36,13 @@ def grade(
         notes: list[str] = []
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
             raise GradingProblem(f"the folder for the grades, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
-        handed_in = read_in_subprocess(submissions, notes.append)
+        class_submissions = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
         with closing(dispatcher), Gradebook(out) as book:
             before = book.list_people()
             _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
-            status = _run(handed_in, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
+            status = _run(class_submissions, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
             if changed:
                 _print_changed(before, book.list_people())
             return status
@@ -139,7 +139,7 @@ def _connect_cluster(address: str, names: list[str], seed: int, require_isolatio
     return cluster, cluster.threads or os.cpu_count() or 1
 
 
-def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]) -> int:
+def _run(class_submissions, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]) -> int:
     from grader.classroom.grade import grade as grade_class
     from grader.classroom.judging.dispatch import GradingStopped
 
@@ -155,7 +155,7 @@ def _run(handed_in, book: Gradebook, chosen: list[Exercise], seed: int, rules: R
 
     try:
         with progress:
-            outcome = grade_class(handed_in, book, chosen, seed, rules, out, dispatcher, at_once, report_progress)
+            outcome = grade_class(class_submissions, book, chosen, seed, rules, out, dispatcher, at_once, report_progress)
     except GradingStopped as trouble:
         print_error(str(trouble))
         return WRONG_USE
