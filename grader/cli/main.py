@@ -15,7 +15,7 @@ WHOLE_KIT_ONLY = ("stubs", "dev-check", "handout", "gradescope", "grade", "regra
 
 app = typer.Typer(
     name="headway",
-    help="Build a transformer by hand, one tested piece at a time. `headway` alone says where you are and what is next.",
+    help="Build a transformer by hand, one tested piece at a time. `headway` alone shows your points and the next exercise.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,7 +29,7 @@ MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An ex
 
 
 @app.callback(invoke_without_command=True)
-def _status(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Say which Headway this is.")] = False) -> None:
+def _status(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version of Headway.")] = False) -> None:
     if version:
         print(f"headway {__version__}")
         raise typer.Exit
@@ -49,7 +49,7 @@ def check(name: AnyName = None) -> None:
 
 @app.command()
 def watch(name: AnyName = None) -> None:
-    """Keep watching: a verdict at every save."""
+    """Test an exercise each time you save its file."""
     from grader.cli.commands.watch import watch
 
     raise typer.Exit(watch(name))
@@ -57,7 +57,7 @@ def watch(name: AnyName = None) -> None:
 
 @app.command("next")
 def next_command() -> None:
-    """Say the one next thing to do."""
+    """Show the next exercise."""
     from grader.cli.commands.status import show_next
 
     raise typer.Exit(show_next())
@@ -74,7 +74,7 @@ def list_command() -> None:
 @app.command()
 def hint(
     name: MaybeExercise = None,
-    level: Annotated[int | None, typer.Option(min=1, max=3, help="1 a question, 2 the idea, 3 nearly the line.")] = None,
+    level: Annotated[int | None, typer.Option(min=1, max=3, help="1: a question, 2: the idea, 3: nearly the line of code.")] = None,
 ) -> None:
     """Show the next hint; each says more than the one before."""
     from grader.cli.commands.hint import hint
@@ -83,8 +83,8 @@ def hint(
 
 
 @app.command()
-def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Look before you have passed.")] = False) -> None:
-    """Show how your code and the reference differ."""
+def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Show the reference before you have passed.")] = False) -> None:
+    """Show how your code differs from the reference."""
     from grader.cli.commands.diff import diff
 
     raise typer.Exit(diff(name, peek))
@@ -93,17 +93,17 @@ def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="
 @app.command()
 def show(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Draw into a file.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Save the picture in a file.", show_default=False)] = None,
 ) -> None:
-    """Draw what an exercise computes: yours beside the reference's."""
+    """Draw what an exercise computes: your result and the reference's."""
     from grader.cli.commands.show import show
 
     raise typer.Exit(show(name, out))
 
 
 @app.command()
-def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Bring back what the last reset put aside.")] = False) -> None:
-    """Put the stub back; your version is kept."""
+def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Restore the code that the last reset saved.")] = False) -> None:
+    """Put the stub back; your code is saved."""
     from grader.cli.commands.reset import reset, undo_reset
 
     raise typer.Exit(undo_reset(name) if undo else reset(name))
@@ -119,7 +119,7 @@ def open_command(name: AnyName = None) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Check that all is installed, and that tests reach your code."""
+    """Check the installation, and that the tests find your code."""
     from grader.cli.commands.doctor import doctor
 
     raise typer.Exit(doctor())
@@ -128,12 +128,12 @@ def doctor() -> None:
 @app.command()
 def book(
     name: AnyName = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; any that is free unless given.")] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only say where it is.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; by default any free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only print its address.")] = True,
 ) -> None:
-    """Read the lessons as a book in your browser; Control-C ends it.
+    """Read the lessons as a book in your browser; Control-C stops it.
 
-    It opens at the current chapter, or at what you name."""
+    It opens at the current chapter, or at NAME."""
     from grader.cli.commands.book import book
 
     raise typer.Exit(book(name, port, browser))
@@ -142,11 +142,11 @@ def book(
 @app.command(context_settings={"ignore_unknown_options": True})
 def measure(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=completing.measurements, show_default=False)] = None,
-    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="What it takes itself, as --seed 1.", show_default=False)] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="Its own options, for example --seed 1.", show_default=False)] = None,
 ) -> None:
-    """Measure anew what a lesson's table claims.
+    """Measure again the numbers of a lesson's table.
 
-    Without NAME it lists what can be measured."""
+    Without NAME it lists the measurements."""
     from grader.cli.commands.measure import measure
 
     raise typer.Exit(measure(name, options or []))
@@ -155,9 +155,9 @@ def measure(
 @app.command()
 def walk(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=completing.walks, show_default=False)] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Another run, just as repeatable.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers; the run stays repeatable.")] = 0,
     pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the picture goes (.svg).", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file for the picture (.svg).", show_default=False)] = None,
 ) -> None:
     """Take a guided tour of what you have built, or list the tours.
 
@@ -168,7 +168,7 @@ def walk(
 
 
 @app.command()
-def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; fail where stubs and solutions are out of step.")] = False) -> None:
+def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a stub does not match its solution.")] = False) -> None:
     """Make the stubs from the solutions (for maintainers)."""
     from grader.cli.commands.maintain import check_stubs_command, write_stubs_command
 
@@ -180,8 +180,8 @@ def dev_check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, in process and in workers.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Try everything again, whatever was tried before.")] = False,
-    table: Annotated[bool, typer.Option("--table", help="Print the table alone, as Markdown with totals by chapter.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Test everything again, without the cache.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print only the table, as Markdown with totals by chapter.")] = False,
 ) -> None:
     """Check the course itself (for maintainers).
 
@@ -255,7 +255,7 @@ def gradescope(
 
 
 def main() -> None:
-    """Run `headway`; whatever goes wrong that a person can mend is one sentence, and no traceback."""
+    """Run `headway`; a problem that the user can fix is printed as one sentence, without a traceback."""
     from grader.console.output import print_error, replace_unencodable
     from grader.course.source import SourceProblem
 
@@ -264,7 +264,7 @@ def main() -> None:
         for command in app.registered_commands:
             command.hidden = (command.name or getattr(command.callback, "__name__", "")) in WHOLE_KIT_ONLY
         if sys.argv[1:2] and sys.argv[1] in WHOLE_KIT_ONLY:
-            print_error(f"`headway {sys.argv[1]}` needs the whole kit, and this is a handout: the folder that learners get")
+            print_error(f"`headway {sys.argv[1]}` does not work in a handout (the folder that learners get); it needs the whole kit")
             sys.exit(2)
     try:
         app()

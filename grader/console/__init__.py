@@ -1,1 +1,1 @@
-"""What several commands need of a terminal: the page they print on, and the learner's editor."""
+"""What commands use of a terminal: `output.py` prints, `editor.py` opens the learner's editor."""

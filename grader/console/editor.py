@@ -1,4 +1,4 @@
-"""The learner's editor, and how it is told to open a file at a line."""
+"""The learner's editor, and the command that opens a file in it at a line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _COLON = ("subl", "zed", "hx", "helix")
 
 @dataclass(frozen=True)
 class Editor:
-    """The learner's editor, and the command that opens one place in it."""
+    """The learner's editor, and the command that opens one location in it."""
 
     command: list[str]
-    windowed: bool  # it has a window of its own, and leaves the terminal alone
+    windowed: bool  # it has its own window, and does not use the terminal
 
     def open(self, wait: bool = True) -> str | None:
-        """Open it, and with `wait` stay until it is closed; a sentence where that went wrong."""
+        """Open the editor, and with `wait` return when it is closed. Returns a sentence if that fails."""
         name, program = self.command[0], shutil.which(self.command[0])
         if program is None:
-            return f"your editor {name!r} (from $VISUAL or $EDITOR) is not found"
+            return f"your editor {name!r} (from $VISUAL or $EDITOR) was not found"
         try:
             if not wait:
                 null = subprocess.DEVNULL
@@ -36,25 +36,25 @@ class Editor:
                 return None
             status = subprocess.call([program, *self.command[1:]])
         except OSError as error:
-            return f"your editor {name!r} does not start: {(error.strerror or str(error)).lower()}"
+            return f"your editor {name!r} did not start: {(error.strerror or str(error)).lower()}"
         return f"{name} ended with status {status}" if status else None
 
 
-def editor_for(place: Location) -> Editor | None:
-    """What $VISUAL or $EDITOR names, or VS Code where it is installed."""
+def editor_for(location: Location) -> Editor | None:
+    """The editor in $VISUAL or $EDITOR, or VS Code if it is installed."""
     editor = _editor()
-    return Editor(editor_command(editor, place), _program(editor) in WINDOWED) if editor else None
+    return Editor(editor_command(editor, location), _program(editor) in WINDOWED) if editor else None
 
 
-def editor_command(editor: list[str], place: Location) -> list[str]:
-    """The command line that opens `place` in this editor."""
-    program, file = _program(editor), str(place.file)
+def editor_command(editor: list[str], location: Location) -> list[str]:
+    """The command line that opens `location` in this editor."""
+    program, file = _program(editor), str(location.file)
     if program in _GOTO:
-        return [*editor, "-g", f"{file}:{place.line}"]
+        return [*editor, "-g", f"{file}:{location.line}"]
     if program in _PLUS:
-        return [*editor, f"+{place.line}", file]
+        return [*editor, f"+{location.line}", file]
     if program in _COLON:
-        return [*editor, f"{file}:{place.line}"]
+        return [*editor, f"{file}:{location.line}"]
     return [*editor, file]
 
 

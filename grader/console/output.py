@@ -1,4 +1,4 @@
-"""The page that commands print on: at most 80 columns, colour only on a terminal that wants it."""
+"""Terminal output of the commands: at most 80 columns, and colour only on a terminal that supports it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ WIDTH = 80
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console for plain text; on anything but a terminal, and under NO_COLOR, it prints no escape codes."""
+    """A console for plain text; without a terminal, or with NO_COLOR, it prints no escape codes."""
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
-    if console.is_dumb_terminal:  # rich takes one for 80 columns wide
+    if console.is_dumb_terminal:  # rich assumes 80 columns
         console.size = ConsoleDimensions(*shutil.get_terminal_size((WIDTH, 25)))
     if console.width > WIDTH:
         console.width = WIDTH
@@ -24,7 +24,7 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def print_error(sentence: str) -> None:
-    """One sentence on standard error: one line where no terminal is there to need it shorter."""
+    """Print one sentence on standard error: wrapped on a terminal, else on one line."""
     console = make_console(stderr=True)
     if console.is_terminal:
         print_wrapped(console, f"headway: {sentence}")
@@ -33,7 +33,7 @@ def print_error(sentence: str) -> None:
 
 
 def print_wrapped(console: Console, sentence: str, style: str = "") -> None:
-    """Print prose, wrapped between words: a path or command longer than the page stays whole."""
+    """Print prose, wrapped between words; a path or command that is longer than a line is not broken."""
     for line in wrap_text(sentence, console.width):
         console.print(Text(line, style=style), soft_wrap=True)
 
@@ -43,26 +43,26 @@ def wrap_text(sentence: str, width: int) -> list[str]:
 
 
 def command_line(command: str) -> Text:
-    """A command on a line of its own, ready to be copied."""
+    """A command on its own line, ready to copy."""
     return Text(f"    {command}", style="bold cyan")
 
 
 def progress_bar(share: float, width: int = 20) -> Text:
-    """A bar that is full only when all is done."""
+    """A bar that is full only if `share` is 1."""
     full, rest = ("█", "·") if supports_unicode() else ("#", ".")
     filled = width if share >= 1 else min(int(share * width + 0.5), width - 1)
     return Text.assemble((full * filled, "green"), (rest * (width - filled), "dim"))
 
 
 def replace_unencodable() -> None:
-    """Let a terminal that lacks a character show a question mark in its place."""
+    """Print a question mark for a character that the terminal cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 
 def supports_unicode() -> bool:
-    """Whether what is printed may be more than ASCII."""
+    """Whether standard output can print more than ASCII."""
     try:
         "█·".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

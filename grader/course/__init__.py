@@ -1,6 +1,6 @@
 """The course as data.
 
-`syllabus.py` reads exercises/syllabus.toml, `source.py` reads chapters, `stubs.py` makes exercises/ from solutions/. `status.py` says where the learner
-is, `progress.py` and `hints.py` keep what was reached and shown. `forbids.py` and `torch_operators.py` know what an exercise may not call.
-`sealed/` reads the reference in a handout.
+`syllabus.py` reads exercises/syllabus.toml, `source.py` reads chapters, `stubs.py` makes exercises/ from solutions/. `status.py` finds the next
+exercise, `progress.py` and `hints.py` save points and the hints shown. `source_check.py`, `name_resolution.py` and `torch_operators.py` find forbidden
+calls. `sealed/` reads the reference in a handout.
 """

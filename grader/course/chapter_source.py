@@ -1,4 +1,4 @@
-"""A chapter as plain text, whoever wrote it. It stands alone, for a worker is given no more of the kit than it needs."""
+"""The text of a chapter. This module imports nothing of the kit, because a worker gets as little of the kit as possible."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChapterSource:
-    """A chapter as somebody wrote it."""
+    """One chapter: the learner's, the reference's, or a changed reference."""
 
     name: str  # "ch03_attention"
     text: str
-    filename: str  # where the author keeps it, for messages and tracebacks
-    sealed: bytes = b""  # in a handout, ours: the code itself, of which `text` then shows next to nothing
-    code: bytes = b""  # for a worker, the reference: its code, compiled by this very Python; there is then no text
+    filename: str  # the author's file name, for messages and tracebacks
+    sealed: bytes = b""  # the reference in a handout: its syntax tree; `text` then has only its `raise` lines
+    code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text

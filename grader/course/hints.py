@@ -1,4 +1,4 @@
-"""The next hint of an exercise: each says more than the one before, and what was shown is remembered."""
+"""Hints of an exercise: each says more than the one before; the level shown last is saved."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from grader.course.syllabus import Exercise
 class Hint:
     exercise: str
     number: int
-    of: int
+    total: int
     text: str
-    problem: str | None = None  # a sentence, where it could not be remembered
+    problem: str | None = None  # a sentence, if the level could not be saved
 
     @property
     def title(self) -> str:
-        return f"{self.exercise}, hint {self.number} of {self.of}"
+        return f"{self.exercise}, hint {self.number} of {self.total}"
 
     @property
     def is_last(self) -> bool:
-        return self.number == self.of
+        return self.number == self.total
 
 
 def reveal_hint(exercise: Exercise, level: int | None = None) -> Hint | None:
-    """The hint of that level, or the next one (the last again, when all were seen); None where there are none."""
+    """The hint of that level, or the next one (after the last, the last again); None if the exercise has no hints. Saves the level."""
     if not exercise.hints:
         return None
     seen, last = load_hint_levels().get(exercise.name, 0), len(exercise.hints)

@@ -1,4 +1,4 @@
-"""What a name in a learner's source stands for: import aliases, assignments and getattr followed back to dotted paths."""
+"""Resolves names in a learner's source to dotted paths, through import aliases, assignments and getattr."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | Comprehension
 
-MOST_PATHS = 30  # that one expression may stand for; in programs that people write it is one or two
+MOST_PATHS = 30  # of one expression; in ordinary programs there are one or two
 LONGEST_PATH = 300  # characters
-MOST_STEPS = 60_000  # in which one module is read, a second or two; the longest reference chapter takes 1,000
+MOST_STEPS = 60_000  # for one module, a second or two; the longest reference chapter takes 1,000
 
 
 class Scope:
@@ -20,14 +20,14 @@ class Scope:
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
         self.paths: dict[str, set[str]] = {}  # imported names, each with its dotted path
-        self.values: dict[str, list[ast.expr]] = {}  # names assigned a value that may stand for something else
-        self.own: set[str] = set()  # names that stand for something made here
+        self.values: dict[str, list[ast.expr]] = {}  # names with the expressions assigned to them
+        self.own: set[str] = set()  # names defined here, by def, class or an argument
         self.stars: list[str] = []  # modules imported with *
         self.module: Scope = outer.module if outer else self
-        self.meanings: _PathResolver = outer.meanings if outer else _PathResolver()
+        self.resolver: _PathResolver = outer.resolver if outer else _PathResolver()
 
     def bind(self, name: str, *, path: str | None = None, value: ast.expr | None = None) -> None:
-        """A later binding takes the place of an earlier one at module level; in a function, any of them may be meant."""
+        """At module level a later binding replaces an earlier one; in a function, every binding counts."""
         if self.outer is None:
             self.paths.pop(name, None)
             self.values.pop(name, None)
@@ -39,13 +39,13 @@ class Scope:
         else:
             self.own.add(name)
 
-    def holds(self, name: str) -> bool:
+    def binds(self, name: str) -> bool:
         return name in self.paths or name in self.values or name in self.own
 
     def owner(self, name: str) -> Scope | None:
-        """The scope in which `name` is bound, seen from here."""
+        """The innermost scope from here outwards that binds `name`."""
         scope: Scope | None = self
-        while scope is not None and not scope.holds(name):
+        while scope is not None and not scope.binds(name):
             scope = scope.outer
         return scope
 
@@ -75,7 +75,7 @@ def comprehension_scope(node: ast.Lambda | Comprehension, outer: Scope) -> Scope
 
 
 def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of these statements in order, without going into the scopes of functions, classes and comprehensions."""
+    """Every node of these statements in order, but not the inside of functions, classes and comprehensions."""
     waiting = [iter(body)]
     while waiting:
         node = next(waiting[-1], None)
@@ -88,29 +88,29 @@ def statements_and_expressions(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def resolve(node: ast.expr, scope: Scope) -> frozenset[str]:
-    """The dotted paths that an expression may stand for: `F.softmax` -> {"torch.nn.functional.softmax"}; empty where that is unknown."""
-    return scope.module.meanings.of(node, scope)
+    """The dotted paths that an expression may refer to: `F.softmax` -> {"torch.nn.functional.softmax"}; empty if unknown."""
+    return scope.module.resolver.resolve(node, scope)
 
 
 _Key = tuple[Scope, str]  # a name, and the scope that binds it
 
 
 class _PathResolver:
-    """What the names and expressions of one module may stand for.
+    """Finds the paths of the names and expressions of one module.
 
-    Names may be defined by each other, in circles too, and with two meanings at each step the number of ways through them doubles. So each name has
-    one set of paths, which grows until nothing changes any more: each name is read again only when a name in its values has got another path.
-    The sets, the paths and the steps have a limit. Paths beyond it are left out; the check that runs with the code sees those calls.
+    Names may be defined by each other, also in cycles, and with two definitions for each name the number of combinations doubles at every step.
+    So each name has one set of paths, which grows until nothing changes (a fixed point): a name is read again only after a name in its values
+    got a new path. The sets, the paths and the steps have limits. Paths beyond them are dropped; the check at run time sees those calls.
     """
 
     def __init__(self) -> None:
         self.names: dict[_Key, frozenset[str]] = {}
         self.users: dict[_Key, dict[_Key, None]] = {}  # the names whose values contain this one
-        self.waiting: dict[_Key, None] = {}  # names that are to be read (again), in order
+        self.waiting: dict[_Key, None] = {}  # names to read (again), in order
         self.known: dict[tuple[ast.expr, Scope], frozenset[str]] = {}
         self.steps = 0
 
-    def of(self, node: ast.expr, scope: Scope) -> frozenset[str]:
+    def resolve(self, node: ast.expr, scope: Scope) -> frozenset[str]:
         while True:
             found = self._read(node, scope, None)
             if not self.waiting or self.steps > MOST_STEPS:
@@ -131,7 +131,7 @@ class _PathResolver:
             self.waiting |= self.users[key]
 
     def _read(self, node: ast.expr, scope: Scope, user: _Key | None) -> frozenset[str]:
-        """The paths of an expression as far as its names are known; `user` is the name whose value it is part of."""
+        """The paths of an expression as far as its names are resolved; `user` is the name whose value contains it."""
         settled = user is None and not self.waiting
         if settled and (node, scope) in self.known:
             return self.known[node, scope]
@@ -203,7 +203,7 @@ def _limited(paths: Collection[str]) -> frozenset[str]:
 
 
 def constant_string(node: ast.expr | None) -> str | None:
-    """The string that an expression of constants spells, else None."""
+    """The string value of an expression of constants, else None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -252,7 +252,7 @@ def _bind_target(scope: Scope, target: ast.expr, value: ast.expr | None) -> None
 
 
 def canonical_name(name: str) -> str:
-    """The name behind torch's spellings of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
+    """The common name of torch's variants of one operation: `_softmax`, `softmax_`, `native_dropout`, `_safe_softmax`."""
     name = name.strip("_")
     for prefix in ("special_", "native_", "safe_"):
         name = name.removeprefix(prefix)
@@ -260,5 +260,5 @@ def canonical_name(name: str) -> str:
 
 
 def match_forbidden(name: str, forbids: Collection[str]) -> str | None:
-    """Which of the forbidden names this is, if it is one."""
+    """The forbidden name that this name matches, or None."""
     return name if name in forbids else spelled if (spelled := canonical_name(name)) in forbids else None

@@ -1,6 +1,6 @@
-"""How far the learner has come: exercises/progress.txt, a line for each exercise with points, and the levels of the hints seen.
+"""The learner's progress: exercises/progress.txt with the points of each exercise, and the level of the last hint shown.
 
-The file may be committed and merged. It holds what the last run of each exercise's tests gave, so running them brings it back.
+The file may be committed and merged. It has the result of the last run of each exercise, so running the tests creates it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.files import problem, write_whole
 
 FILE = "progress.txt"
-LARGEST = 1e9  # a number of points beyond that is a slip of the keyboard
+LARGEST = 1e9  # more points than that are a typing error in the file
 HEADER = "# Points by exercise, as of the last test run. Delete this file and `pytest` brings it back.\n"
 
 _LINE = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
@@ -40,12 +40,12 @@ class Score:
 
 
 def format_points(points: float) -> str:
-    """Points as a person writes them: 8, 7.5, 2.67; never rounded up to a whole that was not reached."""
+    """Points with at most two decimals: 8, 7.5, 2.67; rounded down, so that full points always mean passed."""
     return f"{math.floor(points * 100 + 1e-6) / 100:g}"
 
 
 def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:
-    """The score of each exercise on record, in today's points; whatever else stands in the file is passed over."""
+    """The saved score of each exercise, scaled to today's points; other lines of the file are ignored."""
     today = _current_points()
     scores = {}
     for name, score in _read(folder).items():
@@ -55,9 +55,9 @@ def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:
 
 
 def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Path = EXERCISES) -> str | None:
-    """Put the points earned on record: exercise -> earned, or (earned, points). Returns a sentence where that was not possible.
+    """Save the points earned: exercise -> earned, or (earned, points). Returns a sentence if the file cannot be written.
 
-    An exercise without points has no line, so a run on a fresh clone writes nothing.
+    An exercise without points has no line, so a run in a fresh clone writes nothing.
     """
     scores, today = load_scores(folder), _current_points()
     before = dict(scores)
@@ -73,12 +73,12 @@ def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Pa
     try:
         write_whole(path, HEADER + "".join(f"{name} {scores[name]}\n" for name in sorted(scores)))
     except OSError as error:
-        return "your progress is not on record: " + problem(error, f"write {path.parent.name}/{FILE}")
+        return "your progress was not saved: " + problem(error, f"write {path.parent.name}/{FILE}")
     return None
 
 
 def load_hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
-    """The last hint level shown for each exercise; empty where nothing readable is kept."""
+    """The last hint level shown for each exercise; empty if the file is missing or damaged."""
     try:
         data = json.loads((folder / ".headway" / "hints.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -89,12 +89,12 @@ def load_hint_levels(folder: Path = EXERCISES) -> dict[str, int]:
 
 
 def save_hint_level(name: str, level: int, folder: Path = EXERCISES) -> str | None:
-    """Remember the level shown; a sentence where that was not possible."""
+    """Save the level shown; returns a sentence if the file cannot be written."""
     try:
         levels = json.dumps(load_hint_levels(folder) | {name: level}, indent=0, sort_keys=True)
         write_whole(folder / ".headway" / "hints.json", levels + "\n")
     except OSError as error:
-        return "the next hint will be this one again: " + problem(error, f"write {folder.name}/.headway/hints.json")
+        return "`headway hint` will show this hint again: " + problem(error, f"write {folder.name}/.headway/hints.json")
     return None
 
 
@@ -114,7 +114,7 @@ def _read(folder: Path) -> dict[str, Score]:
 
 
 def _is_canonical(path: Path) -> bool:
-    """Whether every line is one that `record` would have written."""
+    """Whether the file is exactly as `record_scores` writes it."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, ValueError):

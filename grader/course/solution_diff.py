@@ -1,4 +1,4 @@
-"""A learner's definition of an exercise beside the reference's, line by line."""
+"""The line-by-line difference between a learner's definition of an exercise and the reference's."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.text import Text
 
 
 def diff_with_reference(exercise: Exercise) -> list[Text]:
-    """From the learner's definition to the reference's, a line each; none where they are the same. SourceProblem where there is nothing to compare."""
+    """The diff as lines of text; empty if the definitions are identical. SourceProblem if there is nothing to compare."""
     if is_handout():
-        raise SourceProblem("the reference is not shown in this handout; ask your instructor for it, or `headway hint` for a hint")
-    place = locate(exercise)
-    if place.problem:
-        raise SourceProblem(place.problem)
-    lines = difflib.unified_diff(_learner_lines(exercise), _reference_lines(exercise), f"yours      {place}", "reference", n=3, lineterm="")
+        raise SourceProblem("a handout does not show the reference; for help use `headway hint`, or ask your instructor")
+    location = locate(exercise)
+    if location.problem:
+        raise SourceProblem(location.problem)
+    lines = difflib.unified_diff(_learner_lines(exercise), _reference_lines(exercise), f"your code  {location}", "reference", n=3, lineterm="")
     return [Text(line, style=_style(line)) for line in lines if not line.startswith("@@")]
 
 

@@ -1,4 +1,4 @@
-"""The text of a chapter: reading it as Python would, and finding one exercise's definition in it."""
+"""The text of a chapter: reads it as Python does, and finds the definition of an exercise in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.files import write_whole
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 LARGEST = 200_000  # bytes of a chapter; the longest reference chapter has 14,000
-DEEPEST = 150  # levels of a syntax tree; chapters that people write have about 20, and each function that reads a tree calls itself once or twice a level
+DEEPEST = 150  # levels of a syntax tree; ordinary chapters have about 20, and a recursive function calls itself once or twice a level
 MOST_NODES = 50_000  # of a syntax tree, about 40 MB; the longest reference chapter has 1,500
 
 # Encodings that editors save programs in: each byte below 128 is ASCII, and decoding takes time in proportion to the length. Python knows many
@@ -54,7 +54,7 @@ class Segment:
 
 
 def read_source(path: Path) -> str:
-    """The text of a Python file, without its byte order mark and with its own line ends. SourceProblem where that fails."""
+    """The text of a Python file, without its byte order mark and with its own line ends. SourceProblem if it cannot be read."""
     return decode_source(read_bytes(path), path.name)
 
 
@@ -83,7 +83,7 @@ def decode_source(data: bytes, file: str = "the file") -> str:
 
 
 def too_large(file: str) -> SourceProblem:
-    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, which is the limit for a chapter; keep only the code of its exercises in it", file=file)
+    return SourceProblem(f"{file} is larger than {LARGEST // 1000} KB, the limit for a chapter; remove everything except the code of its exercises", file=file)
 
 
 def write_source(path: Path, text: str) -> None:
@@ -93,7 +93,7 @@ def write_source(path: Path, text: str) -> None:
         encoded = text.encode(encoding)
     except UnicodeEncodeError as error:
         character = text[error.start]
-        raise SourceProblem(f"{path.name} declares the encoding {encoding}, which has no {character!r}; save it as UTF-8", file=path.name) from None
+        raise SourceProblem(f"{path.name} declares the encoding {encoding}, which has no {character!r}; save the file as UTF-8", file=path.name) from None
     write_whole(path, encoded)
 
 
@@ -105,7 +105,7 @@ def parse(text: str, file: str = "the file") -> ast.Module:
 def _parse(text: str, file: str) -> ast.Module:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SourceProblem(f"{file}, line {line}: there is a null byte in it; save the file as plain text", file=file, line=line)
+        raise SourceProblem(f"{file}, line {line}: the file contains a null byte; save it as plain text", file=file, line=line)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -114,9 +114,9 @@ def _parse(text: str, file: str) -> ast.Module:
         line = error.lineno or 1
         raise SourceProblem(f"{file}, line {line}: {_plain(error)}", file=file, line=line) from None
     except UnicodeError:
-        raise SourceProblem(f"{file} holds characters that no text may hold; save the file as UTF-8", file=file) from None
+        raise SourceProblem(f"{file} contains invalid characters; save the file as UTF-8", file=file) from None
     except (RecursionError, MemoryError, SystemError, OverflowError):
-        raise TooComplex(f"{file} is nested too deeply, or is too long, for Python to read; split its longest expression into several statements", file=file) from None
+        raise TooComplex(f"{file} is too deeply nested or too long for Python to parse; split its longest expression into several statements", file=file) from None
     _check_shape(tree, file)
     return tree
 
@@ -225,7 +225,7 @@ def _encoding(data: bytes, file: str) -> str:
         encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
         if data.startswith(BOM_UTF8) or "unknown encoding" in str(error):
-            message = f"{file}, line 1: {error.msg or 'unknown encoding'}; save the file as UTF-8 and drop the coding line"
+            message = f"{file}, line 1: {error.msg or 'unknown encoding'}; save the file as UTF-8 and delete the line that declares it"
         else:
             message = f"{file} is not UTF-8 and declares no other encoding; save the file as UTF-8"
         raise SourceProblem(message, file=file, line=1) from None
@@ -240,6 +240,6 @@ def _plain(error: SyntaxError) -> str:
     if isinstance(error, TabError):
         return "tabs and spaces are mixed in the indentation; use four spaces"
     if isinstance(error, IndentationError):
-        return f"the indentation does not fit ({reason})"
+        return f"the indentation is wrong ({reason})"
     shown = (error.text or "").strip()
-    return f"this is not Python ({reason})" + (f": {shown[:60]}" if shown else "")
+    return f"this is not valid Python ({reason})" + (f": {shown[:60]}" if shown else "")

@@ -1,4 +1,4 @@
-"""Reads a learner's source for calls that would be the answer itself, and for imports of the answer."""
+"""Checks a learner's source for forbidden calls and for imports of the reference, the tests or the kit."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from grader.course.source import SourceProblem, parse
 from grader.course.syllabus import TESTS
 
 FORBIDDEN_ROOTS = ("solutions", "grader", "tests", "exercises", "conftest")
-_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # and what they share, which may hold an answer too
-LONGEST = 200  # characters of an expression in a sentence
+_SUITES = frozenset(path.stem for path in TESTS.glob("*.py"))  # the suites and their helpers, which may contain an answer too
+LONGEST = 200  # characters of an expression in a message
 _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 
 
 def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
-    """A sentence for each place where the exercise, or a helper it leans on, uses what it may not; none for a module that does not parse.
+    """A sentence for each forbidden use in the exercise or in a helper that it uses; none for a module that does not parse.
 
-    `x.softmax(-1)` on a value of unknown type is not judged here: the check that runs with the code sees it.
+    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it.
     """
     if not forbids:
         return []
@@ -39,7 +39,7 @@ def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[
         tree = parse(text)
     except SourceProblem:
         return []
-    return _Checker(tree, frozenset(forbids)).of(exercise)
+    return _Checker(tree, frozenset(forbids)).check(exercise)
 
 
 def reference_imports(text: str) -> list[str]:
@@ -49,7 +49,7 @@ def reference_imports(text: str) -> list[str]:
 
 @lru_cache(maxsize=16)
 def _reference_imports(text: str) -> list[str]:
-    """Once for a chapter, and not for each of its exercises."""
+    """Cached: read once for a chapter, not for each of its exercises."""
     try:
         tree = parse(text)
     except SourceProblem:
@@ -59,34 +59,34 @@ def _reference_imports(text: str) -> list[str]:
         for line, module in _imported_modules(node, scope):
             root = module.lstrip(".").partition(".")[0]
             if root == "exercises" and not module.startswith("."):
-                found.append(f"line {line} imports {module}; write `from .chNN_name import ...` for your own earlier chapters")
+                found.append(f"line {line} imports {module}; to use your earlier chapters, write `from .chNN_name import ...`")
             elif root in FORBIDDEN_ROOTS or root in _SUITES or root.startswith("test_ch") or module.startswith(".."):
-                found.append(f"line {line} imports {module}, which holds the answer or the tests; this chapter is to stand on its own")
+                found.append(f"line {line} imports {module}, which contains the answer or the tests; remove this import")
     return found
 
 
 class _Checker:
-    """One module, read for one set of forbidden names."""
+    """Checks one module for one set of forbidden names."""
 
     def __init__(self, tree: ast.Module, forbids: frozenset[str]) -> None:
         self.tree, self.forbids = tree, forbids
         self.scope = scope_of(tree.body)
-        self.makers = _definitions_by_name(tree)
+        self.definitions = _definitions_by_name(tree)
         self.found: dict[tuple[int, str], str] = {}
 
-    def of(self, exercise: str) -> list[str]:
-        self._imported_whole(exercise)
+    def check(self, exercise: str) -> list[str]:
+        self._check_imported_exercise(exercise)
         waiting, seen = deque([exercise]), {exercise}
         read: set[ast.stmt] = set()  # one statement may define thousands of names
         while waiting:
             part = waiting.popleft()
             self.inside = "" if part == exercise else f" (in {part})"
-            self.leans_on: list[str] = []
-            for statement in self.makers.get(part, ()):
+            self.used_names: list[str] = []
+            for statement in self.definitions.get(part, ()):
                 if statement not in read:
                     read.add(statement)
                     self._visit(statement, self.scope)
-            for name in self.leans_on:
+            for name in self.used_names:
                 if name not in seen:
                     seen.add(name)
                     waiting.append(name)
@@ -112,7 +112,7 @@ class _Checker:
             self._visit_all(node.args[:1], scope)
         elif not (isinstance(node, ast.expr) and self._report(node, scope)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and scope.owner(node.id) in (self.scope, None):
-                self.leans_on.append(node.id)
+                self.used_names.append(node.id)
             self._visit_all(ast.iter_child_nodes(node), scope)
 
     def _visit_all(self, nodes, scope: Scope) -> None:
@@ -124,11 +124,11 @@ class _Checker:
             return False
         for path in sorted(resolve(node, scope)):
             if self._is_forbidden(path):
-                self._say(node.lineno, _spelled(node, path), path)
+                self._add(node.lineno, _spelled(node, path), path)
                 return True
         return False
 
-    def _say(self, line: int, spelled: str, path: str) -> None:
+    def _add(self, line: int, spelled: str, path: str) -> None:
         name = path.rpartition(".")[2]
         what = spelled if name in spelled else f"{spelled} ({path})"
         self.found[line, what] = f"line {line}{self.inside} uses {what}, which this exercise asks you to write yourself"
@@ -139,20 +139,20 @@ class _Checker:
             return False
         return any(match_forbidden(part, self.forbids) for part in rest)
 
-    def _imported_whole(self, exercise: str) -> None:
-        """`from torch.nn.functional import softmax` in place of a definition."""
+    def _check_imported_exercise(self, exercise: str) -> None:
+        """The exercise is not defined but imported: `from torch.nn.functional import softmax`."""
         self.inside = ""
-        if exercise in self.makers:
+        if exercise in self.definitions:
             return
         for path in sorted(resolve(ast.Name(exercise, ast.Load()), self.scope)):
             if self._is_forbidden(path):
                 module = path.rpartition(".")[0]
                 lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
-                self._say(lines[0] if lines else 1, exercise, path)
+                self._add(lines[0] if lines else 1, exercise, path)
 
 
 def _spelled(node: ast.expr, path: str) -> str:
-    """An expression as it is written, shortened; Python cannot write every tree as text."""
+    """The source text of an expression, shortened; the dotted path if Python cannot unparse it."""
     try:
         text = " ".join(ast.unparse(node).split())
     except (ValueError, RecursionError):
@@ -161,16 +161,16 @@ def _spelled(node: ast.expr, path: str) -> str:
 
 
 def _definitions_by_name(tree: ast.Module) -> dict[str, list[ast.stmt]]:
-    """The statements of the module's top level that make, or change, what each name stands for."""
-    makers: dict[str, list[ast.stmt]] = {}
+    """For each name, the top-level statements of the module that define or change it."""
+    definitions: dict[str, list[ast.stmt]] = {}
     for node in statements_and_expressions(tree.body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            makers[node.name] = [node]
+            definitions[node.name] = [node]
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for name in _roots(target):
-                    makers.setdefault(name, []).append(node)
-    return makers
+                    definitions.setdefault(name, []).append(node)
+    return definitions
 
 
 def _roots(target: ast.expr) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _walk_with_scopes(nodes, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
 
 
 def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
-    """The modules that this very node imports, each with its line."""
+    """The modules that this node itself imports, each with its line."""
     if isinstance(node, ast.Import):
         return [(node.lineno, alias.name) for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -206,7 +206,7 @@ def _imported_modules(node: ast.AST, scope: Scope) -> list[tuple[int, str]]:
 
 
 def _constant_prefix(node: ast.expr) -> str | None:
-    """What is known of the start of a string: all of it, or its first constant part."""
+    """The start of a string expression: all of it if it is constant, or its first constant part."""
     if (whole := constant_string(node)) is not None:
         return whole
     if isinstance(node, ast.BinOp):

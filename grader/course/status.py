@@ -1,4 +1,4 @@
-"""Where the learner stands in the course, and the one next thing to do."""
+"""The learner's status in the course, and the next exercise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, load_
 
 @dataclass(frozen=True)
 class Location:
-    """Where in the learner's folder an exercise is; `problem` is a sentence where the file cannot be used."""
+    """The file and line of an exercise in the learner's folder; `problem` is a sentence if the file cannot be used."""
 
     file: Path
     line: int
@@ -27,15 +27,15 @@ class Location:
 
 @dataclass(frozen=True)
 class Step:
-    """The next thing to do."""
+    """The next exercise, and where it is."""
 
     chapter: Chapter
     exercise: Exercise
-    place: Location
+    location: Location
 
     @property
     def command(self) -> str:
-        return f"headway check {self.exercise.name}" if self.place.file.exists() else f"headway reset {self.chapter.id}"
+        return f"headway check {self.exercise.name}" if self.location.file.exists() else f"headway reset {self.chapter.id}"
 
 
 def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
@@ -43,24 +43,24 @@ def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
     try:
         return load_syllabus(path)
     except FileNotFoundError:
-        reason = "it is missing"
+        reason = "the file does not exist"
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
     except UnicodeDecodeError:
-        reason = "it is not UTF-8"
+        reason = "the file is not UTF-8"
     except KeyError as error:
         reason = f"an entry has no {error.args[0]!r}"
     except (TypeError, AttributeError) as error:
-        reason = f"an entry has the wrong form ({error})"
+        reason = f"an entry has the wrong type ({error})"
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         reason = str(error)
-    raise SourceProblem(f"{short_path(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` brings it back")
+    raise SourceProblem(f"{short_path(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` restores it")
 
 
 def next_step(scores: dict[str, Score] | None = None) -> Step | None:
-    """The first exercise not passed in the current chapter; None when all is done."""
+    """The first exercise of the current chapter that is not passed; None when all are passed."""
     scores = load_scores() if scores is None else scores
     chapter = current_chapter(scores)
     if chapter is None:
@@ -70,18 +70,18 @@ def next_step(scores: dict[str, Score] | None = None) -> Step | None:
 
 
 def next_unpassed(exercise: Exercise) -> Exercise | None:
-    """The next exercise of the course that has not been passed, from the beginning again after the last; None where there is no other."""
+    """The next exercise in the course that is not passed; after the last one it starts again at the first. None if there is no other."""
     course, scores = read_course().exercises, load_scores()
     here = course.index(exercise)
     return next((other for other in [*course[here + 1 :], *course[:here]] if not is_passed(other, scores)), None)
 
 
 def current_chapter(scores: dict[str, Score]) -> Chapter | None:
-    """The unfinished chapter that was worked on last, else the first unfinished one."""
+    """The unfinished chapter that was edited last, else the first unfinished one."""
     unfinished = {chapter.name: chapter for chapter in read_course().chapters if not is_complete(chapter, scores) and chapter.exercises}
-    begun = modified_chapters(unfinished)
-    if begun:
-        return unfinished[max(begun, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
+    edited = modified_chapters(unfinished)
+    if edited:
+        return unfinished[max(edited, key=lambda name: (EXERCISES / f"{name}.py").stat().st_mtime)]
     return next(iter(unfinished.values()), None)
 
 
@@ -101,7 +101,7 @@ def locate(named: Exercise | Chapter) -> Location:
     """The file and line where an exercise (or a chapter) begins in the learner's folder."""
     module = named.module if isinstance(named, Exercise) else named.name
     file = EXERCISES / f"{module}.py"
-    reset = f"`headway reset {module.partition('_')[0]}` brings the stub"
+    reset = f"`headway reset {module.partition('_')[0]}` creates the stub again"
     if not file.exists():
         return Location(file, 1, f"{short_path(file)} is missing; {reset}")
     if isinstance(named, Chapter):
@@ -111,12 +111,12 @@ def locate(named: Exercise | Chapter) -> Location:
     except SourceProblem as error:
         return Location(file, error.line or 1, str(error))
     if found is None:
-        return Location(file, 1, f"{short_path(file)} does not define {named.name}; `headway reset {named.name}` puts the stub at its end")
+        return Location(file, 1, f"{short_path(file)} does not define {named.name}; `headway reset {named.name}` adds the stub at the end of the file")
     return Location(file, found.line)
 
 
 def short_path(path: Path) -> str:
-    """A path as short as it can be from here."""
+    """The shortest way to write a path: relative to the current folder if it is near."""
     try:
         relative = os.path.relpath(path)
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Solutions become stubs: what the learner starts from, made from the reference and never by hand."""
+"""Makes the stubs that learners start from out of the solutions; stubs are never written by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LOCK_HEADER = """\
 
 @dataclass(frozen=True)
 class StubOutcome:
-    """What became of one chapter's stub: "written", "unchanged", "kept" (somebody worked on it) or "failed"."""
+    """The result for one chapter's stub: "written", "unchanged", "kept" (it was edited) or "failed"."""
 
     chapter: str
     state: str
@@ -60,7 +60,7 @@ class StubOutcome:
 
 
 def stub_text(solution: str, name: str) -> str:
-    """The stub of the chapter `name`: solution blocks become `raise NotImplementedError`, a block at the margin goes."""
+    """The stub of the chapter `name`: solution blocks become `raise NotImplementedError`; a block without indentation is removed."""
     file = f"{name}.py"
     lines, out, opened = split_lines(solution), [], 0
     for number, line in enumerate(lines, start=1):
@@ -87,14 +87,14 @@ def stub_text(solution: str, name: str) -> str:
 
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
-    """The stub of a chapter, made from its solution, in a handout as it was given out; SourceProblem where there is none."""
+    """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if there is none."""
     if solutions == SOLUTIONS and sealed.is_sealed(module):
         return sealed.read_stub(module)
     return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)
 
 
 def with_rules(stub: str, module: str) -> str:
-    """A chapter's stub with a sentence in the docstrings for what the syllabus forbids there."""
+    """A chapter's stub with a sentence in each docstring for what the syllabus forbids."""
     chapter = next((chapter for chapter in load_syllabus().chapters if chapter.name == module), None)
     if chapter is None:
         return stub
@@ -112,12 +112,12 @@ def with_rules(stub: str, module: str) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """sha256 of a stub, the same whatever line ends a checkout gave it."""
+    """The sha256 of a stub, independent of its line ends."""
     return hashlib.sha256(re.sub(r"\r\n?", "\n", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[StubOutcome]:
-    """Write the stubs that nobody has worked on, and the lock; one outcome a chapter."""
+    """Write the stubs that were not edited, and the lock file; one outcome for each chapter."""
     locked, outcomes = read_lock(exercises), []
     made = dict(locked)
     for module in _modules(modules):
@@ -142,7 +142,7 @@ def write_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
 
 
 def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, modules: Iterable[str] | None = None) -> list[str]:
-    """What is out of step between solutions, stubs and lock: one sentence each, none where all is well."""
+    """One sentence for each stub that does not match its solution or the lock file."""
     problems = []
     locked = read_lock(exercises)
     for module in _modules(modules):
@@ -152,7 +152,7 @@ def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         try:
             wanted = fingerprint(reference_stub(module, solutions))
             if not (exercises / f"{module}.py").exists():
-                problems.append(f"{shown} is missing; `headway stubs` makes it")
+                problems.append(f"{shown} is missing; run `headway stubs`")
                 continue
             present = fingerprint(read_source(exercises / f"{module}.py"))
         except SourceProblem as error:
@@ -161,14 +161,14 @@ def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         if present == wanted and locked.get(module) == wanted:
             continue
         if present in (wanted, locked.get(module)):
-            problems.append(f"{shown} is behind its solution; run `headway stubs`")
+            problems.append(f"{shown} is older than its solution; run `headway stubs`")
         else:
-            problems.append(f"{shown} has been worked on, so it is not the stub; `headway reset {module[:4]}` brings the stub back")
+            problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` puts the stub back")
     return problems
 
 
 def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
-    """The fingerprint of each stub when it was made; an unreadable lock counts as empty, and then nothing is overwritten."""
+    """The fingerprint of each stub when it was made; an unreadable lock file counts as empty, and then nothing is overwritten."""
     try:
         data = tomllib.loads((exercises / LOCK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -177,7 +177,7 @@ def read_lock(exercises: Path = EXERCISES) -> dict[str, str]:
 
 
 def modified_chapters(modules: Iterable[str], exercises: Path = EXERCISES) -> list[str]:
-    """Those chapters that are there and are no longer the stub they began as."""
+    """The chapters whose files exist and differ from their stubs."""
     locked, found = read_lock(exercises), []
     for module in modules:
         path = exercises / f"{module}.py"
@@ -200,9 +200,9 @@ def _write_one(path: Path, module: str, text: str, locked: str | None) -> StubOu
         except SourceProblem:
             present = ""
         if present == fingerprint(text):
-            return StubOutcome(module, "unchanged", f"{shown} is the stub already")
+            return StubOutcome(module, "unchanged", f"{shown} is already the stub")
         if present != locked:
-            return StubOutcome(module, "kept", f"{shown} has been worked on, and stays as it is; `headway reset {module[:4]}` brings the stub back")
+            return StubOutcome(module, "kept", f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` puts the stub back")
     write_whole(path, text)
     return StubOutcome(module, "written", f"{shown} written")
 
@@ -214,7 +214,7 @@ def _modules(modules: Iterable[str] | None) -> list[str]:
 def _check_blocks_are_in_methods(tree: ast.Module, file: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and any(isinstance(child, ast.Raise) for child in node.body):
-            message = f"{file}: a solution block in class {node.name} stands outside its methods; each method needs its own"
+            message = f"{file}: a solution block in class {node.name} is outside its methods; each method needs its own block"
             raise SourceProblem(message, file=file)
 
 

@@ -1,4 +1,4 @@
-"""The graded tests as they stand in the suites, whether or not a run collects them."""
+"""The graded tests that are written in the suites, whether or not a run collects them."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def tests_in(suite: Path) -> dict[str, tuple[str, float]]:
 
 def tests_of(chapter: str) -> dict[str, tuple[str, float]]:
     """The graded tests of a chapter, of all its files."""
-    return {test: told for suite in suites_of(chapter) for test, told in tests_in(suite).items()}
+    return {test: entry for suite in suites_of(chapter) for test, entry in tests_in(suite).items()}

@@ -14,11 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = ROOT / "exercises"
 SOLUTIONS = ROOT / "solutions"
 TESTS = ROOT / "tests"
-REFERENCE = ROOT / "reference"  # in a handout, in place of solutions/: the reference sealed
+REFERENCE = ROOT / "reference"  # in a handout, instead of solutions/: the sealed reference
 
 
 class UnknownName(ValueError):
-    """Nobody in the syllabus has this name; the message offers the nearest."""
+    """No exercise or chapter has this name; the message suggests similar names."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Exercise:
     hints: tuple[str, ...]
     forbids: tuple[str, ...]  # the chapter's and its own
     own_forbids: tuple[str, ...] = ()  # its own alone
-    gradient: bool = False  # must every floating answer carry gradient back to what it was made of?
+    gradient: bool = False  # must every floating-point result carry gradient back to its inputs and parameters?
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Syllabus:
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
 
     def exercise(self, name: str) -> Exercise:
-        """The exercise of that name; UnknownName, with the nearest ones, where there is none."""
+        """The exercise of that name; UnknownName, with similar names, if there is none."""
         for exercise in self.exercises:
             if exercise.name == name:
                 return exercise
         for chapter in self.chapters:
             if name in chapter.hidden:
-                raise UnknownName(f"{name} is graded by your instructor alone, so it has no tests here; write it in exercises/{chapter.name}.py all the same")
+                raise UnknownName(f"{name} has no tests here, because only your instructor grades it; write it in exercises/{chapter.name}.py and hand it in")
         raise UnknownName(_unknown("exercise", name, [exercise.name for exercise in self.exercises]))
 
     def chapter(self, name: str) -> Chapter:
@@ -103,7 +103,7 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
     folded = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.5)
     offer = " or ".join(folded[word] for word in near)
-    return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` names them all")
+    return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` lists them all")
 
 
 def suites_of(chapter: str) -> list[Path]:
@@ -112,7 +112,7 @@ def suites_of(chapter: str) -> list[Path]:
 
 
 def is_handout() -> bool:
-    """Is this the folder an instructor gives out, and not the whole kit?"""
+    """Whether this is a handout, the folder that learners get, and not the whole kit."""
     return REFERENCE.is_dir() and not SOLUTIONS.is_dir()
 
 
@@ -124,23 +124,23 @@ def load_syllabus(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
 
 
 def _check(entry: dict, texts: tuple[str, ...], lists: tuple[str, ...]) -> None:
-    """TypeError, or KeyError, unless these are what they have to be."""
+    """Raise TypeError or KeyError unless these entries have the right types."""
     for key in texts:
         if not isinstance(entry[key], str):
-            raise TypeError(f"{key} is no text")
+            raise TypeError(f"{key} must be a text")
     for key in lists:
         if not isinstance(entry.get(key, []), list) or not all(isinstance(word, str) for word in entry.get(key, [])):
-            raise TypeError(f"{key} is no list of texts")
+            raise TypeError(f"{key} must be a list of texts")
 
 
 def _chapter(entry: dict) -> Chapter:
     _check(entry, ("id", "name", "title", "about"), ("forbids", "hidden"))
     if not re.fullmatch(r"ch[0-9]{1,4}", entry["id"]):
-        raise TypeError("the id of a chapter is not like ch03")
+        raise TypeError("the id of a chapter must look like ch03")
     for item in entry.get("exercise", ()):
         _check(item, ("name", "promise", "why", "unlocks"), ("forbids", "hints"))
         if type(item["points"]) not in (int, float) or not 0 <= item["points"] < 1_000_000:
-            raise TypeError(f"points of {item['name']} are no number")
+            raise TypeError(f"the points of {item['name']} must be a number")
     shared = tuple(entry.get("forbids", ()))
     exercises = tuple(
         Exercise(

@@ -1,7 +1,7 @@
 """Families of torch's operators: which ones are tools of the course, and which ones compute a whole building block (torch_operators.toml).
 
-An exercise forbids names. While the code runs, each of these names stands for its family: `softmax` for every operator that computes a softmax,
-whatever it is called. So a list of names needs no spelling of torch's, and a new spelling is no hole.
+An exercise forbids names. While the code runs, each of these names means its family: `softmax` means every operator that computes a softmax,
+whatever its name is. So the syllabus need not list torch's own names, and a new name in torch opens no gap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHER_RUNTIME = "another runtime"  # for a switch that lets operators run outsid
 
 @dataclass(frozen=True)
 class Family:
-    """What the data file says about one family."""
+    """One family of the data file."""
 
     name: str
     operators: frozenset[str]
@@ -34,7 +34,7 @@ class Family:
     classes: tuple[str, ...] = ()
     packages: bool = False
 
-    def names(self, name: str) -> bool:
+    def is_meant_by(self, name: str) -> bool:
         """Does this name, in an exercise's `forbids`, mean this family?"""
         return name in self.classes or name in self.functions or canonical_name(name) in _canonical_names(self.operators)
 
@@ -68,7 +68,7 @@ def allowed_packages() -> frozenset[str]:
 def families_of(forbids: Iterable[str]) -> tuple[Family, ...]:
     """The families that these forbidden names mean."""
     names = tuple(forbids)
-    return tuple(family for family in families() if family.name != TOOLS and any(map(family.names, names)))
+    return tuple(family for family in families() if family.name != TOOLS and any(map(family.is_meant_by, names)))
 
 
 def family_of(operator: str) -> str:
@@ -95,7 +95,7 @@ def forbidden_operators(forbids: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def reportable(forbids: tuple[str, ...]) -> frozenset[str]:
-    """Every name that the watch may report where these names are forbidden. The grader accepts no other."""
+    """Every name that the run-time check may report when these names are forbidden. The grader accepts no other."""
     if not forbids:
         return frozenset()
     denied = families_of(forbids)
@@ -115,13 +115,13 @@ def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
 def may_import_anything(forbids: tuple[str, ...]) -> bool:
     """False where an exercise forbids functions of its own: another package may hold them too."""
     denied = families_of(forbids)
-    return all(family.packages for family in denied) and all(any(family.names(name) for family in denied) for name in forbids)
+    return all(family.packages for family in denied) and all(any(family.is_meant_by(name) for family in denied) for name in forbids)
 
 
 def describe_forbidden(forbids: Iterable[str]) -> str:
-    """What these forbidden names stand for, as a phrase for a learner: a family by its most used functions, another name as itself."""
+    """These forbidden names as a phrase for a learner: a family by its most used functions, another name as it is."""
     names, denied = tuple(forbids), families_of(forbids)
-    alone = [name for name in names if not any(family.names(name) for family in denied)]
+    alone = [name for name in names if not any(family.is_meant_by(name) for family in denied)]
     return " and without ".join([*(family.says for family in denied), *(f"`nn.{name}`" if name[:1].isupper() else f"`{name}`" for name in alone)])
 
 
@@ -131,7 +131,7 @@ def describe_shortcuts(exercise: str, seen: Collection[str]) -> list[str]:
     if ANOTHER_PACKAGE in seen:
         found.append("the chapter imports a package that this exercise does not allow; use torch, NumPy and the standard library")
     if OTHER_RUNTIME in seen or BELOW_TORCH in seen:
-        found.append(f"{exercise} calls into torch by a way that cannot be watched; call torch's public functions")
+        found.append(f"{exercise} calls torch in a way that cannot be checked; call only torch's public functions")
     names: dict[str, str] = {}
     ran = set(seen) - {ANOTHER_PACKAGE, OTHER_RUNTIME, BELOW_TORCH}
     ran = {name for name in ran if "backward" not in name} or ran  # the gradient follows from the function that was called

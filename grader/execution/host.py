@@ -224,7 +224,7 @@ class Host:
         """An exception as data: its type, its message, and the last line of the learner's files in its traceback."""
         kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
         if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
-            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._display_name(raising.co_filename)} is not written yet"
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._display_name(raising.co_filename)} is not implemented yet"
         if isinstance(problem, SyntaxError) and problem.filename:
             where = [self._display_name(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
             message = problem.msg

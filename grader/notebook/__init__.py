@@ -1,4 +1,4 @@
-"""The kit in a notebook: `check` and `hint` for what a cell defines."""
+"""Headway in a notebook: `check` and `hint` for the code of a cell."""
 
 from grader.notebook.requests import check, hint
 

@@ -1,4 +1,4 @@
-"""What `check` and `hint` give back: true or false, a page of text, and the same page for a notebook."""
+"""The results of `check` and `hint`: true or false, with a page as text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
 from grader.plugin.layout import WIDTH, Page, print_result
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 from grader.verdict.summary import Verdict
 
-NOTHING_YET = "nothing is written yet"
-SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line
-UNREAD = "Its source cannot be read from here, so shortcuts were looked for only while it ran."
+SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
+NO_SOURCE = "Headway could not read the source of your code, so it looked for forbidden calls only at run time."
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A notebook shows it as the last line of a cell, a prompt prints it; `if check(...)` asks whether all of it passed."""
+    """A notebook shows it after the cell, a prompt prints it; as a condition, it is true if everything passed."""
 
     passed: bool
     text: str
@@ -44,13 +43,13 @@ class Answer:
 
 
 def sentence_answer(sentence: str) -> Answer:
-    """Nothing was tested, and why."""
+    """The reason why nothing was tested."""
     first, *more = sentence.splitlines()
     return Answer(False, "\n".join([*_wrapped(first), *more]), html.card("amber", "", [html.sentence(first), html.block("\n".join(more))]))
 
 
 def hint_answer(hint: Hint) -> Answer:
-    more = "That is the last one." if hint.is_last else f'The next one says more: `hint("{hint.exercise}")`'
+    more = "This is the last hint." if hint.is_last else f'For the next hint: `hint("{hint.exercise}")`'
     notes = [more, *([hint.problem] if hint.problem else [])]
     said = [hint.title, *_wrapped(hint.text), *(line for note in notes for line in _wrapped(note))]
     return Answer(True, "\n".join(said), html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]))
@@ -58,64 +57,64 @@ def hint_answer(hint: Hint) -> Answer:
 
 def verdict_answer(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> Answer:
     passed = not verdict.broken and all(result.outcome == "passed" for result in verdict.results)
-    closing = _closing(verdict, found, override)
+    closing = _closing_sentences(verdict, found, override)
     return Answer(passed, _page(verdict, found, closing), _card(verdict, found, closing), verdict)
 
 
 def headline(result: ExerciseResult) -> tuple[str, str]:
-    """How it went in a few words, and their colour."""
+    """The result in a few words, and their colour."""
     name, tests = result.exercise.name, result.tests
     if result.forbidden and result.outcome == "failed":
-        return f"{name}: no points, for a shortcut", "red"
+        return f"{name}: no points, because of forbidden code", "red"
     if result.outcome == "passed":
         return f"{name} works", "green"
     if result.outcome == "todo":
-        return f"{name} is still to do", "amber"
-    words = {"failed": "failed", "timeout": "did not end in time", "error": "could not be run"}
+        return f"{name} is not implemented yet", "amber"
+    words = {"failed": "failed", "timeout": "ran out of time", "error": "could not run"}
     counts = [f"{n} of {len(tests)} tests {words[kind]}" for kind in words if (n := sum(test.outcome == kind for test in tests))]
     return f"{name}: {', '.join(counts)}", "red"
 
 
-def waiting_for(result: ExerciseResult) -> str:
-    """What keeps an exercise that is still to do from running, if that is another."""
-    return next((test.message for test in result.tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
+def missing_dependency(result: ExerciseResult) -> str:
+    """The message that another exercise is missing, if that is why this one cannot run."""
+    return next((test.message for test in result.tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), "")
 
 
-def _telling(verdict: Verdict) -> list[ExerciseResult]:
+def _failing_results(verdict: Verdict) -> list[ExerciseResult]:
     return [result for result in verdict.results if result.exercise.module not in verdict.broken and (result.forbidden or result.failures)]
 
 
-def _closing(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> list[str]:
-    """Why it works, what is worth knowing, and what to do next."""
+def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> list[str]:
+    """Why the code works, notes, and what to do next."""
     said = [f"Note: {note}" for note in verdict.notes]
     if verdict.broken:
-        return [*said, "Its tests wait until it does."]
+        return [*said, "Fix this first; then the tests can run."]
     results = verdict.results
     if isinstance(found, Exercise) and results[0].outcome == "passed":
         said = [found.why, found.unlocks, *said]
     if override is not None and not override.text and not override.forbidden:
-        said.append(UNREAD)
-    telling = _telling(verdict)
-    if telling:
-        return [*said, f'For a hint: `hint("{telling[0].exercise.name}")`']
+        said.append(NO_SOURCE)
+    failing = _failing_results(verdict)
+    if failing:
+        return [*said, f'For a hint: `hint("{failing[0].exercise.name}")`']
     undone = next((result for result in results if result.outcome != "passed"), None)
     if undone:
-        needed = waiting_for(undone)
+        needed = missing_dependency(undone)
         if needed and isinstance(found, Exercise):
-            return [*said, f"Next: write what {undone.exercise.name} builds on; {needed}."]
+            return [*said, f"Next: write the code that {undone.exercise.name} needs; {needed}."]
         return [*said, f'Next: write {undone.exercise.name}. For a hint: `hint("{undone.exercise.name}")`']
-    if override is not None and not _on_record(override.name):
-        said.append(f"It is not on record yet: copy it into exercises/{override.module}.py, and `headway check {override.name}` puts it there.")
-    following = _following(found)
-    return [*said, f"Next: {following.name}. {following.promise}" if following else "That was the last one."]
+    if override is not None and not _is_recorded_as_passed(override.name):
+        said.append(f"To record your points, copy the code into exercises/{override.module}.py and run `headway check {override.name}`.")
+    following = _next_exercise(found)
+    return [*said, f"Next: {following.name}. {following.promise}" if following else "This was the last exercise."]
 
 
-def _on_record(name: str) -> bool:
+def _is_recorded_as_passed(name: str) -> bool:
     score = load_scores().get(name)
     return score is not None and score.passed
 
 
-def _following(found: Exercise | Chapter) -> Exercise | None:
+def _next_exercise(found: Exercise | Chapter) -> Exercise | None:
     """The exercise after this one, or after this chapter, in the order of the course."""
     order = load_syllabus().exercises
     last = found.exercises[-1] if isinstance(found, Chapter) else found
@@ -132,18 +131,18 @@ def _page(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> st
     for module, words in verdict.broken.items():
         page.title(f"{module}.py does not import")
         page.failure(words)
-    telling = _telling(verdict)
-    for result in telling[:SHOWN_WHOLE]:
+    failing = _failing_results(verdict)
+    for result in failing[:SHOWN_WHOLE]:
         print_result(page, result, last="")
-    if telling[SHOWN_WHOLE:]:
-        page.title("and also")
-    for result in telling[SHOWN_WHOLE:]:
+    if failing[SHOWN_WHOLE:]:
+        page.title("more failures")
+    for result in failing[SHOWN_WHOLE:]:
         page.wrapped(headline(result)[0], indent=2)
     if isinstance(found, Chapter) and not verdict.broken:
         page.title(f"{found.id} {found.title}")
         for result in verdict.results:
-            page.columns(f"  {result.exercise.name}", _score(result), _word(result))
-    elif not telling and not verdict.broken:
+            page.columns(f"  {result.exercise.name}", _score(result), _outcome_text(result))
+    elif not failing and not verdict.broken:
         page.title(found.name)
         page.line(f"{headline(verdict.results[0])[0]}.")
     page.blank()
@@ -154,7 +153,7 @@ def _page(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> st
 
 
 def _wrapped(sentence: str) -> list[str]:
-    """Lines of prose; what stands in backticks stays on one of them, without the ticks."""
+    """Lines of prose; a text in backticks is not broken over lines, and loses the backticks."""
     whole = re.sub(r"`([^`]+)`", lambda match: match[1].replace(" ", "\xa0"), sentence)
     return [line.replace("\xa0", " ") for line in textwrap.wrap(whole, WIDTH - 1)]
 
@@ -163,8 +162,8 @@ def _score(result: ExerciseResult) -> str:
     return f"{format_points(result.earned)}/{format_points(result.exercise.points)}"
 
 
-def _word(result: ExerciseResult) -> str:
-    return {"passed": "passed", "todo": "still to do"}.get(result.outcome) or headline(result)[0].partition(": ")[2]
+def _outcome_text(result: ExerciseResult) -> str:
+    return {"passed": "passed", "todo": "not implemented yet"}.get(result.outcome) or headline(result)[0].partition(": ")[2]
 
 
 # ---- for a notebook
@@ -179,10 +178,10 @@ def _card(verdict: Verdict, found: Exercise | Chapter, closing: list[str]) -> st
         result = verdict.results[0]
         title, colour = headline(result)
         return html.card(colour, title, [html.sentence(found.promise) if colour in ("green", "amber") else "", html.troubles(result), *ends])
-    rows = [(headline(result)[1], result.exercise.name, _score(result), _word(result)) for result in verdict.results]
-    telling = _telling(verdict)
-    whole = [html.subtitle(headline(result)[0]) + html.troubles(result) for result in telling[:SHOWN_WHOLE]]
-    rest = [html.sentence(headline(result)[0]) for result in telling[SHOWN_WHOLE:]]
+    rows = [(headline(result)[1], result.exercise.name, _score(result), _outcome_text(result)) for result in verdict.results]
+    failing = _failing_results(verdict)
+    whole = [html.subtitle(headline(result)[0]) + html.troubles(result) for result in failing[:SHOWN_WHOLE]]
+    rest = [html.sentence(headline(result)[0]) for result in failing[SHOWN_WHOLE:]]
     done = sum(result.outcome == "passed" for result in verdict.results)
-    colour = "red" if telling else "green" if done == len(rows) else "amber"
+    colour = "red" if failing else "green" if done == len(rows) else "amber"
     return html.card(colour, f"{found.title}: {done} of {len(rows)} exercises work", [html.table(rows), *whole, *rest, *ends])

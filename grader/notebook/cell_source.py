@@ -1,4 +1,4 @@
-"""An object that a notebook made, read as its author wrote it: its source, the helpers it leans on, and what it may not call."""
+"""Finds the source of an object from a notebook and of the helpers that it uses, and checks it for forbidden calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grader.notebook.torch_names import name_in_torch
 
 @dataclass(frozen=True)
 class Piece:
-    """One definition where it stands."""
+    """One definition, with its file and line."""
 
     file: str
     line: int
@@ -31,33 +31,33 @@ class Piece:
 
 
 def read(exercise: Exercise, value: Any) -> DefinitionOverride:
-    """What is to be tested as this exercise, with the shortcuts that can be seen without running it."""
-    thing = behind(value)
+    """The object to test as this exercise, with the forbidden calls found in its source."""
+    thing = unwrap(value)
     own = name_in_torch(thing)
     if own:
-        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"{own} is torch's own, and this exercise asks you to write it yourself",))
+        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"{own} is a function of torch; write it yourself",))
     home = str(getattr(thing, "__module__", None) or "")
     if home.partition(".")[0] in FORBIDDEN_ROOTS and not home.startswith("exercises."):
-        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"what you gave comes from {home}, which holds the answer",))
+        return DefinitionOverride(exercise.name, exercise.module, value, forbidden=(f"the object comes from {home}, which contains the answer",))
     space = _space(thing)
     files = _files(thing, space)
-    composed = _Composed(files)
+    composed = _ComposedModule(files)
     composed.add(exercise.name, thing, space)
     piece = piece_of(thing)
     text = piece.text if piece else ""
-    return DefinitionOverride(exercise.name, exercise.module, value, _others(exercise, space), text, files, tuple(composed.shortcuts(exercise)))
+    return DefinitionOverride(exercise.name, exercise.module, value, _other_exercises(exercise, space), text, files, tuple(composed.shortcuts(exercise)))
 
 
-def _others(exercise: Exercise, space: dict[str, Any]) -> dict[str, Any]:
-    """The chapter's other exercises that are written in the same notebook."""
+def _other_exercises(exercise: Exercise, space: dict[str, Any]) -> dict[str, Any]:
+    """The chapter's other exercises that the same notebook implements."""
     names = [other.name for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
     found = {name: space[name] for name in names if isinstance(space.get(name), type | types.FunctionType)}
     own = {name: thing for name, thing in found.items() if thing.__module__ == space.get("__name__")}
     return {name: thing for name, thing in own.items() if not ((piece := piece_of(thing)) and "raise NotImplementedError" in piece.text)}
 
 
-def behind(value: Any) -> Any:
-    """The function or class that does the work: behind a partial, a method, a decorator or an object that can be called."""
+def unwrap(value: Any) -> Any:
+    """The function or class inside a partial, a method, a decorator or a callable object."""
     while True:
         if isinstance(value, functools.partial):
             value = value.func
@@ -72,7 +72,7 @@ def behind(value: Any) -> Any:
 
 
 def piece_of(thing: Any) -> Piece | None:
-    """Its source; None where that is not to be had (made by exec, by %%time, at a prompt, in C)."""
+    """Its source; None if there is none (made by exec, by %%time, at a prompt, in C)."""
     code = _code(thing)
     if code is None:
         return None
@@ -91,7 +91,7 @@ def piece_of(thing: Any) -> Piece | None:
 
 
 def _node(tree: ast.Module, thing: Any, code: types.CodeType) -> Any:
-    """Where in its file a function, lambda or class stands."""
+    """The node of a function, lambda or class in the tree of its file."""
     for node in ast.walk(tree):
         if isinstance(thing, type):
             if isinstance(node, ast.ClassDef) and node.name == thing.__name__ and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):
@@ -113,22 +113,22 @@ def _code(thing: Any) -> types.CodeType | None:
 
 
 def _space(thing: Any) -> dict[str, Any]:
-    """The names that its code sees."""
+    """The global names of its code."""
     if isinstance(thing, type):
         return vars(sys.modules.get(thing.__module__, types.ModuleType("")))
     return getattr(thing, "__globals__", {})
 
 
 def _files(thing: Any, space: dict[str, Any]) -> dict[str, str]:
-    """The cells (or the file) that this code's author wrote, and what to call each."""
+    """The cells (or the file) of this code, each with its name for messages."""
     home = space.get("__name__")
     theirs = [value for value in list(space.values()) if isinstance(value, type | types.FunctionType) and getattr(value, "__module__", "") == home]
-    codes = [code for value in [thing, *theirs] if (code := _code(behind(value)))]
+    codes = [code for value in [thing, *theirs] if (code := _code(unwrap(value)))]
     return {code.co_filename: name_of(code.co_filename) for code in codes}
 
 
 def name_of(filename: str) -> str:
-    """What a learner calls this: "cell In[3]", "helpers.py"."""
+    """The name of a file or cell for a learner: "cell In[3]", "helpers.py"."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     name_it = getattr(getattr(shell, "compile", None), "format_code_name", None)
     named = name_it(filename) if name_it else None
@@ -139,8 +139,8 @@ def name_of(filename: str) -> str:
     return "the notebook" if shell else "the prompt"
 
 
-def _is_others(module: str) -> bool:
-    """Is this a library, or the kit with its answers? What a learner wrote in a module of their own may be called like torch's."""
+def _is_library(module: str) -> bool:
+    """Whether a module is a library or the kit. A learner's own module may have the same name as one of torch's."""
     root = module.partition(".")[0]
     if root in ("builtins", "exercises") or module.startswith("grader.notebook"):
         return False
@@ -149,16 +149,16 @@ def _is_others(module: str) -> bool:
 
 
 @dataclass
-class _Composed:
-    """A module made of a definition and the helpers it leans on, wherever they stand: what the check for shortcuts reads."""
+class _ComposedModule:
+    """A module composed of a definition and the helpers that it uses, from all cells: the input of the source check."""
 
     files: dict[str, str]
     lines: list[str] = field(default_factory=list)
-    places: list[tuple[str, int] | None] = field(default_factory=list)  # of each line: its file and number, if it was written by somebody
+    places: list[tuple[str, int] | None] = field(default_factory=list)  # for each line its file and number; None for a generated line
     known: set[int] = field(default_factory=set)
 
     def add(self, name: str, thing: Any, space: dict[str, Any]) -> None:
-        """`thing`, under this name, after all that it names."""
+        """Add `thing` under this name, after everything that it uses."""
         self.known.add(id(thing))
         piece = piece_of(thing)
         if piece is None:
@@ -177,7 +177,7 @@ class _Composed:
 
     def _add_used(self, word: str, found: Any, space: dict[str, Any]) -> None:
         if isinstance(found, types.ModuleType):
-            if _is_others(found.__name__):
+            if _is_library(found.__name__):
                 self._write(f"import {found.__name__} as {word}")
             return
         if not isinstance(found, type) and not inspect.isroutine(found):
@@ -187,12 +187,12 @@ class _Composed:
             module, _, last = own.rpartition(".")
             self._write(f"from {module} import {last} as {word}")
         elif home == space.get("__name__"):
-            self.add(word, behind(found), space)
-        elif _is_others(home) and name.isidentifier():
+            self.add(word, unwrap(found), space)
+        elif _is_library(home) and name.isidentifier():
             self._write(f"from {home} import {name} as {word}")
 
     def _add_bare_class(self, name: str, cls: type) -> None:
-        """A class without a method of its own is what it is built on."""
+        """For a class without methods only the base classes count."""
         bases = [own for base in cls.__bases__ if (own := name_in_torch(base))]
         self._write(f"import torch\nclass {name}({', '.join(bases)}): pass")
 
@@ -207,10 +207,10 @@ class _Composed:
         return list(dict.fromkeys(self._placed(sentence) for sentence in sentences))
 
     def _placed(self, sentence: str) -> str:
-        """`line 7 uses …` as it is in the notebook: `line 2 of cell In[3] uses …`."""
+        """Replace `line 7 uses …` by the place in the notebook: `line 2 of cell In[3] uses …`."""
         match = re.match(r"line (\d+)(?: \(in \w+\))? ", sentence)
         if not match:
             return sentence
         place = self.places[int(match[1]) - 1]
         where = f"line {place[1]} of {self.files.get(place[0]) or name_of(place[0])}" if place else "your notebook"
-        return f"{where} {sentence[match.end() :].partition('; this chapter')[0]}"
+        return f"{where} {sentence[match.end() :].partition('; remove this')[0]}"

@@ -1,6 +1,6 @@
-"""The look of a verdict in a notebook: plain HTML with its styles in place, for light pages and dark ones.
+"""A verdict as HTML for a notebook, with inline styles, for light and dark pages.
 
-Text takes the colour of the page around it. Whatever a learner's code has said is escaped.
+Text has the colour of the surrounding page. All output of a learner's code is escaped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from html import escape
 from grader.plugin.layout import ALSO
 from grader.verdict.results import ExerciseResult, Failure
 
-COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # to be read on white and on black
+COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # readable on white and on black
 FADED = "opacity:.75"
 MONO = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:.92em"
 PRE = f"{MONO};margin:0;padding:0;border:0;background:none;color:inherit;white-space:pre;overflow-x:auto;line-height:1.4"
 VALUE = "flex:1 1 auto;min-width:0;padding:.35em .7em;border-radius:4px;background:rgba(127,127,127,.12)"
-PRINTED = 6  # lines shown of what the code printed
+PRINTED = 6  # lines of the code's own output that are shown
 
 
 def card(colour: str, title: str, parts: list[str]) -> str:
@@ -40,12 +40,12 @@ def aside(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Text as it is, letter under letter."""
+    """Preformatted text."""
     return f'<pre style="{PRE}">{escape(text)}</pre>' if text else ""
 
 
 def table(rows: list[tuple[str, str, str, str]]) -> str:
-    """A line for each exercise of a chapter: colour, name, points, and how it went."""
+    """A line for each exercise of a chapter: colour, name, points, result."""
     cells = "".join(
         f'<span style="color:{COLOURS[colour]}">●</span><span style="{MONO}">{escape(name)}</span>'
         f'<span style="text-align:right">{escape(points)}</span><span style="{FADED}">{escape(word)}</span>'
@@ -71,7 +71,7 @@ def troubles(result: ExerciseResult) -> str:
 
 
 def failure(words: Failure) -> str:
-    """One failed test, label by label; got and expected beside each other where there is room."""
+    """One failed test as labelled rows; got and expected side by side if there is room."""
     rows = [
         ("promised", _prose(words.promise)),
         ("sizes", _code(words.sizes)),
@@ -101,7 +101,7 @@ def _last_lines(printed: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Words with their `code` set as code."""
+    """Prose with `code` in a monospaced font."""
     return re.sub(r"`([^`\n]+)`", lambda match: _code(match[1], escaped=True), escape(text))
 
 

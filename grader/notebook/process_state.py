@@ -1,4 +1,4 @@
-"""A check leaves the process it runs in as it was: chance, threads, settings of torch, the environment, what is imported from where."""
+"""Restores the state of the notebook's process after a check: random generators, threads, torch settings, environment, imports."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from grader.course.syllabus import TESTS
 
 @contextlib.contextmanager
 def restore_state() -> Iterator[None]:
-    """Whatever happens in between (pytest comes back to the working directory by itself). torch is set as it is for a graded run: one thread, float32, on the CPU."""
-    import torch  # first: loading the plugin sets OMP_NUM_THREADS to 1, which a torch loaded later would stay with
+    """Set torch as in a graded run (one thread, float32, CPU), and restore everything at the end; pytest itself restores the working directory."""
+    import torch  # first: the plugin sets OMP_NUM_THREADS to 1, and a torch imported later would keep that
 
     with contextlib.ExitStack() as stack:
         stack.callback(_environment(dict(os.environ)))
         stack.callback(_search_path(list(sys.path)))
         stack.callback(_signals())
-        stack.callback(_chance())
+        stack.callback(_random_state())
         stack.callback(_torch())
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(_streams())
-        stack.enter_context(_modules_of_the_tests())
+        stack.enter_context(_test_modules())
         stack.callback(_profile())
         stack.callback(_no_exit())
-        os.environ.pop("PYTEST_ADDOPTS", None)  # meant for another run
+        os.environ.pop("PYTEST_ADDOPTS", None)  # meant for the learner's own runs of pytest
         import grader.plugin.hooks  # noqa: F401
 
         torch.set_num_threads(1)
@@ -72,7 +72,7 @@ def _signals():
     return restore
 
 
-def _chance():
+def _random_state():
     import torch
 
     torch_state, random_state = torch.default_generator.get_state(), random.getstate()
@@ -102,7 +102,7 @@ def _torch():
 
 
 def _profile():
-    """The settings that hypothesis has for the notebook's own use."""
+    """Restore the notebook's own profile of hypothesis."""
     from hypothesis import settings
 
     name = getattr(settings, "get_current_profile_name", lambda: "default")()
@@ -110,7 +110,7 @@ def _profile():
 
 
 def _no_exit():
-    """`exit()` in a notebook asks the kernel to end, and goes on; during a check it ends the call, as it does anywhere else."""
+    """In a notebook `exit()` only asks the kernel to end later; during a check it ends the call, as outside a notebook."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return lambda: None
@@ -132,17 +132,17 @@ def _streams() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _modules_of_the_tests() -> Iterator[None]:
-    """The suites are imported anew each time and then forgotten; a module of the notebook's that is called like one steps aside."""
+def _test_modules() -> Iterator[None]:
+    """The suites are imported for each check and then removed; a notebook's module of the same name is put back."""
     names = {path.stem for path in TESTS.glob("*.py")}
-    aside = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    replaced = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     try:
         yield
     finally:
-        for name in [name for name, module in sys.modules.items() if name in names or _is_of_the_tests(module)]:
+        for name in [name for name, module in sys.modules.items() if name in names or _is_test_module(module)]:
             del sys.modules[name]
-        sys.modules.update(aside)
+        sys.modules.update(replaced)
 
 
-def _is_of_the_tests(module: ModuleType) -> bool:
+def _is_test_module(module: ModuleType) -> bool:
     return str(getattr(module, "__file__", None) or "").startswith(str(TESTS) + os.sep)

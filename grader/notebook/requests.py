@@ -1,4 +1,4 @@
-"""`check` and `hint` as a learner calls them: what was asked, and one sentence where it makes no sense."""
+"""`check` and `hint` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NOTHING: Any = object()
 
 
 class InvalidCall(Exception):
-    """What was asked makes no sense; the message says so in a sentence."""
+    """The arguments cannot be used; the message is one sentence."""
 
 
 def check(name: Any = None, given: Any = _NOTHING) -> Answer:
     """Test a function or class of this notebook: `check("softmax", softmax)`. The answer is true when all of it passes.
 
-    `check("softmax")` tests what stands in the file in exercises/, as `headway check softmax` does, and `check("ch03")` a chapter of it.
-    Only those go into exercises/progress.txt, which is about that folder: what a notebook defines is tested and not put on record.
+    `check("softmax")` tests the code in exercises/, as `headway check softmax` does, and `check("ch03")` tests a chapter of it.
+    Only these are recorded in exercises/progress.txt; code of a notebook is tested but not recorded.
     """
     try:
         course = read_course()
@@ -36,7 +36,7 @@ def check(name: Any = None, given: Any = _NOTHING) -> Answer:
             return _checked(found, None)
         if not isinstance(found, Exercise):
             example = found.exercises[0].name
-            raise InvalidCall(f'{found.id} is a chapter, and an object goes with the name of one exercise: check("{example}", {example}).')
+            raise InvalidCall(f'{found.id} is a chapter; give the name of one exercise with an object: check("{example}", {example}).')
         _validate_target(found, given, course)
         return _checked(found, given)
     except (InvalidCall, SourceProblem, UnknownName) as problem:
@@ -51,9 +51,9 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
             name = _own_name(name, course)
         exercise = _found(name, _NOTHING, course)
         if not isinstance(exercise, Exercise):
-            raise InvalidCall(f'Hints go by exercise: hint("{exercise.exercises[0].name}").')
+            raise InvalidCall(f'Give the name of an exercise, not of a chapter: hint("{exercise.exercises[0].name}").')
         if level is not None and (type(level) is not int or level < 1):
-            raise InvalidCall(f'The levels of a hint are 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
+            raise InvalidCall(f'The level must be a number from 1 to {len(exercise.hints)}: hint("{exercise.name}", 1).')
     except (InvalidCall, SourceProblem, UnknownName) as problem:
         return sentence_answer(str(problem))
     shown = reveal_hint(exercise, level)
@@ -72,47 +72,47 @@ def _checked(found: Exercise | Chapter, given: Any) -> Answer:
 
 
 def _found(name: Any, given: Any, course: Syllabus) -> Exercise | Chapter:
-    """Whom this name means."""
+    """The exercise or chapter that this name means."""
     if name is None and given is _NOTHING:
         from grader.course.status import next_step
 
         step = next_step()
         if step is None:
-            raise InvalidCall('Everything has been passed. check("softmax") tests one exercise again, and check("ch03") a chapter.')
+            raise InvalidCall('You have passed every exercise. check("softmax") tests one exercise again, check("ch03") a chapter.')
         return step.exercise
     if isinstance(name, str):
         try:
             return course.find(name.strip())
         except UnknownName as problem:
-            said = str(problem).replace("`headway list` names them all", "`!headway list` names them all")
+            said = str(problem).replace("`headway list` lists them all", "`!headway list` lists them all")
             raise InvalidCall(said[:1].upper() + said[1:] + ("" if said.endswith("?") else ".")) from None
     if isinstance(given, str):
-        raise InvalidCall(f'The name comes first: check("{given}", {_called(name, given)}).')
-    raise InvalidCall(f'The name of an exercise comes first, in quotes, as in check("softmax", softmax); this is {_a(name)}.')
+        raise InvalidCall(f'The name is the first argument: check("{given}", {_called(name, given)}).')
+    raise InvalidCall(f'The first argument must be the name of an exercise in quotes, as in check("softmax", softmax); yours is {_a(name)}.')
 
 
 def _own_name(given: Callable, course: Syllabus) -> str:
-    """The exercise that a function or class is called after."""
+    """The exercise that has the name of this function or class."""
     name = getattr(given, "__name__", type(given).__name__)
     names = [exercise.name for exercise in course.exercises]
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=1)
     example = near[0] if near else "softmax"
-    raise InvalidCall(f'No exercise is called {name}; say which one it is meant for: check("{example}", {_called(given, example)}).')
+    raise InvalidCall(f'No exercise is called {name}; give the name of the exercise: check("{example}", {_called(given, example)}).')
 
 
 def _validate_target(exercise: Exercise, given: Any, course: Syllabus) -> None:
-    """InvalidCall, unless this can be an implementation of the exercise."""
+    """Raise InvalidCall unless this can be an implementation of the exercise."""
     name = exercise.name
     if not callable(given):
         wanted = "class" if _is_class(exercise) else "function"
-        raise InvalidCall(f'check takes the {wanted} itself, and this is {_a(given)}: check("{name}", {name}), without calling it.')
+        raise InvalidCall(f'check needs the {wanted} itself, but this is {_a(given)}; pass it without calling it: check("{name}", {name}).')
     if _is_class(exercise) and type(given).__name__ == name:
-        raise InvalidCall(f'check makes its own objects of a class, and this is one already: check("{name}", {name}).')
+        raise InvalidCall(f'check needs the class itself, but this is an object of it: check("{name}", {name}).')
     other = getattr(given, "__name__", "")
     if other != name and any(exercise.name == other for exercise in course.exercises):
-        raise InvalidCall(f'{other} is another exercise; its check is check("{other}", {other}).')
+        raise InvalidCall(f'{other} is another exercise; to test it: check("{other}", {other}).')
 
 
 def _is_class(exercise: Exercise) -> bool:

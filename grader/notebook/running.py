@@ -1,4 +1,4 @@
-"""One graded run in this process: pytest, silent, with what was given in place of what the chapter's file defines."""
+"""One graded run in this process: pytest without output, with the notebook's object instead of the definition in the chapter's file."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from grader.verdict.summary import Verdict
 if TYPE_CHECKING:
     import pytest
     from grader.execution.target import Target
-    from grader.plugin.graded import GradedRun
+    from grader.plugin.graded_run import GradedRun
 
-PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all of its memory
-QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
+PLUGINS_LEFT_OUT = ("cacheprovider", "faulthandler", "unraisableexception", "threadexception")  # they change the process, or search all its memory
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
 _INTERNAL_ERROR, _USAGE_ERROR = 3, 4
 
 _one_at_a_time = threading.Lock()
 
 
 class NotRun(Exception):
-    """There is no verdict; the message says why in a sentence."""
+    """There is no verdict; the message says why, in one sentence."""
 
 
 class Stopped(KeyboardInterrupt):
-    """The stop button, told in a word."""
+    """The learner pressed the stop button; a notebook shows one line instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return ["The check was stopped."]
 
 
 def run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict:
-    """The verdict of the graded tests of an exercise or a chapter; NotRun where there is none."""
+    """The verdict of the graded tests of an exercise or a chapter; NotRun if there is none."""
     if not _one_at_a_time.acquire(blocking=False):
-        raise NotRun("Another check is still running; ask again when it is done.")
+        raise NotRun("Another check is still running. Wait until it has finished, then run this one again.")
     try:
         with restore_state():
             verdict = _run(found, override)
@@ -76,7 +76,7 @@ def _run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verd
 
 
 def target_of(override: DefinitionOverride, notes: list[str]) -> Target:
-    """The learner's folder with what was given in it; where its chapter cannot be read, a stub has the chapter's other names."""
+    """The learner's folder with the given object; if its chapter cannot be read, the stub provides the chapter's other names."""
     from grader.execution.target import Target
 
     path, texts = EXERCISES / f"{override.module}.py", {}
@@ -85,12 +85,12 @@ def target_of(override: DefinitionOverride, notes: list[str]) -> Target:
     except SourceProblem as problem:
         texts[override.module] = reference_stub(override.module)
         if path.exists():
-            notes.append(f"{problem}. Your notebook was tested without that file.")
+            notes.append(f"{problem}. So your notebook was tested without this file.")
     return Target("exercises", EXERCISES, texts, override=override)
 
 
 class _Hooks:
-    """What pytest tells along the way, and is told."""
+    """Hooks for this run: they set its target and note an interruption."""
 
     def __init__(self, target: Target | None) -> None:
         self.target = target

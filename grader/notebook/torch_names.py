@@ -8,7 +8,7 @@ from typing import Any
 
 
 def name_in_torch(thing: Any) -> str | None:
-    """Its dotted name, `torch.nn.functional.softmax`; None for whatever is not torch's."""
+    """Its dotted name, such as `torch.nn.functional.softmax`; None if the object is not from torch."""
     name = getattr(thing, "__name__", None)
     if not isinstance(name, str) or "torch" not in sys.modules:
         return None

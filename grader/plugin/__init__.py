@@ -1,4 +1,4 @@
-"""Headway inside pytest: options (`early.py`), hooks (`hooks.py`), the mark `@exercise` (`marks.py`), the run and its points (`graded.py`), and what is
+"""Headway inside pytest: options (`early.py`), hooks (`hooks.py`), the mark `@exercise` (`marks.py`), the run and its points (`graded_run.py`), and what is
 printed (`terminal.py`, `layout.py`).
 """
 

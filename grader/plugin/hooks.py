@@ -24,7 +24,7 @@ from grader.course.suites import tests_of  # noqa: E402
 from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import terminal  # noqa: E402
-from grader.plugin.graded import GradedRun, outcome_of  # noqa: E402
+from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.verdict.examples import collect_pinned, run_pinned, use_headway_profile  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (run.chapters and exercise.chapter not in run.chapters) or (run.names and exercise.name not in run.names):
             left.append(item)
             continue
-        run.expect(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
+        run.register_test(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
         _prepare(_function(item), run)
         kept.append(item)
     _expect_the_rest(kept, run)
@@ -91,7 +91,7 @@ def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
     for chapter in {_exercise_of(item).chapter for item in marked}:
         for test, (name, weight) in tests_of(chapter).items():
             if name in run.weights and test not in {known.partition("[")[0] for known in run.weights[name]}:
-                run.expect(load_syllabus().exercise(name), test, weight)
+                run.register_test(load_syllabus().exercise(name), test, weight)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -197,7 +197,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     outcome = outcome_of(problem, failed=report.failed)
     printed = report.capstdout if outcome != "passed" else ""
     promise = " ".join((_function(item).obj.__doc__ or item.name).split())
-    run.finished(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
+    run.record_test(_exercise_of(item), item.name, outcome, report.duration, problem, promise, printed)
     report.headway = outcome
     report.sections = []
     report.outcome = {"passed": "passed", "todo": "skipped"}.get(outcome, "failed")

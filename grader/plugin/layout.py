@@ -1,4 +1,4 @@
-"""How a result looks on a page of text, whoever prints it."""
+"""The layout of results as text: for pytest, the watch and notebooks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from grader.teaching.show.catalog import has_picture
 from grader.verdict.results import ExerciseResult, Failure
 
 WIDTH = 80
-ALSO = 4  # further failed tests of an exercise that are named
+ALSO = 4  # further failed tests of an exercise that are listed by name
 
 
 def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
-    """What is wrong with one exercise: the first failure in full, the others by name; `last` in place of the line about hints."""
+    """Print what is wrong with one exercise: the first failure in full, the others by name. `last` replaces the line about hints."""
     page.title(result.exercise.name)
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
@@ -35,7 +35,7 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
     if last is None:
         last = f"For a hint: headway hint {result.exercise.name}"
         if has_failing_picture(result):
-            last += f"\nSee it: headway show {result.exercise.name}"
+            last += f"\nFor a picture: headway show {result.exercise.name}"
     if last:
         page.blank()
         for line in last.splitlines():
@@ -43,12 +43,12 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
 
 
 def has_failing_picture(result: ExerciseResult) -> bool:
-    """Does a test fail whose exercise can be looked at?"""
+    """Whether a test failed whose exercise `headway show` can draw."""
     return has_picture(result.exercise.name) and any(test.outcome == "failed" for test in result.tests)
 
 
 class Page:
-    """At most 80 columns of text. `write` puts one line where it belongs and knows what `bold`, `red`, `green` and `yellow` look like there."""
+    """Text of at most 80 columns. `write` prints one line, and takes `bold`, `red`, `green` and `yellow` as keywords."""
 
     def __init__(self, write: Callable[..., None], width: int) -> None:
         self.write = write
@@ -70,7 +70,7 @@ class Page:
             self.write(line, **markup)
 
     def labelled(self, label: str, text: str, **markup: bool) -> None:
-        """A label, and text beside it: wrapped when it is prose, kept as it is when it has lines of its own."""
+        """A label, and the text to its right; a line that is too long is wrapped."""
         head = f"  {label:<10}"
         room = self.width - len(head) - 1
         lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))]
@@ -79,7 +79,7 @@ class Page:
 
     def columns(self, left: str, middle: str, right: str, **markup: bool) -> None:
         line = f"{left:<{min(36, self.width - 10)}}{middle:>10}"
-        if right and len(line) + 3 + len(right) > self.width:  # a narrow terminal: on a line of its own
+        if right and len(line) + 3 + len(right) > self.width:  # a narrow terminal: on its own line
             self.write(line, **markup)
             line = " " * 4 + right
         elif right:

@@ -1,4 +1,4 @@
-"""What a graded run prints: whose code it is, what is wrong in words, points by exercise, and the next step."""
+"""What a graded run prints: whose code it tests, what is wrong, points by exercise, and the next step."""
 
 from __future__ import annotations
 
@@ -11,58 +11,57 @@ from grader.course.source import SourceProblem, find_definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
-from grader.plugin.graded import NOTHING_YET
 from grader.plugin.layout import Page, print_result
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 
 if TYPE_CHECKING:
     import pytest
-    from grader.plugin.graded import GradedRun
+    from grader.plugin.graded_run import GradedRun
 
-SHOWN_WHOLE = 3  # exercises whose first failure is told in full; the others get a line
+SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
 COLOURS = {"passed": {"green": True}, "failed": {"red": True}, "error": {"red": True}, "timeout": {"red": True}, "todo": {"yellow": True}}
 
 
 def header(run: GradedRun) -> list[str]:
-    """Whose code this is, and the options that differ from their defaults."""
+    """Whose code is tested, and the options that differ from their defaults."""
     trial = run.trial
     whose = {True: "your exercises", False: "the code"}[trial.target.is_own_folder]
     if trial.target.label == "solutions":
         whose = "the reference"
     options = [
-        "in a worker" if trial.in_worker else "",
+        "in a worker process" if trial.in_worker else "",
         f"seed {trial.seed}" if trial.seed else "",
-        "earlier chapters from the same folder (--whole)" if trial.whole else "",
+        "with your own earlier chapters (--whole)" if trial.whole else "",
     ]
     chosen = ", ".join(filter(None, options))
     return [f"headway: testing {whose} in {trial.target.folder}"] + ([f"         {chosen}"] if chosen else [])
 
 
 def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
-    """Everything below the row of dots."""
+    """Print everything below the row of dots."""
     page = Page(reporter.write_line, reporter._tw.fullwidth)
     verbose = reporter.config.get_verbosity() > 0
     for module, words in run.broken.items():
         page.title(f"{module}.py does not import")
         page.failure(words)
-        page.line("Its tests wait until it does; the other chapters were run.")
-    telling = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or r.failures)]
-    waiting = {result.exercise.name: leans for result in telling if (leans := _leans_on(run, result, telling))}
-    whole = [r for r in telling if verbose or r.exercise.name not in waiting]
+        page.line("Fix this first: its tests cannot run. The other chapters were tested.")
+    failing_results = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or r.failures)]
+    depends = {result.exercise.name: text for result in failing_results if (text := _dependency(run, result, failing_results))}
+    whole = [r for r in failing_results if verbose or r.exercise.name not in depends]
     for result in whole if verbose else whole[:SHOWN_WHOLE]:
         print_result(page, result, verbose)
-    brief = [r for r in telling if r not in (whole if verbose else whole[:SHOWN_WHOLE])]
+    brief = [r for r in failing_results if r not in (whole if verbose else whole[:SHOWN_WHOLE])]
     if brief:
-        page.title("and also")
+        page.title("more failures")
     for result in brief:
         name = result.exercise.name
-        if name in waiting:
-            page.wrapped(f"{name} fails too, and it {waiting[name]}: mend that first.", indent=2)
+        if name in depends:
+            page.wrapped(f"{name} also fails; it {depends[name]} first.", indent=2)
         else:
             sentence = result.failures[0].message if result.failures else result.forbidden[0]
             page.wrapped(sentence if sentence.startswith(name) else f"{name}: {sentence}", indent=2)
     _points(page, run)
-    for exercise in run.news[:3]:
+    for exercise in run.newly_passed[:3]:
         page.blank()
         page.wrapped(f"{exercise.name} works. {exercise.why}", green=True)
         page.wrapped(exercise.unlocks)
@@ -75,19 +74,19 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
     page.blank()
 
 
-def _leans_on(run: GradedRun, result: ExerciseResult, telling: list[ExerciseResult]) -> str:
-    """How it leans on an earlier failing exercise: one of the same chapter whose name its code calls, or with --whole of an earlier one; or ""."""
-    if earlier := run.earlier_failing(result):
-        return f"builds on {earlier.name} of {earlier.chapter}"
+def _dependency(run: GradedRun, result: ExerciseResult, failing_results: list[ExerciseResult]) -> str:
+    """Which earlier failing exercise it depends on, one that its code calls in the same chapter, or with --whole one of an earlier chapter; or ""."""
+    if earlier := run.earlier_failing_exercise(result):
+        return f"builds on {earlier.name} of {earlier.chapter}, so fix {earlier.name}"
     try:
         segment = find_definition(run.trial.target.source(result.exercise.module).text, result.exercise.name)
     except (SourceProblem, ChapterBroken):
         return ""
-    for other in telling:
+    for other in failing_results:
         if other is result:
             break
         if segment and other.exercise.chapter == result.exercise.chapter and re.search(rf"(?<![\w.]){other.exercise.name}\(", segment.text):
-            return f"calls {other.exercise.name}"
+            return f"calls {other.exercise.name}, so fix {other.exercise.name}"
     return ""
 
 
@@ -101,23 +100,23 @@ def _points(page: Page, run: GradedRun) -> None:
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
         page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_points(earned)}/{progress.format_points(points)}", "", bold=True)
         if all(result.outcome == "todo" and not result.earned for result in mine):
-            page.line("  still to do" if len(mine) == 1 else f"  all {len(mine)} exercises are still to do", yellow=True)
+            page.line("  not implemented yet" if len(mine) == 1 else f"  none of the {len(mine)} exercises is implemented yet", yellow=True)
             continue
         for result in mine:
             score = f"{progress.format_points(result.earned)}/{progress.format_points(result.exercise.points)}"
-            page.columns(f"  {result.exercise.name}", score, _word(result, len(run.weights[result.exercise.name])), **_colour(result))
+            page.columns(f"  {result.exercise.name}", score, _outcome_text(result, len(run.weights[result.exercise.name])), **_outcome_colour(result))
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
-        page.columns("together", f"{progress.format_points(whole.earned)}/{progress.format_points(whole.points)}", "", bold=True)
-    if all(test.message == NOTHING_YET for result in results for test in result.tests):
+        page.columns("total", f"{progress.format_points(whole.earned)}/{progress.format_points(whole.points)}", "", bold=True)
+    if all(test.message == NOT_IMPLEMENTED for result in results for test in result.tests):
         page.blank()
-        page.line("Nothing is done yet, and nothing is wrong: every stub is still a stub.")
+        page.line("Nothing is wrong: these exercises are not implemented yet.")
 
 
-def _word(result: ExerciseResult, every: int) -> str:
-    """What became of an exercise's tests, of which there are `every`; where some did not run, that too."""
+def _outcome_text(result: ExerciseResult, every: int) -> str:
+    """The outcomes of an exercise's tests; `every` is how many there are, run or not."""
     if result.forbidden and result.outcome == "failed":
-        return "no points: a shortcut"
+        return "no points: forbidden code"
     ran = len(result.tests)
     counts = [(n, word) for word in ("failed", "error", "timeout", "todo") if (n := sum(t.outcome == word for t in result.tests))]
     if result.partial:
@@ -125,37 +124,37 @@ def _word(result: ExerciseResult, every: int) -> str:
     return ", ".join(f"{n} of {ran} {word}" for n, word in counts) or "passed"
 
 
-def _colour(result: ExerciseResult) -> dict[str, bool]:
+def _outcome_colour(result: ExerciseResult) -> dict[str, bool]:
     return COLOURS["todo" if result.partial and result.outcome == "passed" else result.outcome]
 
 
 def _next_step(run: GradedRun) -> list[str]:
-    """What to do now: repair what does not import, mend what fails, write what comes next; where it is, and the command that checks it."""
+    """What to do now, where, and the command that tests it: fix what does not import, fix what fails, or write what comes next."""
     own = run.trial.target.is_own_folder
     for module, words in run.broken.items():
-        return [f"Next: repair {words.where.split(':  ')[0] or module + '.py'}"]
+        return [f"Next: fix {words.where.split(':  ')[0] or module + '.py'}"]
     failing = next((result.exercise for result in run.results.values() if result.failures or result.forbidden), None)
     undone = failing or next((result.exercise for result in run.results.values() if result.outcome != "passed"), None)
     tests = run.results[undone.name].tests if undone and not failing else []
-    missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOTHING_YET), "")
+    missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), "")
     if undone and missing and (not own or len(run.results) == 1):
-        return [f"Next: write what {undone.name} builds on;", f"      {missing}"]
+        return [f"Next: write the code that {undone.name} needs:", f"      {missing}"]
     if failing is None and own:
         step = status.next_step()
         if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
-            return [f"Next: run all tests of {step.exercise.name}; those that ran have passed", f"      {step.command}"]
+            return [f"Next: run all tests of {step.exercise.name}; the tests that ran have passed", f"      {step.command}"]
         if step is None:
             whole = all(chapter.exercises for chapter in load_syllabus().chapters)
-            return ["Everything is done." + (" Try it as one program: pytest --whole" if whole else "")]
-        return [f"Next: write {step.exercise.name} in {step.place}", f"      {step.command}"]
+            return ["You have passed every exercise." + (" To test all your chapters together: pytest --whole" if whole else "")]
+        return [f"Next: write {step.exercise.name} in {step.location}", f"      {step.command}"]
     if undone is None:
-        return ["All that ran passes." if any(result.partial for result in run.results.values()) else "All of it passes."]
+        return ["All tests that ran have passed." if any(result.partial for result in run.results.values()) else "All tests passed."]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
-    lines = [f"Next: {'mend' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.trial.whole else ''}"]
+    lines = [f"Next: {'fix' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.trial.whole else ''}"]
     if run.trial.whole and failing and builds_on(run.trial.target, undone.module):
-        lines += ["Without --whole the reference's earlier chapters are put beside it:", f"      {alone}"]
-        lines += ["If it passes then, what is wrong is in an earlier chapter of yours."]
+        lines += ["To test it with the reference's earlier chapters instead of yours:", f"      {alone}"]
+        lines += ["If it passes then, the problem is in one of your earlier chapters."]
     return lines
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from grader.course.syllabus import Chapter, load_syllabus
 from grader.execution.worker import WorkerPool
-from grader.plugin.graded import GradedRun
+from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
@@ -33,7 +33,7 @@ def run_tests(session: pytest.Session, job: CheckJob, report: Report, fork: bool
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
-    run.each = mapped if fork and processors() > 1 else map
+    run.map_mistakes = mapped if fork and processors() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)

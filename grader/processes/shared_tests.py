@@ -21,7 +21,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from grader.course.syllabus import load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
-from grader.plugin.graded import GradedRun
+from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
 from grader.processes.report import Report, restart_capture
 from grader.system import process_tree

@@ -42,7 +42,7 @@ def one_test(exercise: Exercise, number: int, outcome: str, seconds: float = 0.0
     if outcome == "passed":
         return TestResult(f"test_law_{number}", outcome, seconds, weight, promise)
     if outcome == "todo":
-        return TestResult(f"test_law_{number}", outcome, seconds, weight, promise, "nothing is written yet")
+        return TestResult(f"test_law_{number}", outcome, seconds, weight, promise, "not implemented yet")
     words = Failure(promise, "B=2 T=3", [f"{exercise.name}(x)  x is {said}float32[2, 3]"], f"the values differ{said}", f"0.1 {said}", "0.2", "at [0]", "half",
                     f"{exercise.module}.py, line 12:  return x{said}", f"printed {said}")  # fmt: skip
     return TestResult(f"test_law_{number}", outcome, seconds, weight, promise, words.message, words.explanation, words)

@@ -15,7 +15,7 @@ from grader.quality.benchmarks.workplace import solved
 
 QUICK = """
 import pytest
-import grader.plugin.graded
+import grader.plugin.graded_run
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
@@ -23,7 +23,7 @@ def pytest_configure(config):
     config.stash[RUN].trial.import_seconds = 4.0
     config.stash[RUN].trial.call_seconds = 0.7
     if config.option.worker:  # diagnosed once, in the run in process
-        grader.plugin.graded.diagnose = lambda *_: None
+        grader.plugin.graded_run.diagnose = lambda *_: None
 """
 
 

@@ -10,6 +10,7 @@ from grader.course.syllabus import Exercise
 from grader.files import write_whole
 from grader.version import __version__
 
+NOT_IMPLEMENTED = "not implemented yet"  # the message of a test that met the NotImplementedError of its own exercise
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # what an exercise is called, by the worst of its tests
 
 

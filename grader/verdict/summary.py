@@ -13,7 +13,7 @@ from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResul
 class Verdict:
     results: list[ExerciseResult]
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
-    news: list[str] = field(default_factory=list)  # exercises passed now, and not before
+    newly_passed: list[str] = field(default_factory=list)  # exercises passed now, and not before
     notes: list[str] = field(default_factory=list)  # sentences for the end
 
     @property
@@ -30,7 +30,7 @@ class Verdict:
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Verdict:
         broken = {module: Failure(**words) for module, words in data["broken"].items()}
-        return cls([_result(entry) for entry in data["results"]], broken, data["news"], data["notes"])
+        return cls([_result(entry) for entry in data["results"]], broken, data["newly_passed"], data["notes"])
 
 
 def _result(data: dict[str, Any]) -> ExerciseResult:

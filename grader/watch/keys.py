@@ -1,4 +1,4 @@
-"""The keyboard, a key at a time: each is told as its character, or as a word such as "up" or "enter"."""
+"""Reads the keyboard one key at a time: a key is its character, or a name such as "up" or "enter"."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-_WORDS = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\x03": "interrupt", "\x04": "q", "\x0c": "redraw"}
+_NAMED = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\x03": "interrupt", "\x04": "q", "\x0c": "redraw"}
 _SEQUENCES = {"A": "up", "B": "down", "5~": "page up", "6~": "page down", "H": "home", "F": "end", "1~": "home", "4~": "end"}
 _WINDOWS = {"H": "up", "P": "down", "I": "page up", "Q": "page down", "G": "home", "O": "end"}
 
 
 class Keyboard:
-    """Reads keys in a thread of its own while it is open; `pressed(None)` when the terminal is gone."""
+    """Reads keys in its own thread while it is open; calls `on_key(None)` when the terminal is closed."""
 
-    def __init__(self, pressed: Callable[[str | None], None]) -> None:
-        self.pressed = pressed
-        self.listening = threading.Event()
+    def __init__(self, on_key: Callable[[str | None], None]) -> None:
+        self.on_key = on_key
+        self.reading = threading.Event()
         self.idle = threading.Event()
         self.closed = False
         self._before: list | None = None
         threading.Thread(target=self._posix if os.name == "posix" else self._windows, name="headway keys", daemon=True).start()
 
     def open(self) -> None:
-        """Take keys as they are pressed, and print none of them."""
+        """Deliver each key when it is pressed, without echo."""
         if os.name == "posix":
             import termios
             import tty
@@ -37,11 +37,11 @@ class Keyboard:
                 tty.setcbreak(sys.stdin, termios.TCSANOW)
                 self._before = self._before or before
         self.idle.clear()
-        self.listening.set()
+        self.reading.set()
 
     def close(self) -> None:
-        """Give the keyboard back as it was, and read nothing more until it is opened again."""
-        self.listening.clear()
+        """Restore the terminal settings, and read nothing until the keyboard is opened again."""
+        self.reading.clear()
         self.idle.wait(0.5)
         if self._before is not None:
             import termios
@@ -50,8 +50,8 @@ class Keyboard:
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
-        """Somebody else has the terminal for a while: an editor."""
+    def suspended(self) -> Iterator[None]:
+        """Leave the keyboard to another program, such as an editor."""
         self.close()
         try:
             yield
@@ -63,20 +63,20 @@ class Keyboard:
 
         descriptor, decoder = sys.stdin.fileno(), codecs.getincrementaldecoder("utf-8")("replace")
         while True:
-            if not self.listening.is_set():
+            if not self.reading.is_set():
                 self.idle.set()
-                self.listening.wait()
+                self.reading.wait()
             try:
-                if not select.select([descriptor], [], [], 0.1)[0] or not self.listening.is_set():
+                if not select.select([descriptor], [], [], 0.1)[0] or not self.reading.is_set():
                     continue
                 data = os.read(descriptor, 1024)
             except OSError:
                 data = b""
             if not data:
-                self.pressed(None)
+                self.on_key(None)
                 return
-            for key in keys(decoder.decode(data)):
-                self.pressed(key)
+            for key in parse_keys(decoder.decode(data)):
+                self.on_key(key)
 
     def _windows(self) -> None:
         if sys.platform != "win32":
@@ -84,23 +84,23 @@ class Keyboard:
         import msvcrt
 
         while True:
-            if not self.listening.is_set():
+            if not self.reading.is_set():
                 self.idle.set()
-                self.listening.wait()
+                self.reading.wait()
             if not msvcrt.kbhit():
                 time.sleep(0.02)
                 continue
             character = msvcrt.getwch()
-            self.pressed(_WINDOWS.get(msvcrt.getwch(), "") if character in "\x00\xe0" else _WORDS.get(character, character))
+            self.on_key(_WINDOWS.get(msvcrt.getwch(), "") if character in "\x00\xe0" else _NAMED.get(character, character))
 
 
-def keys(text: str) -> Iterator[str]:
-    """What a terminal sends, as keys: an arrow comes as several characters."""
+def parse_keys(text: str) -> Iterator[str]:
+    """Split what a terminal sends into keys: an arrow arrives as several characters."""
     while text:
         if text[0] == "\x1b" and text[1:2] in ("[", "O"):
             end = next((i for i, c in enumerate(text[2:], start=2) if c.isalpha() or c == "~"), len(text) - 1)
             yield _SEQUENCES.get(text[2 : end + 1], "")
             text = text[end + 1 :]
         else:
-            yield _WORDS.get(text[0], text[0])
+            yield _NAMED.get(text[0], text[0])
             text = text[1:]

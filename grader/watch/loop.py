@@ -1,4 +1,4 @@
-"""The watch itself: hears of saves, keys and answers, one at a time, and decides what to do. It never goes on to another exercise by itself."""
+"""The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time. Only a key changes the exercise."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from grader.watch.keys import Keyboard
 from grader.watch.page import result_line
 from grader.watch.plain import Plain
 from grader.watch.runs import Runs
-from grader.watch.saves import Saves
+from grader.watch.saves import SaveWatcher
 from grader.watch.screen import Screen
-from grader.watch.signals import signals
+from grader.watch.signals import forward_signals
 from grader.watch.state import State
-from grader.watch.viewer import show_chapter
+from grader.watch.viewer import open_chapter_picture
 from rich.text import Text
 
 
@@ -42,48 +42,48 @@ class Watch:
         self.events: queue.SimpleQueue[tuple] = queue.SimpleQueue()
         self.verdicts: dict[str, Verdict] = {}
         self.chooser: Chooser | None = None
-        self.peeking = False
-        self.open = True
-        self.run = 0
-        self.runs = Runs(lambda number, message: self.events.put(("said", number, message)), lambda name, message: self.events.put(("drawn", name, message)))
-        self.saves = Saves(EXERCISES, lambda names: self.events.put(("saved", names)), lambda word: self.events.put(("word", word)))
+        self.diff_confirmed = False
+        self.is_open = True
+        self.run_number = 0
+        self.runs = Runs(lambda number, message: self.events.put(("run_message", number, message)), lambda name, message: self.events.put(("picture", name, message)))
+        self.saves = SaveWatcher(EXERCISES, lambda names: self.events.put(("saved", names)), lambda notice: self.events.put(("save_notice", notice)))
 
     @cached_property
     def keyboard(self) -> Keyboard:
-        """Asked for only where there is a screen."""
+        """Created at its first use, which needs a screen."""
         return Keyboard(lambda key: self.events.put(("key", key)))
 
     @property
-    def full(self) -> Screen:
-        """The screen, for what a key does: without a screen, none can be pressed."""
+    def full_screen(self) -> Screen:
+        """The screen, for actions of keys: without a screen no key can be pressed."""
         assert isinstance(self.screen, Screen)
         return self.screen
 
     # ---- the loop
 
-    def live(self) -> None:
-        """Until somebody quits, or the terminal is gone."""
+    def run_until_quit(self) -> None:
+        """Handle events until the learner quits or the terminal is closed."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.runs.close)
             stack.callback(self.saves.close)
-            stack.enter_context(signals(self.events, isinstance(self.screen, Screen)))
+            stack.enter_context(forward_signals(self.events, isinstance(self.screen, Screen)))
             if isinstance(self.screen, Screen):
-                stack.enter_context(self.screen.taken())
+                stack.enter_context(self.screen.fullscreen())
                 self.keyboard.open()
                 stack.callback(self.keyboard.close)
             else:
-                self.screen.start(self.state)
-            self.test()
-            while self.open:
+                self.screen.print_heading(self.state)
+            self.start_run()
+            while self.is_open:
                 self.draw()
-                for what, *about in self._next():
+                for what, *about in self._next_events():
                     getattr(self, f"on_{what}")(*about)
 
-    def _next(self) -> Iterator[tuple]:
-        """What has happened since: one thing at least, unless nothing does for a while."""
+    def _next_events(self) -> Iterator[tuple]:
+        """Wait for the next event, then yield it and all that have arrived by then; nothing when the wait times out."""
         with contextlib.suppress(queue.Empty):
             yield self.events.get(timeout=0.5 if self.state.running else 3600)
-            while self.open:
+            while self.is_open:
                 yield self.events.get_nowait()
 
     def draw(self) -> None:
@@ -92,197 +92,200 @@ class Watch:
 
     # ---- runs
 
-    def test(self) -> None:
-        """Begin a run, unless the file cannot be Python yet."""
-        problem = _unreadable(f"{self.state.exercise.module}.py")
+    def start_run(self) -> None:
+        """Start a run, unless the file is not valid Python at the moment."""
+        problem = _parse_problem(f"{self.state.exercise.module}.py")
         if problem:
-            self.wait_for(problem)
+            self.wait_for_save(problem)
             return
-        self.state.begin()
-        self.run = self.runs.start(self.state.exercise.name)
+        self.state.start_run()
+        self.run_number = self.runs.start(self.state.exercise.name)
 
-    def wait_for(self, problem: str) -> None:
+    def wait_for_save(self, problem: str) -> None:
         self.runs.stop()
-        self.state.running, self.state.waiting = False, problem
+        self.state.running, self.state.file_problem = False, problem
         if isinstance(self.screen, Plain):
-            self.screen.say(f"{problem}. Waiting for the next save.")
+            self.screen.print_message(f"{problem}. Waiting for the next save.")
 
     def on_saved(self, names: set[str]) -> None:
-        broken = next((problem for name in sorted(names) if (problem := _unreadable(name))), "")
+        broken = next((problem for name in sorted(names) if (problem := _parse_problem(name))), "")
         if broken:
-            self.wait_for(broken)
+            self.wait_for_save(broken)
         else:
-            self.test()
+            self.start_run()
 
-    def on_said(self, number: int, message: dict[str, Any]) -> None:
+    def on_run_message(self, number: int, message: dict[str, Any]) -> None:
         state = self.state
-        if number != self.run or not state.running:
+        if number != self.run_number or not state.running:
             return
         match message:
             case {"waking": _}:
-                state.waking = True
+                state.starting = True
                 if isinstance(self.screen, Plain):
-                    self.screen.say("Loading the tests, once and for some seconds.")
+                    self.screen.print_message("Loading the tests; this takes a few seconds, once.")
             case {"begun": test}:
-                state.waking, state.test = False, test
+                state.starting, state.test = False, test
             case {"again": why}:
-                state.again, state.test = why, ""
+                state.retry_reason, state.test = why, ""
                 if isinstance(self.screen, Plain):
-                    self.screen.say(again(why))
+                    self.screen.print_message(again(why))
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict
-                state.below = [] if (result := verdict.result(state.exercise.name)) and result.outcome == "passed" else state.below
-                state.end(verdict)
+                state.hint_lines = [] if (result := verdict.result(state.exercise.name)) and result.outcome == "passed" else state.hint_lines
+                state.end_run(verdict)
                 if isinstance(self.screen, Plain):
-                    self.screen.verdict(state)
+                    self.screen.print_verdict(state)
             case {"done": status}:
-                state.end(None)
-                state.trouble = f"There is no verdict: the tests ended with status {status}. Run headway check {state.exercise.name} to see why."
+                state.end_run(None)
+                state.run_problem = f"No verdict: the tests ended with status {status}. To see why, run: headway check {state.exercise.name}"
             case {"trouble": sentence}:
-                state.end(None)
-                state.trouble = sentence
+                state.end_run(None)
+                state.run_problem = sentence
                 if isinstance(self.screen, Plain):
-                    self.screen.say(sentence)
+                    self.screen.print_message(sentence)
 
-    def on_drawn(self, name: str, message: dict[str, Any]) -> None:
+    def on_picture(self, name: str, message: dict[str, Any]) -> None:
         if name != self.state.exercise.name:
             return
         if "picture" in message:
-            self.state.picture, self.state.over, self.full.top = Picture.from_data(message["picture"]), None, 0
-            self.state.note = f"esc: back to the verdict. In a file: headway show {name} --out {name}.png"
+            self.state.picture, self.state.diff_lines, self.full_screen.top = Picture.from_data(message["picture"]), None, 0
+            self.state.note = f"esc: back to the verdict. To save the picture: headway show {name} --out {name}.png"
         else:
-            self.state.note = f"There is no picture: {message['trouble']}."
+            self.state.note = f"No picture: {message['trouble']}."
 
-    def on_word(self, word: str) -> None:
-        self.state.word = word
+    def on_save_notice(self, notice: str) -> None:
+        self.state.save_notice = notice
         if isinstance(self.screen, Plain):
-            self.screen.say(word)
+            self.screen.print_message(notice)
 
     # ---- keys
 
     def on_key(self, key: str | None) -> None:
-        if key is None:  # the terminal is gone
-            self.open = False
+        if key is None:  # the terminal was closed
+            self.is_open = False
             return
         if key == "interrupt":
-            self.on_stop()
+            self.on_quit()
             return
         if self.chooser is not None:
-            self._choose(self.chooser, key)
+            self._press_in_chooser(self.chooser, key)
             return
-        rows = self.full.rows
+        rows = self.full_screen.rows
         moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -10**6, "end": 10**6}
         if key in moves:
-            self.full.scroll(moves[key])
+            self.full_screen.scroll(moves[key])
             return
-        peeking, self.peeking = self.peeking, False
+        diff_confirmed, self.diff_confirmed = self.diff_confirmed, False
         self.state.note = ""
-        act = {"h": self.hint, "n": self.next, "l": self.list, "o": self.edit, "r": self.test, "s": self.picture, "q": self.on_stop, "escape": self.back}
+        actions = {
+            "h": self.show_hint, "n": self.go_to_next, "l": self.open_chooser, "o": self.open_editor, "r": self.start_run,
+            "s": self.show_picture, "q": self.on_quit, "escape": self.show_verdict,
+        }  # fmt: skip
         if key.lower() == "d":
-            self.diff(peeking)
-        elif key.lower() in act:
-            act[key.lower()]()
+            self.show_diff(diff_confirmed)
+        elif key.lower() in actions:
+            actions[key.lower()]()
 
-    def on_stop(self) -> None:
-        self.open = False
+    def on_quit(self) -> None:
+        self.is_open = False
 
     def on_resized(self) -> None:
-        pass  # the next drawing asks how large the terminal is
+        pass  # the next draw reads the size of the terminal
 
     def on_suspended(self) -> None:
-        """Control-Z: give the terminal back, stop here, and go on when we are called again."""
-        with self.keyboard.lent(), self.full.lent():
+        """Control-Z: restore the terminal, stop this process, and continue when the shell resumes it."""
+        with self.keyboard.suspended(), self.full_screen.suspended():
             handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
 
-    def hint(self) -> None:
+    def show_hint(self) -> None:
         found = reveal_hint(self.state.exercise)
         if found is None:
             self.state.note = f"{self.state.exercise.name} has no hints."
             return
-        self.state.over = self.state.picture = None
-        more = "That is the last one." if found.is_last else "h again says more."
-        prose = wrap_text(found.text, min(self.full.size[0], 80))
-        self.state.below = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
-        self.full.top = 10**6  # the drawing knows where the end is
+        self.state.diff_lines = self.state.picture = None
+        more = "This is the last hint." if found.is_last else "Press h again for the next hint."
+        prose = wrap_text(found.text, min(self.full_screen.size[0], 80))
+        self.state.hint_lines = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
+        self.full_screen.top = 10**6  # draw() limits it to the last line
 
-    def next(self) -> None:
+    def go_to_next(self) -> None:
         following = next_unpassed(self.state.exercise)
         if following is not None:
-            self.turn_to(following)
+            self.switch_to(following)
         elif is_passed(self.state.exercise, load_scores()):
-            self.state.note = "Everything has been passed. l lists all exercises."
+            self.state.note = "You have passed every exercise. l lists them all."
         else:
-            self.state.note = "This is the last one that has not been passed."
+            self.state.note = "This is the only exercise that you have not passed yet."
 
-    def list(self) -> None:
+    def open_chooser(self) -> None:
         self.chooser = Chooser(self.state.exercise)
 
-    def _choose(self, chooser: Chooser, key: str) -> None:
+    def _press_in_chooser(self, chooser: Chooser, key: str) -> None:
         if key == "enter" and chooser.chosen:
-            self.turn_to(chooser.chosen)
+            self.switch_to(chooser.chosen)
         if key in ("enter", "escape"):
             self.chooser = None
         else:
             chooser.press(key)
 
-    def turn_to(self, exercise: Exercise) -> None:
-        self.full.top = 0
-        self.state.turn_to(exercise, self.verdicts.get(exercise.name))
-        self.test()
+    def switch_to(self, exercise: Exercise) -> None:
+        self.full_screen.top = 0
+        self.state.switch_to(exercise, self.verdicts.get(exercise.name))
+        self.start_run()
 
-    def back(self) -> None:
-        self.state.over, self.state.picture, self.state.below = None, None, []
+    def show_verdict(self) -> None:
+        self.state.diff_lines, self.state.picture, self.state.hint_lines = None, None, []
 
-    def diff(self, peeking: bool) -> None:
+    def show_diff(self, diff_confirmed: bool) -> None:
         exercise = self.state.exercise
-        if not peeking and not is_passed(exercise, load_scores()):
-            self.state.note, self.peeking = f"{exercise.name} has not passed yet, and finding your own way is what it is for. d again: look all the same.", True
+        if not diff_confirmed and not is_passed(exercise, load_scores()):
+            self.state.note, self.diff_confirmed = f"You have not passed {exercise.name} yet; try your own way first. Press d again to see the reference anyway.", True
             return
         try:
             lines = diff_with_reference(exercise)
         except SourceProblem as problem:
             self.state.note = str(problem)
             return
-        self.full.top, self.state.picture = 0, None
-        self.state.over = lines or [Text(f"Your {exercise.name} and the reference are the same, line for line.")]
-        self.state.note = "Yours (-) and the reference (+). esc: back to the verdict."
+        self.full_screen.top, self.state.picture = 0, None
+        self.state.diff_lines = lines or [Text(f"Your {exercise.name} is identical to the reference.")]
+        self.state.note = "Your code (-) and the reference (+). esc: back to the verdict."
 
-    def edit(self) -> None:
-        place = locate(self.state.exercise)
-        editor = editor_for(place)
+    def open_editor(self) -> None:
+        location = locate(self.state.exercise)
+        editor = editor_for(location)
         if editor is None:
-            self.state.note = f"{place}. Name your editor in $EDITOR, and o opens it there."
+            self.state.note = f"{location}. Set $EDITOR to your editor, and o opens the file there."
         elif editor.windowed:
-            self.state.note = editor.open(wait=False) or f"opened {place}"
+            self.state.note = editor.open(wait=False) or f"Opened {location}."
         else:
-            with self.keyboard.lent(), self.full.lent():
+            with self.keyboard.suspended(), self.full_screen.suspended():
                 problem = editor.open()
             self.state.note = problem or ""
 
-    def picture(self) -> None:
-        """What this exercise computes; the chapter's picture, in a window, where the exercise has none."""
+    def show_picture(self) -> None:
+        """Draw what the exercise computes; if it has no picture, open the chapter's picture in a window."""
         name = self.state.exercise.name
         if has_picture(name):
-            self.state.note = f"Drawing what {name} computes."
+            self.state.note = f"Drawing what {name} computes ..."
             self.runs.draw(name)
         else:
-            self.state.note = show_chapter(self.state.exercise)
+            self.state.note = open_chapter_picture(self.state.exercise)
 
 
 def watch(exercise: Exercise, interactive: bool) -> int:
-    """Watch until somebody quits; the last verdict stays behind in one line."""
+    """Watch until the learner quits, then print the last verdict in one line."""
     session = Watch(exercise, Screen() if interactive else Plain())
     with contextlib.suppress(BrokenPipeError):
-        session.live()
+        session.run_until_quit()
         print(result_line(session.state))
     return 0
 
 
-def _unreadable(name: str) -> str:
-    """Why this chapter is no Python at the moment; "" where it is."""
+def _parse_problem(name: str) -> str:
+    """Why this chapter is not valid Python at the moment; "" if it is valid."""
     path = EXERCISES / name
     try:
         text = read_source(path)

@@ -1,4 +1,4 @@
-"""The state of the watch as lines of text: the same for a screen and for a terminal that only takes lines."""
+"""The state of the watch as lines of text, for a full screen and for plain output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.plugin.layout import Page, has_failing_picture, print_result
 from grader.teaching.show.half_blocks import find_colour_system
 from grader.teaching.show.terminal import render_picture
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 from grader.verdict.summary import Verdict
 from grader.watch.state import State
 from rich.text import Text
@@ -19,8 +19,8 @@ from rich.text import Text
 KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
 
 
-def heading(state: State, width: int) -> list[Text]:
-    """Which exercise it is, its promise, and where it is."""
+def heading_lines(state: State, width: int) -> list[Text]:
+    """The exercise, its points, its promise and where it is."""
     exercise = state.exercise
     chapter = load_syllabus().chapter(exercise.chapter)
     score = load_scores().get(exercise.name)
@@ -36,60 +36,60 @@ def heading(state: State, width: int) -> list[Text]:
     return [left, *page.lines, where]
 
 
-def body(state: State, width: int) -> list[Text]:
-    """The last verdict, whole; or what was asked for in its place."""
-    if state.over is not None:
-        return state.over
+def body_lines(state: State, width: int) -> list[Text]:
+    """The last verdict with a hint below it; or the diff or the picture that the learner asked for."""
+    if state.diff_lines is not None:
+        return state.diff_lines
     if state.picture is not None:
         return render_picture(state.picture, width, find_colour_system())
     page = _Lines(width)
     if state.verdict is None:
-        if not state.running and not state.waiting and not state.trouble:
+        if not state.running and not state.file_problem and not state.run_problem:
             page.line("Not tested yet.")
     else:
-        _verdict(page, state, state.verdict)
-    if state.below:
+        _print_verdict(page, state, state.verdict)
+    if state.hint_lines:
         page.blank()
-    return [*page.lines, *state.below]
+    return [*page.lines, *state.hint_lines]
 
 
-def status(state: State, width: int) -> list[Text]:
-    """What is going on, or when that was: a line, or two."""
-    line = _status(state)
+def status_lines(state: State, width: int) -> list[Text]:
+    """What is happening now, or when the last verdict came."""
+    line = _status_line(state)
     return [Text(part, line.style) for part in wrap_text(line.plain, width)]
 
 
-def _status(state: State) -> Text:
-    if state.waiting:
-        return Text(f"{state.waiting}. Waiting for the next save.", "yellow")
-    if state.waking:
-        return Text(f"loading the tests, once and for some seconds{_elapsed(state)}", "yellow")
+def _status_line(state: State) -> Text:
+    if state.file_problem:
+        return Text(f"{state.file_problem}. Waiting for the next save.", "yellow")
+    if state.starting:
+        return Text(f"loading the tests; this takes a few seconds, once{_elapsed(state)}", "yellow")
     if state.running:
         what = f"testing: {state.test}" if state.test else "testing"
-        return Text(f"{'once more, apart: ' if state.again else ''}{what}{_elapsed(state)}", "yellow")
-    if state.trouble:
-        return Text(state.trouble, "red")
+        return Text(f"{'second try, in a separate process: ' if state.retry_reason else ''}{what}{_elapsed(state)}", "yellow")
+    if state.run_problem:
+        return Text(state.run_problem, "red")
     if state.note:
         return Text(state.note, "cyan")
-    if state.at:
-        return Text(f"{state.at}   verdict after {state.took:.2f} s", "dim")
+    if state.finished_at:
+        return Text(f"{state.finished_at}   verdict after {state.seconds:.2f} s", "dim")
     return Text("")
 
 
 def result_line(state: State) -> str:
-    """The verdict in one line, for whoever leaves."""
+    """The verdict in one line, printed after the watch has ended."""
     result = state.verdict.result(state.exercise.name) if state.verdict else None
     if result is None:
         return f"{state.exercise.name}: no verdict yet."
-    return f"{state.exercise.name}: {_word(result)}, {format_points(result.earned)} of {format_points(result.exercise.points)} points."
+    return f"{state.exercise.name}: {_outcome_text(result)}, {format_points(result.earned)} of {format_points(result.exercise.points)} points."
 
 
 def _elapsed(state: State) -> str:
-    seconds = time.monotonic() - state.began
+    seconds = time.monotonic() - state.started_at
     return f", {seconds:.0f} s" if seconds >= 1 else ""
 
 
-def _verdict(page: _Lines, state: State, verdict: Verdict) -> None:
+def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
     exercise = state.exercise
     for module, words in verdict.broken.items():
         page.title(f"{module}.py does not import")
@@ -104,14 +104,14 @@ def _verdict(page: _Lines, state: State, verdict: Verdict) -> None:
         page.wrapped(exercise.unlocks)
         if following := next_unpassed(exercise):
             page.blank()
-            page.line(f"Next: {following.name}, {'with the key n' if state.keys else 'with headway watch ' + following.name}", bold=True)
+            page.line(f"Next: {following.name} ({'press n' if state.keys else 'headway watch ' + following.name})", bold=True)
     elif result.outcome == "todo" and not result.forbidden:
-        _unwritten(page, result)
+        _print_todo(page, result)
     else:
         print_result(page, result, last="")
         if has_failing_picture(result):
             page.blank()
-            page.line(f"See it: {'the key s' if state.keys else f'headway show {exercise.name}'}")
+            page.line(f"For a picture: {'press s' if state.keys else f'headway show {exercise.name}'}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
         page.line(f"So far: {format_points(result.earned)} of {format_points(exercise.points)} points.")
@@ -120,13 +120,13 @@ def _verdict(page: _Lines, state: State, verdict: Verdict) -> None:
         page.wrapped(f"Note: {note}", yellow=True)
 
 
-def _unwritten(page: _Lines, result: ExerciseResult) -> None:
-    page.title("still to do")
-    waits = {test.message for test in result.tests if test.outcome == "todo"} - {"", "nothing is written yet"}
+def _print_todo(page: _Lines, result: ExerciseResult) -> None:
+    page.title("not implemented yet")
+    waits = {test.message for test in result.tests if test.outcome == "todo"} - {"", NOT_IMPLEMENTED}
     if waits:
-        page.wrapped(f"{result.exercise.name} waits for something that is not written yet: {sorted(waits)[0]}", yellow=True)
+        page.wrapped(f"{result.exercise.name} cannot be tested yet, because {sorted(waits)[0]}.", yellow=True)
     else:
-        page.wrapped("Nothing is written yet. Write it, save the file, and the verdict stands here.", yellow=True)
+        page.wrapped("Write the code and save the file; the result appears here.", yellow=True)
 
 
 def _count(result: ExerciseResult) -> str:
@@ -134,12 +134,12 @@ def _count(result: ExerciseResult) -> str:
     return "its one test passes" if tests == 1 else f"all {tests} tests pass"
 
 
-def _word(result: ExerciseResult) -> str:
-    return {"passed": "passes", "todo": "still to do", "error": "cannot be tested", "timeout": "takes too long"}.get(result.outcome, "does not pass yet")
+def _outcome_text(result: ExerciseResult) -> str:
+    return {"passed": "passed", "todo": "not implemented yet", "error": "cannot be tested", "timeout": "takes too long"}.get(result.outcome, "not passed yet")
 
 
 class _Lines(Page):
-    """A page that keeps its lines."""
+    """A page that collects its lines."""
 
     def __init__(self, width: int) -> None:
         self.lines: list[Text] = []

@@ -1,26 +1,26 @@
-"""The watch where there is no screen to draw on: a pipe, a log, a terminal that only takes lines."""
+"""The watch without a full screen: in a pipe, a log, or a terminal that only prints lines."""
 
 from __future__ import annotations
 
 from grader.console.output import make_console
-from grader.watch.page import body, heading, status
+from grader.watch.page import body_lines, heading_lines, status_lines
 from grader.watch.state import State
 from rich.text import Text
 
 
 class Plain:
-    """Prints each thing once, when it is news."""
+    """Prints each new verdict or message once."""
 
     def __init__(self) -> None:
         self.console = make_console()
 
-    def start(self, state: State) -> None:
-        self._print(*heading(state, self.console.width), Text("Testing at every save; Control-C ends it."), Text(""))
+    def print_heading(self, state: State) -> None:
+        self._print(*heading_lines(state, self.console.width), Text("Save the file to test it. Press Control-C to quit."), Text(""))
 
-    def verdict(self, state: State) -> None:
-        self._print(*body(state, self.console.width), *status(state, self.console.width), Text(""))
+    def print_verdict(self, state: State) -> None:
+        self._print(*body_lines(state, self.console.width), *status_lines(state, self.console.width), Text(""))
 
-    def say(self, sentence: str) -> None:
+    def print_message(self, sentence: str) -> None:
         self._print(Text(sentence))
 
     def _print(self, *lines: Text) -> None:

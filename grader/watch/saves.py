@@ -1,4 +1,4 @@
-"""Tells when a chapter has been saved: at once where the system sends events, by looking where it does not."""
+"""Detects saves of chapters: by file system events, or by polling where there are no events."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 
 from watchfiles import watch
 
-GATHER = 100  # milliseconds in which the steps of one save are taken together, at most
+GATHER = 100  # milliseconds in which the events of one save are joined, at most
 QUIET = 10  # milliseconds without a change, after which a save is over
-LOOK = 1000  # milliseconds between looks of our own, while events come
-LOOK_OFTEN = 0.3  # seconds between looks, where none do
-MISSED = 2  # saves without an event before we believe that none will come
+POLL_WITH_EVENTS = 1000  # milliseconds between two polls while events arrive
+POLL_SECONDS = 0.3  # between two polls where no events arrive
+MISSED = 2  # saves without an event, after which events are given up
 
-NO_EVENTS = "This folder's drive does not tell when a file is saved, so the files are looked at three times a second."
+NO_EVENTS = "The drive of this folder reports no file changes, so Headway checks your files three times a second."
 
 State = dict[str, tuple[int, int, int]]
 
 
-class Saves:
-    """Calls `saved` with the names of the files that changed; `word`, once, where that has to be found out by looking."""
+class SaveWatcher:
+    """Calls `on_save` with the names of the files that changed, and `on_notice` once if it has to poll."""
 
-    def __init__(self, folder: Path, saved: Callable[[set[str]], None], word: Callable[[str], None]) -> None:
-        self.folder, self.saved, self.word = folder, saved, word
+    def __init__(self, folder: Path, on_save: Callable[[set[str]], None], on_notice: Callable[[str], None]) -> None:
+        self.folder, self.on_save, self.on_notice = folder, on_save, on_notice
         self.stop = threading.Event()
-        self.state = self._look()
+        self.state = self._read_times()
         self.thread = threading.Thread(target=self._run, name="headway saves", daemon=True)
         self.thread.start()
 
@@ -37,34 +37,34 @@ class Saves:
     def _run(self) -> None:
         if not os.environ.get("WATCHFILES_FORCE_POLLING"):
             try:
-                self._listen()
-            except (OSError, RuntimeError):  # no events to be had: too many watchers, a file system without them
+                self._wait_for_events()
+            except (OSError, RuntimeError):  # no events: too many watchers, or a file system without them
                 pass
         if not self.stop.is_set():
-            self.word(NO_EVENTS)
-            while not self.stop.wait(LOOK_OFTEN):
-                self._changed()
+            self.on_notice(NO_EVENTS)
+            while not self.stop.wait(POLL_SECONDS):
+                self._report_changes()
 
-    def _listen(self) -> None:
-        """Until events turn out not to come; a look of our own now and then finds out."""
+    def _wait_for_events(self) -> None:
+        """Report saves as events arrive, until polling finds saves that gave no event."""
         missed = 0
         for changes in watch(
             self.folder, stop_event=self.stop, watch_filter=None, recursive=False, force_polling=False,
-            debounce=GATHER, step=QUIET, rust_timeout=LOOK, yield_on_timeout=True, raise_interrupt=False,
+            debounce=GATHER, step=QUIET, rust_timeout=POLL_WITH_EVENTS, yield_on_timeout=True, raise_interrupt=False,
         ):  # fmt: skip
-            if self._changed():
+            if self._report_changes():
                 missed = 0 if changes else missed + 1
             if missed >= MISSED:
                 return
 
-    def _changed(self) -> bool:
-        before, self.state = self.state, self._look()
+    def _report_changes(self) -> bool:
+        before, self.state = self.state, self._read_times()
         names = {name for name in before.keys() | self.state.keys() if before.get(name) != self.state.get(name)}
         if names:
-            self.saved(names)
+            self.on_save(names)
         return bool(names)
 
-    def _look(self) -> State:
+    def _read_times(self) -> State:
         found: State = {}
         for path in self.folder.glob("ch[0-9][0-9]_*.py"):
             try:

@@ -1,4 +1,4 @@
-"""Draws the watch on a whole terminal: heading above, keys below, and between them the verdict, which can be scrolled."""
+"""Draws the watch on the whole terminal: heading at the top, keys at the bottom, and between them the verdict, which scrolls."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import sys
 from collections.abc import Iterator
 
 from grader.teaching.show.half_blocks import find_colour_system
-from grader.watch.page import KEYS, body, heading, status
+from grader.watch.page import KEYS, body_lines, heading_lines, status_lines
 from grader.watch.state import State
 from rich.console import Console
 from rich.text import Text
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-SMALL = 30, 8  # columns and rows below which nothing can be read
+SMALL = 30, 8  # columns and rows; the page is never drawn smaller
 
 
 class Screen:
     def __init__(self) -> None:
-        self.top = 0  # the first line of the verdict that is shown
-        self.rows = 10  # of the verdict, that fit
+        self.top = 0  # the first visible line of the verdict
+        self.rows = 10  # visible lines of the verdict
         self.length = 0
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """The terminal is ours until the end, and then as it was before."""
+    def fullscreen(self) -> Iterator[None]:
+        """Use the whole terminal, and restore its contents at the end."""
         _write(ENTER)
         try:
             yield
@@ -35,7 +35,8 @@ class Screen:
             _write(LEAVE)
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
+        """Restore the terminal while another program uses it."""
         _write(LEAVE)
         try:
             yield
@@ -48,14 +49,14 @@ class Screen:
         return max(columns, SMALL[0]), max(rows, SMALL[1])
 
     def draw(self, state: State, chooser: list[Text] | None = None, at: int = 0) -> None:
-        """All of it; `chooser` is a list in the verdict's place, with line `at` in view."""
+        """Draw the whole page; `chooser` is a list shown instead of the verdict, with line `at` visible."""
         columns, rows = self.size
-        above = [*heading(state, columns), Text("")]
-        below = [Text(""), *status(state, columns), *([Text(state.word, "dim")] if state.word else []), _keys(columns, chooser is not None)]
-        if chooser is not None:  # what was typed stays in view
+        above = [*heading_lines(state, columns), Text("")]
+        below = [Text(""), *status_lines(state, columns), *([Text(state.save_notice, "dim")] if state.save_notice else []), _key_line(columns, chooser is not None)]
+        if chooser is not None:  # the typed text stays visible
             above, middle, at = [*above, chooser[0]], chooser[1:], at - 1
         else:
-            middle = _folded(body(state, columns), columns)
+            middle = _wrap_lines(body_lines(state, columns), columns)
         room = max(1, rows - len(above) - len(below))
         if len(middle) <= room:
             self.top, shown = 0, middle
@@ -66,31 +67,31 @@ class Screen:
             self.top = max(0, min(self.top, len(middle) - room))
             shown = middle[self.top : self.top + room]
             under = len(middle) - room - self.top
-            shown = [*shown, Text(f"  {_arrows(self.top, under)}", "dim")]
+            shown = [*shown, Text(f"  {_scroll_note(self.top, under)}", "dim")]
         self.rows, self.length = room, len(middle)
         filled = [*above, *shown, *[Text("")] * (rows - len(above) - len(below) - len(shown)), *below]
-        _write("\x1b[H" + "\x1b[K\r\n".join(_drawn(line, columns) for line in filled[:rows]) + "\x1b[K\x1b[J")
+        _write("\x1b[H" + "\x1b[K\r\n".join(_render(line, columns) for line in filled[:rows]) + "\x1b[K\x1b[J")
 
     def scroll(self, lines: int) -> None:
         self.top = max(0, min(self.top + lines, max(0, self.length - self.rows)))
 
 
-def _folded(lines: list[Text], columns: int) -> list[Text]:
-    """Long lines as several, and no empty one at the top."""
+def _wrap_lines(lines: list[Text], columns: int) -> list[Text]:
+    """Wrap long lines, and drop empty lines at the top."""
     while lines and not lines[0].plain:
         lines = lines[1:]
     console = Console(file=io.StringIO(), width=columns)
     return [part for line in lines for part in (line.wrap(console, columns) if line.cell_len > columns else [line])]
 
 
-def _arrows(above: int, under: int) -> str:
+def _scroll_note(above: int, under: int) -> str:
     words = [f"{n} more {where}" for n, where in ((above, "above"), (under, "below")) if n]
-    return f"{' and '.join(words)}: the arrow keys scroll"
+    return f"{' and '.join(words)}; scroll with the arrow keys"
 
 
-def _keys(columns: int, choosing: bool) -> Text:
+def _key_line(columns: int, choosing: bool) -> Text:
     if choosing:
-        return Text("type a part of the name   up, down   enter: watch it   escape: back", "bold", no_wrap=True)
+        return Text("type part of a name   up, down: move   enter: watch   esc: back", "bold", no_wrap=True)
     line = Text()
     for key, word in KEYS:
         if len(line) + len(word) + 4 <= columns or not line:
@@ -98,8 +99,8 @@ def _keys(columns: int, choosing: bool) -> Text:
     return line
 
 
-def _drawn(line: Text, columns: int) -> str:
-    """One line with its colours, never longer than the screen is wide."""
+def _render(line: Text, columns: int) -> str:
+    """One line with its colours, cut at the width of the screen."""
     line = line.copy()
     line.truncate(columns, overflow="ellipsis")
     out = io.StringIO()

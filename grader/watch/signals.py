@@ -1,4 +1,4 @@
-"""What the system tells a watch: it is to end, the window has another size, somebody pressed Control-Z."""
+"""Signals as events of the watch: quit, a resized window, Control-Z."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def signals(events: queue.SimpleQueue, screen: bool) -> Iterator[None]:
-    """Put each of them among the events, until the end."""
-    told = {"SIGTERM": "stop", "SIGHUP": "stop", "SIGINT": "stop"} | ({"SIGWINCH": "resized", "SIGTSTP": "suspended"} if screen else {})
+def forward_signals(events: queue.SimpleQueue, screen: bool) -> Iterator[None]:
+    """Put an event into the queue for each signal, until the context ends."""
+    events_by_signal = {"SIGTERM": "quit", "SIGHUP": "quit", "SIGINT": "quit"} | ({"SIGWINCH": "resized", "SIGTSTP": "suspended"} if screen else {})
     before = {}
-    for name, event in told.items():
+    for name, event in events_by_signal.items():
         number = getattr(signal, name, None)
         if number is not None:
             before[number] = signal.signal(number, lambda *_, event=event: events.put((event,)))

@@ -1,4 +1,4 @@
-"""What the watch knows at one moment; `page.py` makes lines of it."""
+"""The state of the watch; `page.py` turns it into lines."""
 
 from __future__ import annotations
 
@@ -15,36 +15,39 @@ from rich.text import Text
 class State:
     exercise: Exercise
     keys: bool  # can keys be pressed?
-    verdict: Verdict | None = None  # of this exercise, the last one
-    took: float = 0.0  # seconds from the save (or the key) to the verdict
-    at: str = ""  # when, by the clock on the wall
-    waiting: str = ""  # why there is no run: a file that does not parse
-    trouble: str = ""  # why a run gave no verdict
+    verdict: Verdict | None = None  # the last one of this exercise
+    seconds: float = 0.0  # from the save (or the key) to the verdict
+    finished_at: str = ""  # the time of day of the verdict
+    file_problem: str = ""  # why no run was started: a file that does not parse
+    run_problem: str = ""  # why a run gave no verdict
     running: bool = False
-    waking: bool = False  # the server is starting
+    starting: bool = False  # the server is starting
     test: str = ""  # the one that is running
-    began: float = 0.0
-    again: str = ""  # why the run was begun anew
-    word: str = ""  # something to know about saves, until the end
-    note: str = ""  # the answer to a key, until the next one
-    below: list[Text] = field(default_factory=list)  # a hint, under the verdict
-    over: list[Text] | None = None  # a diff, in the verdict's place
-    picture: Picture | None = None  # what the exercise computes, in the verdict's place
+    started_at: float = 0.0
+    retry_reason: str = ""  # why the run was started a second time
+    save_notice: str = ""  # how saves are detected, where the learner should know it; shown until the end
+    note: str = ""  # the reply to a key, until the next key
+    hint_lines: list[Text] = field(default_factory=list)  # shown below the verdict
+    diff_lines: list[Text] | None = None  # shown instead of the verdict
+    picture: Picture | None = None  # shown instead of the verdict
 
-    def begin(self) -> None:
-        self.running, self.waking, self.test, self.began = True, False, "", time.monotonic()
-        self.waiting = self.trouble = self.again = self.note = ""
-        self.over = self.picture = None
+    def start_run(self) -> None:
+        self.running, self.starting, self.test, self.started_at = True, False, "", time.monotonic()
+        self._clear_messages()
+        self.diff_lines = self.picture = None
 
-    def end(self, verdict: Verdict | None) -> None:
+    def end_run(self, verdict: Verdict | None) -> None:
         if verdict is not None:
             self.verdict = verdict
-        self.running = self.waking = False
-        self.took, self.at = time.monotonic() - self.began, time.strftime("%H:%M:%S")
+        self.running = self.starting = False
+        self.seconds, self.finished_at = time.monotonic() - self.started_at, time.strftime("%H:%M:%S")
 
-    def turn_to(self, exercise: Exercise, verdict: Verdict | None) -> None:
-        """Another exercise; its last verdict, if it had one while this watch was open."""
+    def switch_to(self, exercise: Exercise, verdict: Verdict | None) -> None:
+        """Watch another exercise; `verdict` is its last one in this session, if there is one."""
         self.exercise, self.verdict = exercise, verdict
-        self.took, self.at = 0.0, ""
-        self.waiting = self.trouble = self.again = self.note = ""
-        self.below, self.over, self.picture = [], None, None
+        self.seconds, self.finished_at = 0.0, ""
+        self._clear_messages()
+        self.hint_lines, self.diff_lines, self.picture = [], None, None
+
+    def _clear_messages(self) -> None:
+        self.file_problem = self.run_problem = self.retry_reason = self.note = ""

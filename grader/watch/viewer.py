@@ -1,4 +1,4 @@
-"""The chapter's picture, for an exercise that has none of its own: shown by whatever shows pictures on this system."""
+"""Opens the chapter's picture, for an exercise without its own, in the system's picture viewer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from grader.course.syllabus import EXERCISES, Exercise
 PICTURES = EXERCISES / "pictures"
 
 
-def show_chapter(exercise: Exercise) -> str:
-    """Open it, if there is a screen to open it on; a sentence that says where it is."""
+def open_chapter_picture(exercise: Exercise) -> str:
+    """Open the picture if there is a graphical screen; returns a sentence that says where it is."""
     path = PICTURES / f"{exercise.module}.svg"
     if not path.exists():
-        return f"There is no picture of {exercise.name}."
-    where = f"{exercise.name} has no picture of its own; its chapter's is {short_path(path)}"
-    return f"{where}." if _opened(path) else f"{where}, which a browser shows."
+        return f"{exercise.name} has no picture."
+    where = f"{exercise.name} has no picture; the picture of its chapter is {short_path(path)}"
+    return f"{where}." if _opened(path) else f"{where}. Open it in a browser."
 
 
 def _opened(path: Path) -> bool:

@@ -25,7 +25,7 @@ from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
-from grader.plugin.graded import GradedRun
+from grader.plugin.graded_run import GradedRun
 from grader.processes import limits
 from grader.processes.report import Report, reporter_on, restart_capture
 from grader.processes.server import Service

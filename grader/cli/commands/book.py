@@ -1,4 +1,4 @@
-"""`headway book`: the lessons as a book, built when it is missing or behind, served on this machine. `make book` builds it only."""
+"""`headway book`: serves the lessons as a book on this machine; builds it first if it is missing or out of date. `make book` only builds it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def book(name: str | None, port: int, browser: bool) -> int:
     try:
         serving = server(FOLDER, port)
     except (OSError, OverflowError):
-        print_error(f"port {port} cannot be used: it is taken or not allowed; without --port a free one is found")
+        print_error(f"port {port} is in use or not allowed; leave out --port to use a free one")
         return 1
     with serving:
         try:
             _say_where(address_of(serving, where), browser and open_browser(address_of(serving, where)))
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            make_console().print("\nThe book is closed.")
+            make_console().print("\nStopped.")
     return 0
 
 
 def _say_where(address: str, opened: bool) -> None:
     console = make_console()
-    print_wrapped(console, "The book is open in your browser, at" if opened else "The book is served; open this address in a browser:")
+    print_wrapped(console, "The book is open in your browser, at" if opened else "To read the book, open this address in a browser:")
     console.print(command_line(address), soft_wrap=True)
-    print_wrapped(console, "Control-C ends it.", style="dim")
+    print_wrapped(console, "Press Control-C to stop.", style="dim")
 
 
 def _page_of(name: str | None) -> str:

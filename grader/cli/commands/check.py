@@ -1,4 +1,4 @@
-"""Runs the graded tests of what was asked: by the server where a watch has one running, else in this process."""
+"""Runs the graded tests of an exercise or chapter: in the server of a running watch, or else in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.processes.client import NoServer, ServerLost, answers
 from grader.processes.job import CheckJob, again
 from grader.verdict.summary import Verdict
 
-QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is imported already when pytest begins here
+QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
 PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 _INTERRUPTED, _INTERNAL_ERROR, _USAGE_ERROR = 2, 3, 4  # of pytest.ExitCode, which costs half a second to import
 
@@ -28,7 +28,7 @@ def check(name: str | None) -> int:
     if name is None:
         step = next_step()
         if step is None:
-            make_console().print("Everything has been passed. `pytest` tests all of it again.")
+            make_console().print("You have passed every exercise. `pytest` tests them all again.")
             return PASSED
         found: Exercise | Chapter = step.exercise
     else:
@@ -38,9 +38,9 @@ def check(name: str | None) -> int:
     if not exercises or not suites:
         print_error(f"{found.name} is not part of this handout, so there are no tests for it" if is_handout() else f"there are no tests for {found.name} yet")
         return UNUSABLE
-    place = locate(found)
-    if not place.file.exists():
-        print_error(place.problem or f"there is no {place.file}")
+    location = locate(found)
+    if not location.file.exists():
+        print_error(location.problem or f"there is no file {location.file}")
         return UNUSABLE
     known = {exercise.name for exercise in exercises if is_passed(exercise, load_scores())}
     outcomes, status = run_tests(suites, found)
@@ -56,14 +56,14 @@ def check(name: str | None) -> int:
 
 
 def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """Each exercise's outcome, and pytest's exit status in our terms."""
+    """The outcome of each exercise, and the exit status of `headway check`."""
     try:
-        outcomes, status = _by_the_server(found)
+        outcomes, status = _run_in_server(found)
     except ServerLost as problem:
-        print_error(f"{problem}; testing once more, without the server")
-        outcomes, status = _alone(suites, found, "--worker")
+        print_error(f"{problem}; testing again without the server")
+        outcomes, status = _run_in_pytest(suites, found, "--worker")
     except NoServer:
-        outcomes, status = _alone(suites, found)
+        outcomes, status = _run_in_pytest(suites, found)
     if status == _INTERRUPTED:
         return outcomes, INTERRUPTED if outcomes else UNUSABLE
     if status in (_INTERNAL_ERROR, _USAGE_ERROR):
@@ -71,10 +71,10 @@ def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, 
     return outcomes, NOT_YET if status else PASSED
 
 
-def _by_the_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """The same run by the server, in a tenth of the time; NoServer where there is none, or it breaks off."""
+def _run_in_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
+    """Run in the server, in a tenth of the time; NoServer if there is none, ServerLost if it ends early."""
     if os.environ.get("PYTEST_ADDOPTS"):
-        raise NoServer("")  # somebody wants something of their own of pytest
+        raise NoServer("")  # the learner wants special options of pytest
     columns = shutil.get_terminal_size().columns
     job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
     outcomes: dict[str, str] = {}
@@ -94,7 +94,7 @@ def _by_the_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     return outcomes, _INTERNAL_ERROR
 
 
-def _alone(suites: list[Path], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
+def _run_in_pytest(suites: list[Path], found: Exercise | Chapter, *options: str) -> tuple[dict[str, str], int]:
     import pytest
 
     chosen = ["--chapter", found.id] if isinstance(found, Chapter) else ["--exercise", found.name]

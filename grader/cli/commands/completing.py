@@ -1,4 +1,4 @@
-"""What the Tab key offers after `headway`: names that begin as what has been typed does."""
+"""Tab completion for `headway`: the names that begin with the typed text."""
 
 from __future__ import annotations
 

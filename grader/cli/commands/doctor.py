@@ -1,4 +1,4 @@
-"""Is everything in place? What the doctor finds is one line each, and what is wrong says how to mend it."""
+"""Checks the installation: prints one line for each finding; a line about a problem says how to fix it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, suites_of
 from grader.execution.sandbox import isolation, namespaces
 from rich.text import Text
 
-_REPORTS = """
+_PROBE = """
 import socket
 def {exercise}(*args, **kwargs):
     reached = []
@@ -46,7 +46,7 @@ class Finding:
 
 
 def doctor() -> int:
-    """Print what is found; 1 where something is wrong."""
+    """Print the findings; returns 1 if something is wrong."""
     console, wrong = make_console(), 0
     for finding in examine():
         wrong += finding.state == "wrong"
@@ -54,18 +54,18 @@ def doctor() -> int:
         for number, line in enumerate(wrap_text(finding.sentence, console.width - 8)):
             console.print(Text.assemble((f" {mark if number == 0 else '     '}  ", style), line), soft_wrap=True)
     console.print()
-    console.print("All is well." if not wrong else f"{wrong} thing{'s are' if wrong > 1 else ' is'} wrong; the lines above say what to do.")
+    console.print("Everything works." if not wrong else f"{wrong} problem{'s' if wrong > 1 else ''} found; the lines above say what to do.")
     return int(wrong > 0)
 
 
 def examine() -> Iterator[Finding]:
-    """Everything there is to look at, the quick things first."""
+    """All checks, quick ones first."""
     yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
     yield from _packages()
-    yield _whose_headway()
+    yield _find_other_kit()
     yield from _isolation()
     yield from _chapters()
-    torch = _torch()
+    torch = _check_torch()
     yield torch
     if torch.state != "wrong":
         yield from (_tests_reach_code(in_worker) for in_worker in (False, True))
@@ -82,9 +82,9 @@ def _packages() -> Iterator[Finding]:
         if name in tested and version.partition("+")[0] != tested[name]:
             other.append(f"{name} {version} (tested with {tested[name]})")
     if other:
-        yield Finding("note", f"other versions than those Headway is tested with: {', '.join(other)}")
+        yield Finding("note", f"these packages are not the versions that Headway was tested with: {', '.join(other)}")
     else:
-        yield Finding("ok", "the packages are those Headway is tested with (constraints.txt)")
+        yield Finding("ok", "all packages have the versions that Headway was tested with (constraints.txt)")
 
 
 def _constraints() -> dict[str, str]:
@@ -95,35 +95,35 @@ def _constraints() -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, flags=re.MULTILINE))
 
 
-def _whose_headway() -> Finding:
+def _find_other_kit() -> Finding:
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
         if (folder / "grader" / "cli" / "main.py").exists() and (folder / "exercises").is_dir() and folder != ROOT:
-            return Finding("wrong", f"you are in {folder}, but this headway tests {ROOT}; run `make learn` here, and use its .venv")
-    return Finding("ok", f"this headway tests {EXERCISES}")
+            return Finding("wrong", f"you are in {folder}, but this `headway` tests the code in {ROOT}; run `make learn` here and use the `headway` in .venv")
+    return Finding("ok", f"this `headway` tests the code in {EXERCISES}")
 
 
 def _isolation() -> Iterator[Finding]:
-    """What stands around the code of others: one line for each layer."""
+    """The layers of the sandbox, one line each."""
     layers = isolation.layers()
     if not any(layer.on for layer in layers):
-        yield Finding("note", f"not isolated: here a worker can read files and use the network, as on every system but Linux; {layers[0].remedy}")
+        yield Finding("note", f"no isolation on this system: a worker can read files and use the network (only Linux has isolation); {layers[0].remedy}")
         return
     for layer in layers:
         yield Finding("ok" if layer.on else "note", f"isolation, {layer}")
     if not any(layer.on for layer in layers if layer.name == "landlock"):
         return
     if namespaces.available():
-        yield Finding("ok", "isolation, namespaces: a worker sees no other process, and reading a file leaves no access time")
+        yield Finding("ok", "isolation, namespaces: a worker sees no other process, and reading a file changes no access time")
     else:
-        yield Finding("note", "isolation, namespaces are off: this system allows no user namespace; two workers can signal to each other with access times")
+        yield Finding("note", "isolation, namespaces are off: this system allows no user namespaces; two workers can exchange information through access times")
     if os.getuid() == 0:
-        yield Finding("note", "you are root, whose number of threads has no limit: grade as an ordinary user")
+        yield Finding("note", "you are root, and root has no limit on the number of threads; grade as an ordinary user")
 
 
 def _chapters() -> Iterator[Finding]:
     if not os.access(EXERCISES, os.W_OK):
-        yield Finding("note", f"{short_path(EXERCISES)} cannot be written, so progress is not kept")
+        yield Finding("note", f"{short_path(EXERCISES)} is not writable, so your progress cannot be saved")
     read = 0
     for chapter in read_course().chapters:
         file = EXERCISES / f"{chapter.name}.py"
@@ -133,32 +133,32 @@ def _chapters() -> Iterator[Finding]:
             parse(read_source(file), short_path(file))
             read += 1
         except SourceProblem as error:
-            yield Finding("wrong", str(error) if file.exists() else f"{short_path(file)} is missing; `headway reset {chapter.id}` brings the stub")
+            yield Finding("wrong", str(error) if file.exists() else f"{short_path(file)} is missing; `headway reset {chapter.id}` creates the stub again")
     yield Finding("ok", f"{read} chapter{'s' if read != 1 else ''} in {short_path(EXERCISES)} can be read")
 
 
-def _torch() -> Finding:
+def _check_torch() -> Finding:
     code = "import torch; print(torch.__version__, torch.get_num_threads(), torch.ones(2, 2).sum().item())"
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("wrong", f"torch cannot be tried: {error}")
+        return Finding("wrong", f"torch could not be tested: {error}")
     words = done.stdout.split()
     if done.returncode or len(words) != 3 or words[2] != "4.0":
-        last = (done.stderr.strip().splitlines() or ["it gave no answer"])[-1]
-        return Finding("wrong", f"torch does not work: {last}")
-    return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by itself; tests run on one")
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return Finding("wrong", f"torch does not work: {last}; reinstall it, or run `make learn`")
+    return Finding("ok", f"torch {words[0]}, {words[1]} thread{'s' if words[1] != '1' else ''} by default; tests use one")
 
 
 def _tests_reach_code(in_worker: bool) -> Finding:
-    """Point the tests at a chapter made here, and see whether they run that one."""
-    way = "in a worker" if in_worker else "in process"
+    """Point the tests at a generated chapter, and check that they call its code."""
+    way = "in a worker process" if in_worker else "in this process"
     chapter = next((chapter for chapter in read_course().chapters if chapter.exercises and suites_of(chapter.id)), None)
     if chapter is None:
-        return Finding("wrong", f"{short_path(TESTS)} holds no graded tests; `git checkout tests` brings them back")
+        return Finding("wrong", f"{short_path(TESTS)} has no graded tests; `git checkout tests` restores them")
     exercise, secret = chapter.exercises[0].name, f"doctor {secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
-        text = _REPORTS.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
+        text = _PROBE.format(exercise=exercise, secret=secret, file=str(ROOT / "pyproject.toml"))
         (Path(folder) / f"{chapter.name}.py").write_text(text, encoding="utf-8")
         results = Path(folder) / "results.json"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--target", folder, "--exercise", exercise, *["--worker"][:in_worker]]
@@ -176,7 +176,7 @@ def _tests_reach_code(in_worker: bool) -> Finding:
     reached = {found for test in tests for found in re.findall(rf"{secret} reached <(.+?)>", test["message"])}
     found = isolation.available(bubblewrap=False)
     if in_worker and reached and found.landlock and found.seccomp:
-        return Finding("wrong", f"the isolation does not hold: code in a worker reached {', '.join(sorted(reached))}; grade nobody's code here")
+        return Finding("wrong", f"the isolation does not work: code in a worker could use {', '.join(sorted(reached))}; do not grade other people's code here")
     if all(secret in test["message"] for test in tests):
-        return Finding("ok", f"tests reach the code they are pointed at, {way}")
-    return Finding("wrong", f"{way}, tests reach other code than they are pointed at; `pip install -e .` in {ROOT} may fix it")
+        return Finding("ok", f"tests call the code that they are given, {way}")
+    return Finding("wrong", f"{way}, tests call other code than they are given; run `pip install -e .` in {ROOT} to fix it")

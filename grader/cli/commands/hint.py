@@ -1,4 +1,4 @@
-"""Hints: a question, the idea, nearly the line; the next one each time."""
+"""Prints the next hint of an exercise: a question, then the idea, then nearly the line of code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rich.text import Text
 
 
 def hint(name: str | None, level: int | None) -> int:
-    """Show one hint of an exercise (of the next one, where none is named)."""
+    """Print one hint of an exercise; without a name, of the next exercise."""
     course = read_course()
     if name is None:
         step = next_step()
         if step is None:
-            make_console().print("Everything has been passed; `headway hint NAME` still shows the hints of an exercise.")
+            make_console().print("You have passed every exercise. `headway hint NAME` still shows the hints of one.")
             return 0
         exercise = step.exercise
     else:
@@ -26,7 +26,7 @@ def hint(name: str | None, level: int | None) -> int:
     console = make_console()
     console.print(Text(shown.title, style="bold"))
     print_wrapped(console, shown.text)
-    more = "That is the last one." if shown.is_last else f"The next one says more: headway hint {exercise.name}"
+    more = "This is the last hint." if shown.is_last else f"For the next hint: headway hint {exercise.name}"
     console.print(Text(more, style="dim"))
     if shown.problem:
         print_error(shown.problem)

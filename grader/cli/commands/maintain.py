@@ -1,4 +1,4 @@
-"""For those who write the course: what is generated from it, and the quality gate."""
+"""Commands for authors of the course: what is generated from it, and the quality gate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.course.stubs import check_stubs, write_stubs
 
 
 def write_stubs_command() -> int:
-    """Write the stubs without a learner's changes, the lessons' pictures and the README's table; 1 where a stub could not be made."""
+    """Write the stubs without a learner's changes, the lessons' pictures and the README's table; returns 1 if a stub could not be written."""
     read_course()
     from grader.teaching.pictures import write_lesson_pictures
 
@@ -22,20 +22,20 @@ def write_stubs_command() -> int:
     if not outcomes:
         make_console().print("No chapter has a solution yet.")
     for name in write_lesson_pictures():
-        print_wrapped(make_console(), f"exercises/pictures/{name} is drawn again.")
+        print_wrapped(make_console(), f"exercises/pictures/{name} was drawn again.")
     if write_readme_table():
         print_wrapped(make_console(), "README.md has the table of today's chapters and exercises.")
     return int(any(outcome.state == "failed" for outcome in outcomes))
 
 
 def check_stubs_command() -> int:
-    """Say what is out of step; 1 where anything is."""
+    """Print which stubs do not match their solutions; returns 1 if any."""
     read_course()
     problems = [*check_stubs(), *check_readme_table()]
     for problem in problems:
         print_error(problem)
     if not problems:
-        make_console().print("Stubs and solutions are in step.")
+        make_console().print("Stubs and solutions match.")
     return int(bool(problems))
 
 

@@ -1,4 +1,4 @@
-"""Run a measurement: what makes a lesson's table."""
+"""Runs a measurement, which computes the numbers of a lesson's table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def measure(name: str | None, arguments: list[str]) -> int:
     if name not in known():
         near = get_close_matches(name, known(), n=1)
         here = " in this handout" if is_handout() else ""
-        print_error(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` names them all"))
+        print_error(f"there is no measurement {name!r}{here}; " + (f"did you mean {near[0]}?" if near else "`headway measure` lists them all"))
         return 2
     return subprocess.run([sys.executable, "-m", f"grader.teaching.measurements.{name}", *arguments]).returncode
 
@@ -34,7 +34,7 @@ def measure(name: str | None, arguments: list[str]) -> int:
 def _list() -> int:
     console = make_console()
     if not known():
-        print_wrapped(console, "There is nothing to measure in this handout: what its lessons claim needs chapters that are not in it.")
+        print_wrapped(console, "This handout has no measurements, because they need chapters that are not in it.")
         return 0
     for name, path in known().items():
         print_wrapped(console, name, style="bold")

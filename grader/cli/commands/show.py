@@ -1,4 +1,4 @@
-"""Draw what an exercise computes: yours beside the reference's."""
+"""Draws what an exercise computes: the learner's result next to the reference's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAWN, NOTHING, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 def show(name: str | None, out: Path | None = None) -> int:
-    """Draw in the terminal, or into a file. Without a name: the current exercise's picture, or a list of all there are."""
+    """Draw in the terminal, or into a file. Without a name: the current exercise's picture, or a list of all pictures."""
     try:
         return _show(name, out)
     except KeyboardInterrupt:
@@ -34,11 +34,11 @@ def show(name: str | None, out: Path | None = None) -> int:
 def _show(name: str | None, out: Path | None) -> int:
     found = read_course().find(name) if name else _current()
     if not isinstance(found, Exercise) or not has_picture(found.name):
-        return _offer(found, named=name is not None)
+        return _list_pictures(found, named=name is not None)
     if out is not None:
         kind = out.suffix.lower().removeprefix(".")
         if kind not in figures.KINDS:
-            print_error(f"--out takes a file that ends in .png or .svg, and {out.name!r} does not")
+            print_error(f"--out needs a file name that ends in .png or .svg; {out.name!r} does not")
             return WRONG_USE
         try:
             figures.require_matplotlib()
@@ -61,9 +61,9 @@ def _show(name: str | None, out: Path | None) -> int:
 
 
 def drawn(exercise: Exercise) -> Picture:
-    """By the server where a watch has one running, else in this process. ServerLost, with a sentence, where that gives no picture."""
+    """Draw in the server of a running watch, or else in this process. ServerLost, with a sentence, if that gives no picture."""
     try:
-        return by_the_server(exercise)
+        return draw_in_server(exercise)
     except NoServer as problem:
         if isinstance(problem, ServerLost):
             raise
@@ -78,14 +78,14 @@ def drawn(exercise: Exercise) -> Picture:
     return make_picture(exercise)
 
 
-def by_the_server(exercise: Exercise) -> Picture:
-    """Drawn by the server that some watch has running; NoServer where there is none."""
+def draw_in_server(exercise: Exercise) -> Picture:
+    """Draw in the server of a running watch; NoServer if there is none."""
     for message in answers(PictureJob(exercise.name, os.getcwd())):
         match message:
             case {"picture": data}:
                 return Picture.from_data(data)
             case {"trouble": sentence}:
-                raise ServerLost(f"there is no picture: {sentence}")
+                raise ServerLost(f"no picture: {sentence}")
     raise NoServer("")
 
 
@@ -94,12 +94,12 @@ def _current() -> Exercise | None:
     return step.exercise if step else None
 
 
-def _offer(found: Exercise | Chapter | None, named: bool) -> int:
-    """Those that have a picture: of the chapter that was asked for, or of all."""
+def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:
+    """List the exercises that have a picture, of the given chapter or of all."""
     console, course = make_console(), read_course()
     chapters: Sequence[Chapter] = course.chapters
     if isinstance(found, Exercise):
-        print_wrapped(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These have one:")
+        print_wrapped(console, f"{found.name if named else 'The next exercise, ' + found.name + ','} has no picture. These exercises have one:")
         chapters = [course.chapter(found.chapter)] if named and exercises_with_pictures(course.chapter(found.chapter)) else chapters
     elif isinstance(found, Chapter):
         chapters = [found] if exercises_with_pictures(found) else chapters

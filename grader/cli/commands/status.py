@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 def status() -> int:
-    """Where you are in the twelve chapters, and the one next thing to do."""
+    """Print the points of each chapter, and the next exercise."""
     course, scores = read_course(), load_scores()
     here, console = current_chapter(scores), make_console()
     mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
@@ -23,20 +23,20 @@ def status() -> int:
         console.print(_chapter_line(chapter, scores, chapter is here, console.width), no_wrap=True, overflow="ellipsis")
     console.print()
     if not scores and here is not None:
-        console.print("Nothing is done yet. Each exercise is a few lines; begin with the first.\n")
+        console.print("You have not passed an exercise yet. Each one needs a few lines of code; start with the first.\n")
     _print_step(console, next_step(scores))
     return 0
 
 
 def show_next() -> int:
-    """The one next thing to do."""
+    """Print the next exercise."""
     read_course()
     _print_step(make_console(), next_step())
     return 0
 
 
 def list_all() -> int:
-    """Every exercise by chapter, with its points."""
+    """Print every exercise by chapter, with its points."""
     course, scores, console = read_course(), load_scores(), make_console()
     step = next_step(scores)
     for chapter in course.chapters:
@@ -49,12 +49,12 @@ def list_all() -> int:
             mark = "x" if score.passed else ">" if step and exercise is step.exercise else " "
             line = Text.assemble((f" {mark} ", "green" if score.passed else "bold"), (f"{score!s:>9}  ", "dim"), exercise.name)
             console.print(line, no_wrap=True, overflow="ellipsis")
-    console.print("\nx is passed, > is next. `headway check NAME` tests one, `headway hint NAME` helps.")
+    console.print("\nx: passed, >: next. To test an exercise: headway check NAME. For a hint: headway hint NAME")
     return 0
 
 
 def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width: int) -> Text:
-    """Where the terminal is narrow the bar gives way first: the points stay to be read."""
+    """One line for a chapter; in a narrow terminal the bar is left out first, never the points."""
     line = Text.assemble((f" {'>' if here else ' '} {chapter.number:>2}  {chapter.title:<22} ", "bold" if here else ""))
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
@@ -64,12 +64,12 @@ def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width:
         line.append("  ").append_text(progress_bar(1.0 if is_complete(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
     line.append(tally)
     passes = sum(is_passed(exercise, scores) for exercise in chapter.exercises)
-    told = f"  {passes} of {len(chapter.exercises)} passed"
-    return line.append(told, "dim") if (passes or here) and len(line) + len(told) <= width else line
+    count = f"  {passes} of {len(chapter.exercises)} passed"
+    return line.append(count, "dim") if (passes or here) and len(line) + len(count) <= width else line
 
 
 def _why_empty() -> str:
-    return "not in this handout" if is_handout() else "not written yet"
+    return "not in this handout" if is_handout() else "no exercises yet"
 
 
 def _print_step(console: Console, step: Step | None) -> None:
@@ -77,25 +77,25 @@ def _print_step(console: Console, step: Step | None) -> None:
         if not any(chapter.exercises for chapter in read_course().chapters):
             console.print("The course has no exercises yet.")
         else:
-            print_wrapped(console, "Everything there is has been passed." + ("" if is_handout() else " `headway diff NAME` shows how the reference does it."))
+            print_wrapped(console, "You have passed every exercise." + ("" if is_handout() else " To compare your code with the reference: headway diff NAME"))
             if (EXERCISES / "AFTERWARDS.md").exists():
-                print_wrapped(console, "What you can read and build now is in exercises/AFTERWARDS.md.")
+                print_wrapped(console, "exercises/AFTERWARDS.md says what you can read and build next.")
         return
     exercise = step.exercise
-    name, where = f"Next: {exercise.name}", f" ({format_points(exercise.points)} points), {step.place}"
+    name, where = f"Next: {exercise.name}", f" ({format_points(exercise.points)} points), {step.location}"
     if len(name + where) > console.width:
         where = where.replace(", ", ",\n", 1)
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
     print_wrapped(console, exercise.promise)
-    if step.place.problem:
-        print_wrapped(console, step.place.problem, style="red")
+    if step.location.problem:
+        print_wrapped(console, step.location.problem, style="red")
     lesson = EXERCISES / f"{step.chapter.name}.md"
-    if step.place.file.exists():
-        start = f"The lesson is {short_path(lesson)}. Write" if lesson.exists() else "Write"
-        console.print(f"{start} the code, then test it with")
+    if step.location.file.exists():
+        start = f"Read {short_path(lesson)}, write" if lesson.exists() else "Write"
+        console.print(f"{start} the code, then test it:")
     console.print()
     console.print(command_line(step.command))
-    if step.place.file.exists():
-        console.print(Text("\nor let it be tested at every save: headway watch", style="dim"))
+    if step.location.file.exists():
+        console.print(Text("\nTo test it each time you save the file: headway watch", style="dim"))
     console.print()
 

@@ -19,7 +19,7 @@ def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
         return _list()
     if name not in list_walks():
         near = get_close_matches(name, list_walks(), n=1)
-        print_error(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` names them all"))
+        print_error(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all"))
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
         print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
@@ -62,7 +62,7 @@ def _has_torch() -> bool:
 def _list() -> int:
     console, walks = make_console(), _possible() if is_handout() else list_walks()
     if not walks:
-        print_wrapped(console, "There is no walk in this handout: what there is to see needs exercises that are not in it.")
+        print_wrapped(console, "This handout has no walks, because they need exercises that are not in it.")
         return DONE
     for name, title in walks.items():
         print_wrapped(console, name, style="bold")

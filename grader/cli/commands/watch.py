@@ -1,4 +1,4 @@
-"""Watch an exercise: its verdict at every save."""
+"""Tests an exercise each time its file is saved."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from grader.course.syllabus import Chapter, Exercise
 
 
 def watch(name: str | None) -> int:
-    """Until somebody quits. Without a name: what is next."""
+    """Watch an exercise until the learner quits; without a name, the next exercise."""
     exercise = _chosen(name)
     if exercise is None:
-        print_wrapped(make_console(), "Everything has been passed; `headway watch NAME` watches an exercise all the same.")
+        print_wrapped(make_console(), "You have passed every exercise. To watch one anyway: headway watch NAME")
         return 0
-    from grader.watch.loop import watch as live
+    from grader.watch.loop import watch as run_watch
 
-    return live(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+    return run_watch(exercise, sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def _chosen(name: str | None) -> Exercise | None:

@@ -1,1 +1,1 @@
-"""What a handout holds in place of the reference: `form.py` says what sealing is, `reading.py` finds what is sealed; `handout/` seals."""
+"""The sealed reference of a handout: `format.py` defines the file format, `reader.py` reads the files; `handout/sealing.py` writes them."""

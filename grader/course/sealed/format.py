@@ -1,11 +1,12 @@
-"""What sealing is: a module's syntax tree in bytes of our own, which every Python makes its own code of.
+"""The format of a sealed module: its syntax tree as bytes, which every version of Python can compile.
 
-Python's bytecode fits one version only: sealed by 3.11 it could not be read by a learner who has 3.12, and the tests would have nothing
-to compare with. The tree it is made from is the same in all of them. So the tree is what is kept, without comments and docstrings,
-packed so that no search finds a line of it; the learner's Python compiles it, and no text of it exists at any time.
+Python's bytecode fits one version only: code compiled by 3.11 does not load in a learner's 3.12. The syntax tree is the same in all
+versions. So the file contains the tree, without comments and docstrings, compressed so that a text search finds no line of it. The
+learner's Python compiles it, and its text never exists.
 
-That is a curtain and no lock, as bytecode is: who reads this module can turn the tree back into Python. It keeps a glance, a search
-and an editor's "go to definition" from giving the answer away. What must not be seen at all is not given out (`--hidden`).
+This hides the reference and does not protect it, as with bytecode: anybody who reads this module can turn the tree back into Python.
+It prevents that a glance, a search or an editor's "go to definition" shows the answer. What must stay secret is not in the handout
+(`--hidden`).
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ class Unsealable(ValueError):
 
 
 def pack(value: Any) -> bytes:
-    """Plain values (what `plain` makes of trees) as a file holds them."""
+    """The contents of a file for these plain values (such as `module_bytes` makes)."""
     body = zlib.compress(marshal.dumps(value, 4), 9)
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 def unpack(data: bytes, name: str) -> Any:
-    """The way back. Unsealable where these are not the bytes that were packed: marshal must not be handed any others."""
+    """The values that `pack` packed. Unsealable if the bytes were changed, because marshal is unsafe for other bytes."""
     digest, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
     if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
-        raise Unsealable(f"{name} is damaged, so there is nothing to compare with; copy it anew from the handout")
+        raise Unsealable(f"{name} is damaged, so the tests have no reference; copy this file again from the handout")
     return marshal.loads(zlib.decompress(body))
 
 
 def module_bytes(text: str) -> bytes:
-    """A module's text as bytes, without docstrings and comments."""
+    """The syntax tree of a module as bytes, without docstrings and comments."""
     return join_statements(_node_value(_without_docstrings(ast.parse(text)).body))
 
 
 def split_statements(module: bytes) -> list:
-    """The statements of a module that `plain` gave, each as a plain value."""
+    """The statements of a module from `module_bytes`, each as a plain value."""
     return marshal.loads(module)
 
 
@@ -52,19 +53,19 @@ def join_statements(body: list) -> bytes:
 
 
 def read_tree(module: bytes) -> ast.Module:
-    """The syntax tree, ready to be compiled. Its statements are numbered as lines, in order: the author's own lines are not kept."""
+    """The syntax tree, ready to compile. Its line numbers count the statements, because the author's lines are not stored."""
     tree = ast.Module(body=_TreeReader().value(marshal.loads(module)), type_ignores=[])
     return ast.fix_missing_locations(tree)
 
 
 def raise_outline(module: bytes) -> str:
-    """All that may be seen of it as text: which of its lines raise something."""
+    """The text that may be shown: it marks only the lines that raise something."""
     raising = {node.lineno for node in ast.walk(read_tree(module)) if isinstance(node, ast.Raise)}
     return "".join("raise ...\n" if line in raising else "\n" for line in range(1, max(raising, default=0) + 1))
 
 
 def _node_value(value: Any) -> Any:
-    """A node as a tuple, a list as a list, and what stands in a tree itself as it is."""
+    """A node as a tuple, a list as a list, and any other value unchanged."""
     if isinstance(value, ast.AST):
         fields = [part for name, child in ast.iter_fields(value) if child is not None and child != [] for part in (name, _node_value(child))]
         return (type(value).__name__, *fields)
@@ -72,7 +73,7 @@ def _node_value(value: Any) -> Any:
 
 
 class _TreeReader:
-    """Makes nodes again; a field that this Python does not know is left out, and one it has besides is empty."""
+    """Creates the nodes; a field that this Python does not have is dropped, and a field that only it has is empty."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -85,7 +86,7 @@ class _TreeReader:
     def node(self, value: tuple) -> ast.AST:
         kind = getattr(ast, value[0], None)
         if kind is None:
-            raise Unsealable(f"the reference uses something of Python ({value[0]}) that this Python does not have; a newer one is needed")
+            raise Unsealable(f"the reference uses a feature of Python ({value[0]}) that your version does not have; install a newer Python")
         place = {}
         if issubclass(kind, ast.stmt):
             self.line += 1
@@ -95,7 +96,7 @@ class _TreeReader:
         return kind(**empty, **fields, **place)
 
 
-# the fields that are lists, in whichever node; an empty one is not kept
+# the fields that are lists, in every kind of node; an empty one is not stored
 _LISTS = frozenset(
     """args bases body cases comparators decorator_list defaults elts finalbody generators handlers ifs items keys keywords kw_defaults kwd_attrs
     kwd_patterns kwonlyargs names ops orelse patterns posonlyargs targets type_params values""".split()

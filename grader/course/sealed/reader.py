@@ -1,7 +1,7 @@
-"""What a handout holds in place of solutions/ and of the known mistakes: reference/, read here.
+"""Reads the folder reference/ of a handout, which replaces solutions/ and the known mistakes.
 
-`reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that take the
-place of the right ones), `chNN_name.stub` the stub as it was given out, for `headway reset`.
+`reference/chNN_name.sealed` is a chapter of the reference, `chNN_name.mistakes` its known mistakes (each as the statements that replace
+the right ones), `chNN_name.stub` the original stub, for `headway reset`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from grader.course.syllabus import REFERENCE
 
 @dataclass(frozen=True)
 class Mistake:
-    """One known mistake: `body` stands in place of so `many` statements of the reference, from `start` on."""
+    """One known mistake: `body` replaces `count` statements of the reference, beginning at `start`."""
 
     id: str
     exercise: str
     says: str
     hint: str
     start: int
-    many: int
+    count: int
     body: bytes
 
 
@@ -34,7 +34,7 @@ def is_sealed(module: str) -> bool:
 
 @cache
 def read_reference(module: str) -> ChapterSource | None:
-    """A chapter of the reference, None where it is not given out. SourceProblem where it is damaged."""
+    """A chapter of the reference, None if it is not in the handout. SourceProblem if the file is damaged."""
     if not is_sealed(module):
         return None
     return _source(module, sealed_format.join_statements(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
@@ -42,23 +42,23 @@ def read_reference(module: str) -> ChapterSource | None:
 
 @cache
 def read_mistakes(module: str) -> tuple[Mistake, ...]:
-    """The known mistakes of a chapter that may be named here."""
+    """The known mistakes of a chapter that the handout contains."""
     if not (REFERENCE / f"{module}.mistakes").is_file():
         return ()
     return tuple(Mistake(*entry) for entry in _read(f"{module}.mistakes"))
 
 
 def apply_mistake(module: str, mistake: Mistake, filename: str) -> ChapterSource:
-    """The reference's chapter with this one mistake in it."""
+    """The reference's chapter with this one mistake."""
     right = read_reference(module)
-    assert right is not None, "a mistake is given out with its chapter"
+    assert right is not None, "a handout contains a mistake only together with its chapter"
     body = sealed_format.split_statements(right.sealed)
-    body[mistake.start : mistake.start + mistake.many] = sealed_format.split_statements(mistake.body)
+    body[mistake.start : mistake.start + mistake.count] = sealed_format.split_statements(mistake.body)
     return _source(module, sealed_format.join_statements(body), filename)
 
 
 def read_stub(module: str) -> str:
-    """The stub as it was given out; SourceProblem where there is none."""
+    """The original stub of the handout; SourceProblem if there is none."""
     path = REFERENCE / f"{module}.stub"
     if not path.is_file():
         raise SourceProblem(f"{module} is not part of this handout, so there is no stub of it", file=path.name)

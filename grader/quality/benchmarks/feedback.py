@@ -22,7 +22,7 @@ from grader.quality.benchmarks.workplace import copied_kit, environment, inside,
 from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
-from grader.watch.saves import Saves
+from grader.watch.saves import SaveWatcher
 
 TRAINING = {"train_step", "accumulated_step", "AdamW", "fit"}  # their tests train a model: steps of an optimizer, one after another
 GOAL_RATIO, GOAL_SECONDS = 15, 0.3
@@ -57,7 +57,7 @@ class Watched:
         self.heard: queue.Queue = queue.Queue()
         self.name = ""
         self.runs = Runs(lambda number, message: self.heard.put((number, message)))
-        self.saves = Saves(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
+        self.saves = SaveWatcher(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
 
     def __enter__(self) -> Watched:
         return self

@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
-        parser.error(f"{asked.target}: a part of the MoELayer is not written yet")
+        parser.error(f"{asked.target}: a part of the MoELayer is not implemented yet")
     console.print(table(runs))
     console.print("k: experts a token. factor: of the balance loss in what is trained.")
     console.print("even: as even as that many equally used experts. loss: the balance loss, 1 when")

@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
-        parser.error(f"{asked.target}: a part of the CachedGPT is not written yet")
+        parser.error(f"{asked.target}: a part of the CachedGPT is not implemented yet")
     blocks = short(12 * asked.layers * asked.width**2)
     console.print(f"{asked.layers} layers of width {asked.width} ({blocks} weights in blocks); one row, a prompt of {asked.prompt} tokens, float32.")
     console.print("work: multiply-adds of all matrix products. memory: what the caches hold at the end.")

@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
-        parser.error(f"{asked.target}: a part of the GPT is not written yet")
+        parser.error(f"{asked.target}: a part of the GPT is not implemented yet")
     console.print(table(rows))
     return 0
 

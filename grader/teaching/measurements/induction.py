@@ -162,7 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
-        parser.error(f"{asked.target}: a part of the GPT, or of what looks into it, is not written yet")
+        parser.error(f"{asked.target}: a part of the GPT, or of what looks into it, is not implemented yet")
     console.print(table(found))
     for line in said(found):
         console.print(line, highlight=False)

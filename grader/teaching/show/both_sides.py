@@ -92,7 +92,7 @@ def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: 
         missing = str(problem)
         if missing and not missing.startswith(f"{exercise.name} in ") and _is_written(exercise, trial.target):
             return f"Your result cannot be drawn yet, because {missing}. This shows the reference's result."
-        return "Your code is not written yet. This shows the reference's result."
+        return "Your code is not implemented yet. This shows the reference's result."
     call = None if isinstance(problem, ChapterBroken) else trial.last_call()
     if isinstance(problem, ChapterBroken | OutOfTime | HostDied | LearnerError | comparing.Mismatch):
         words = explain_failure(problem, "", call, comparing.current)

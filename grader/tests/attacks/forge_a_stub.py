@@ -1,5 +1,5 @@
 # in process: no, no frames there
-"""Hopes that an exercise that says it is not written yet is left out of the sum."""
+"""Hopes that an exercise that says it is not implemented yet is left out of the sum."""
 
 import os
 import stat

@@ -153,13 +153,13 @@ def test_feedback_shows_what_the_learner_would_have_seen():
     text = feedback.page(*first_of(one(failed, notes=("two files",), late="1 day late.")))
     assert text.startswith("# Feedback for Alpha\n\n**2.67 of 8 points.**\n\n1 day late.\n\n- Two files.\n\n## `softmax` 2.67 of 8\n\n```text\n")
     assert "\nFAILED  test_law_2\n  promised  Law 2 of softmax holds.\n  sizes     B=2 T=3\n" in text
-    assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nSee it: headway show softmax\n```\n" in text
+    assert "\n  also timeout: test_law_3\n\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n```\n" in text
 
 
 def test_feedback_lists_passed_and_open_exercises():
     todo = ExerciseResult(EXERCISES[1], [one_test(EXERCISES[1], 1, "todo")])
     text = feedback.page(*first_of(one(result("passed"), todo)))
-    assert text.endswith("## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: nothing is written yet\n"), text
+    assert text.endswith("## Passed\n\n- `softmax` 8 of 8\n\n## Still to do\n\n- `causal_mask` 0 of 8: not implemented yet\n"), text
 
 
 def test_feedback_shows_a_broken_chapter_once_and_a_problem_alone():
@@ -226,7 +226,7 @@ def test_feedback_equals_the_terminal_output(tmp_path):
     told = [line.rstrip() for line in run.out.splitlines()]
     told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
     assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
-    assert fence.endswith("\nFor a hint: headway hint softmax\nSee it: headway show softmax\n")
+    assert fence.endswith("\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
 
 

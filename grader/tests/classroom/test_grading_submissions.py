@@ -269,7 +269,7 @@ def test_an_oversized_chapter_affects_only_itself(tmp_path):
     write(tmp_path / "alpha" / "ch01_tokenizer.py", "mine")
     write(tmp_path / "beta.zip", zipped({CHAPTER: b"#" * (LARGEST + 1)}))
     found = by_name(tmp_path)
-    sentence = "ch03_attention.py is larger than 200 KB, which is the limit for a chapter; keep only the code of its exercises in it"
+    sentence = "ch03_attention.py is larger than 200 KB, the limit for a chapter; remove everything except the code of its exercises"
     assert found["alpha"].sources == {"ch01_tokenizer": "mine"} and found["alpha"].broken == {"ch03_attention": sentence}
     assert found["beta"].problem == sentence and found["beta"].notes == () and found["alpha"].notes == (sentence,)
 

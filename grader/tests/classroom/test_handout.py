@@ -100,12 +100,12 @@ def test_check_hint_reset_list_and_the_notebook_work_in_a_handout(handout):
 @posix
 def test_the_watch_names_a_sealed_mistake(handout):
     with watching(handout, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         wrong = definition(solution("ch03"), "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
         handout.edit(MODULE, definition(read_source(handout.file(MODULE)), "softmax").text, wrong)
         terminal.wait("The whole tensor sums to 1, where every slice along `dim` should.")
         terminal.press("d", "d")
-        terminal.wait("the reference is not shown in this handout")
+        terminal.wait("a handout does not show the reference")
         terminal.press("q")
         assert terminal.ended == 0
     assert nothing_remains(handout)
@@ -113,15 +113,15 @@ def test_the_watch_names_a_sealed_mistake(handout):
 
 def test_commands_that_need_the_whole_kit_say_so(handout):
     for command in ("stubs", "dev-check", "handout"):
-        assert f"headway: `headway {command}` needs the whole kit, and this is a handout" in handout.run(command, status=2)
+        assert f"headway: `headway {command}` does not work in a handout" in handout.run(command, status=2)
     for asked in (["softmax"], ["softmax", "--peek"]):
         said = handout.run("diff", *asked, status=1)
-        assert "the reference is not shown in this handout" in said and "To look all the same" not in said
+        assert "a handout does not show the reference" in said and "To see the reference anyway" not in said
     assert "dev-check" not in handout.run("--help")
     assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
     assert "ch01_tokenizer is not part of this handout" in handout.run("check", "ch01", status=2)
     assert "ch01_tokenizer is not part of this handout" in handout.run("reset", "ch01", status=1)
-    assert "nothing to measure in this handout" in handout.run("measure")
+    assert "This handout has no measurements" in handout.run("measure")
 
 
 def test_a_copy_of_a_handout_is_read_as_its_exercises(handout, tmp_path):

@@ -20,7 +20,7 @@ def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
     for chapter in load_syllabus().chapters:
         assert f"{chapter.number:>2}  {chapter.title}" in out
     assert re.search(r"Next: build_vocab \(\d+ points\), exercises[/\\]ch01_tokenizer\.py:\d+", out)
-    assert "headway check build_vocab" in out and "Nothing is done yet" in out
+    assert "headway check build_vocab" in out and "You have not passed an exercise yet" in out
     assert max(map(len, out.splitlines())) <= 80 and "\x1b" not in out
     assert not (kit.exercises / "progress.txt").exists()
 
@@ -53,7 +53,7 @@ def test_the_line_is_where_the_exercise_is_now(kit):
 
 def test_all_done_says_so(kit):
     kit.record(**{exercise.name: exercise.points for exercise in load_syllabus().exercises})
-    assert "Everything there is has been passed" in kit.run()
+    assert "You have passed every exercise" in kit.run()
     assert "Everything has been passed" in kit.run("check")
     assert "Everything has been passed" in kit.run("hint")
 
@@ -90,7 +90,7 @@ def test_list_names_every_exercise(kit):
         (("reset", "ch33"), "did you mean ch03"),
         (("open", "MultiheadAttention"), "did you mean MultiHeadAttention"),
         (("dev-check", "merge_haeds"), "did you mean merge_heads"),
-        (("check", "xyzzy"), "`headway list` names them all"),
+        (("check", "xyzzy"), "`headway list` lists them all"),
         (("chekc",), "Did you mean 'check'"),
     ],
 )
@@ -138,7 +138,7 @@ def test_diff_waits_until_the_exercise_is_passed(kit):
     assert "-    raise NotImplementedError" in out and "+    return" in out and "SOLUTION" not in out
     kit.solve("ch03_attention")
     kit.pass_chapter("ch03")
-    assert "the same, line for line" in kit.run("diff", "softmax")
+    assert "identical to the reference" in kit.run("diff", "softmax")
 
 
 # ---- open
@@ -304,7 +304,7 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
 def test_a_chapter_that_is_gone_is_told_before_anything_is_tested(kit):
     kit.file("ch03_attention").unlink()
     for name in ("softmax", "ch03"):
-        assert kit.run("check", name, status=2) == "headway: exercises/ch03_attention.py is missing; `headway reset ch03` brings the stub\n"
+        assert kit.run("check", name, status=2) == "headway: exercises/ch03_attention.py is missing; `headway reset ch03` creates the stub again\n"
 
 
 def test_where_yours_cannot_be_kept_nothing_is_changed(kit):
@@ -313,7 +313,7 @@ def test_where_yours_cannot_be_kept_nothing_is_changed(kit):
     (kit.exercises / ".headway").write_text("a file where a folder belongs")
     for name in ("softmax", "ch03"):
         said = kit.run("reset", name, status=1)
-        assert said.startswith("headway: nothing is changed, for yours could not be kept: could not write exercises/.headway/kept/") and said.count("\n") == 1
+        assert said.startswith("headway: nothing was changed, because your code could not be saved: could not write exercises/.headway/kept/") and said.count("\n") == 1
     assert kit.file("ch03_attention").read_bytes() == before
 
 

@@ -10,17 +10,17 @@ def test_reset_puts_one_stub_back_and_undo_brings_yours(kit):
     assert "softmax is the stub again" in out and "headway reset softmax --undo" in out
     text = kit.file("ch03_attention").read_text()
     assert text.count("raise NotImplementedError") == 1 and text.index("raise NotImplementedError") < text.index("def causal_mask")
-    assert "is the stub already" in kit.run("reset", "softmax")
-    assert "what you had before" in kit.run("reset", "softmax", "--undo")
+    assert "is already the stub" in kit.run("reset", "softmax")
+    assert "your earlier code again" in kit.run("reset", "softmax", "--undo")
     assert kit.file("ch03_attention").read_text() == solved
-    assert "nothing to bring back" in kit.run("reset", "softmax", "--undo", status=1)
+    assert "nothing to restore" in kit.run("reset", "softmax", "--undo", status=1)
 
 
 def test_undo_loses_nothing_written_since(kit):
     kit.edit("ch03_attention", "    raise NotImplementedError", "    return 'first'")
     kit.run("reset", "softmax")
     kit.edit("ch03_attention", "    raise NotImplementedError", "    return 'second'")
-    assert "What was there since is kept" in " ".join(kit.run("reset", "softmax", "--undo").split())
+    assert "The code that it replaced is saved" in " ".join(kit.run("reset", "softmax", "--undo").split())
     assert "'first'" in kit.file("ch03_attention").read_text()
     kit.run("reset", "softmax", "--undo")
     assert "'second'" in kit.file("ch03_attention").read_text()

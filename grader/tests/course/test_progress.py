@@ -71,7 +71,7 @@ def test_recording_the_same_again_leaves_the_file_alone(tmp_path):
 def test_a_disk_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     sentence = record_scores({"softmax": 3}, tmp_path / "file")
-    assert sentence.startswith("your progress is not on record: could not write file/progress.txt")
+    assert sentence.startswith("your progress was not saved: could not write file/progress.txt")
     assert "could not write" in save_hint_level("softmax", 1, tmp_path / "file")
     assert load_scores(tmp_path / "file") == {} and load_hint_levels(tmp_path / "file") == {}
 

@@ -92,9 +92,9 @@ def test_appending_takes_the_place_of_what_stood_before():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x = 1\ndef f(:\n", "ch.py, line 2: this is not Python"),
+        ("x = 1\ndef f(:\n", "ch.py, line 2: this is not valid Python"),
         ("x = (1,\n", "never closed"),
-        ("if 1:\nx = 1\n", "ch.py, line 2: the indentation does not fit"),
+        ("if 1:\nx = 1\n", "ch.py, line 2: the indentation is wrong"),
         ("if 1:\n\tx = 1\n        y = 1\n", "tabs and spaces"),
         ("x = 1\ny = '\0'\n", "ch.py, line 2: there is a null byte"),
         ("(" * 5000, "ch.py"),

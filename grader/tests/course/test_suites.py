@@ -46,10 +46,10 @@ def test_a_part_is_told_as_a_part_and_put_on_no_record(kit, part):
 def test_when_what_ran_of_the_next_exercise_passes_all_its_tests_come_next(kit):
     kit.solve("ch03_attention")
     out = grade(ONE, cwd=kit.root, PYTHONPATH=str(kit.root)).out
-    assert "Next: run all tests of softmax; those that ran have passed\n      headway check softmax" in out
+    assert "Next: run all tests of softmax; the tests that ran have passed\n      headway check softmax" in out
     kit.edit("ch03_attention", "exps / total", "exps * total")
     out = grade("-k", "minus_infinity", cwd=kit.root, PYTHONPATH=str(kit.root)).out
-    assert re.search(r"^  softmax +[\d.]+/10 +2 failed, only 2 of 8 ran$", out, re.M) and "Next: mend softmax" in out
+    assert re.search(r"^  softmax +[\d.]+/10 +2 failed, only 2 of 8 ran$", out, re.M) and "Next: fix softmax" in out
 
 
 def test_points_fit_a_narrow_terminal(kit):

@@ -74,7 +74,7 @@ FIRST = {
     "count_pairs": (function("count_pairs", "sys.exit(0)"), ENDED),
     "merge_pair": (function("merge_pair", "os._exit(0)"), ENDED),
     "train_bpe": (function("train_bpe", "return train_bpe(*args, **options)"), "RecursionError"),
-    "BPETokenizer": (klass("BPETokenizer", encode="raise NotImplementedError('later')"), "nothing is written yet"),
+    "BPETokenizer": (klass("BPETokenizer", encode="raise NotImplementedError('later')"), "not implemented yet"),
     "TokenEmbedding": ("del TokenEmbedding\n\n\n", "does not define `TokenEmbedding`"),
     "LearnedPositions": (klass("LearnedPositions", forward="return args[0] * float('nan')"), "wrong|NaN|nan"),
     "sinusoidal_positions": ("class sinusoidal_positions:\n    def __init__(self, *args): pass\n\n\n", "should be a tensor|of type sinusoidal_positions"),

@@ -122,11 +122,11 @@ def test_what_is_wrong_in_chapter_3_is_wrong_in_the_gpt(runs):
         assert run.exercise(name)["outcome"] == "failed" and run.exercise(name)["earned"] < 0.75 * run.exercise(name)["points"]
 
 
-def test_the_earlier_chapter_is_named_as_the_one_to_mend_first(runs):
+def test_the_earlier_chapter_is_named_as_the_one_to_fix_first(runs):
     for name, guilty in (("wrong", "softmax"), ("unmasked", "causal_mask")):
         run = runs[name]
-        assert f"GPT fails too, and it builds on {guilty} of ch03: mend that first." in " ".join(run.out.split())
-        assert run.exercise("GPT")["diagnosis"] is None and f"Next: mend {guilty} in" in run.out
+        assert f"GPT also fails; it builds on {guilty} of ch03, so fix {guilty} first." in " ".join(run.out.split())
+        assert run.exercise("GPT")["diagnosis"] is None and f"Next: fix {guilty} in" in run.out
         assert "builds on" not in run.out.replace("it builds on", "", 1)
     assert runs["unmasked"].exercise("gelu")["outcome"] == "passed"
 
@@ -134,7 +134,7 @@ def test_the_earlier_chapter_is_named_as_the_one_to_mend_first(runs):
 def test_the_command_to_try_again_sees_the_same(runs):
     out = runs["wrong, alone"].out
     assert "--exercise GPT --whole\n" in out
-    assert "If it passes then, what is wrong is in an earlier chapter of yours." in out
+    assert "If it passes then, the problem is in one of your earlier chapters." in out
     assert "--whole" not in runs["no ch03, with reference"].out
 
 
@@ -145,9 +145,9 @@ def test_an_error_is_shown_at_the_learners_own_line_in_whichever_chapter(runs):
 def test_a_stub_underneath_is_named(runs):
     run = runs["stub"]
     assert run.status == 0 and run.exercise("GPT")["outcome"] == "todo"
-    assert {test["message"] for test in run.exercise("GPT")["tests"] if "head" not in test["name"]} >= {"softmax in ch03_attention.py is not written yet"}
-    assert "Next: write what GPT builds on;\n      softmax in ch03_attention.py is not written yet" in run.out
-    assert "Nothing is done yet" not in run.out
+    assert {test["message"] for test in run.exercise("GPT")["tests"] if "head" not in test["name"]} >= {"softmax in ch03_attention.py is not implemented yet"}
+    assert "Next: write the code that GPT needs:\n      softmax in ch03_attention.py is not implemented yet" in run.out
+    assert "Nothing is wrong" not in run.out
 
 
 # ---- a missing chapter

@@ -54,7 +54,7 @@ def test_importing_the_package_imports_no_torch():
 def test_a_right_function_passes_and_is_not_put_on_record(notebook):
     shown = notebook.run(RIGHT + 'passed = check("softmax", softmax)\npassed')
     assert "softmax works." in shown.text and "Next: causal_mask." in shown.text
-    assert "copy it into exercises/ch03_attention.py" in shown.line
+    assert "copy the code into exercises/ch03_attention.py" in shown.line
     assert notebook.run("bool(passed)").text == "True"
     assert "softmax works" in shown.html and "color:#258750" in shown.html
     assert progress(notebook) == ""
@@ -93,11 +93,11 @@ def test_a_result_that_nothing_can_learn_through(notebook):
 
 def test_a_stub_is_to_do_and_a_stub_it_needs_is_named(notebook):
     shown = notebook.run('def causal_mask(q_len, k_len=None):\n    raise NotImplementedError\ncheck("causal_mask", causal_mask)')
-    assert "causal_mask is still to do." in shown.text and "FAILED" not in shown.text
+    assert "causal_mask is not implemented yet." in shown.text and "FAILED" not in shown.text
     notebook.run("def softmax(x, dim=-1):\n    raise NotImplementedError")
     number = notebook.cells
     shown = notebook.run(reference("ch03_attention", "scaled_dot_product_attention") + "\ncheck(scaled_dot_product_attention)")
-    assert f"Next: write what scaled_dot_product_attention builds on; softmax in cell In[{number}] is not written yet." in shown.line
+    assert f"Next: write the code that scaled_dot_product_attention needs; softmax in cell In[{number}] is not implemented yet." in shown.line
 
 
 def test_a_failure_points_to_the_cell_and_its_line(notebook):
@@ -117,7 +117,7 @@ def test_the_other_names_come_from_the_notebook_and_else_from_the_learners_file(
         notebook.run(reference("ch03_attention", name))
     notebook.run(reference("ch03_attention", "fuse_qkv").replace("attention: MultiHeadAttention", "attention"))
     shown = notebook.run("check(fuse_qkv)")
-    assert "Next: write what fuse_qkv builds on; MultiHeadAttention in ch03_attention.py is not written yet." in shown.line
+    assert "Next: write the code that fuse_qkv needs; MultiHeadAttention in ch03_attention.py is not implemented yet." in shown.line
     notebook.kit.solve("ch03_attention")
     assert "fuse_qkv works." in notebook.run("check(fuse_qkv)").text
     chapter.write_bytes(stub)
@@ -132,7 +132,7 @@ def test_a_cell_may_build_on_the_learners_own_earlier_chapters(notebook, chapter
     for name in ("rope_angles", "apply_rope", "alibi_slopes", "alibi_bias", "CausalSelfAttention"):
         notebook.run(reference("ch04_positions_in_attention", name))
     shown = notebook.run("check(CausalSelfAttention)")
-    assert "Next: write what CausalSelfAttention builds on; split_heads in ch03_attention.py is not written yet." in shown.line
+    assert "Next: write the code that CausalSelfAttention needs; split_heads in ch03_attention.py is not implemented yet." in shown.line
     notebook.kit.solve("ch03_attention")
     notebook.run(importing)
     assert "CausalSelfAttention works." in notebook.run("check(CausalSelfAttention)").text
@@ -141,7 +141,7 @@ def test_a_cell_may_build_on_the_learners_own_earlier_chapters(notebook, chapter
 def test_a_file_that_cannot_be_read_is_in_nobodys_way(notebook, chapter):
     chapter.write_text("def split_heads(:\n", encoding="utf-8")
     shown = notebook.run(RIGHT + 'check("softmax", softmax)')
-    assert "softmax works." in shown.text and "Your notebook was tested without that file." in shown.line
+    assert "softmax works." in shown.text and "So your notebook was tested without this file." in shown.line
     chapter.unlink()
     assert "softmax works." in notebook.run('check("softmax", softmax)').text
     chapter.write_text("import nowhere\n", encoding="utf-8")
@@ -155,8 +155,8 @@ def test_a_file_that_cannot_be_read_is_in_nobodys_way(notebook, chapter):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("torch.softmax", "torch.softmax is torch's own"),
-        ("F.softmax", "torch.nn.functional.softmax is torch's own"),
+        ("torch.softmax", "torch.softmax is a function of torch; write it yourself"),
+        ("F.softmax", "torch.nn.functional.softmax is a function of torch; write it yourself"),
         ("lambda x, dim=-1: torch.softmax(x, dim)", "line 1 of cell In[NOW] uses torch.softmax"),
         ("by_helper", "line 2 of cell In[HELPER] uses torch.softmax"),
         ("by_alias", "line 5 of cell In[ALIAS] uses soft (torch.softmax)"),
@@ -171,7 +171,7 @@ def test_torchs_own_function_does_not_pass(notebook, given, said):
     shown = notebook.run(f'answer = check("softmax", {given})\nanswer')
     assert "No points for this exercise: " + said.replace("NOW", str(notebook.cells)).replace("HELPER", str(helper)).replace("ALIAS", str(helper + 1)) in shown.line
     assert notebook.run("bool(answer)").text == "False"
-    assert ("shortcuts were looked for only while it ran" in shown.line) == (given == "unread")
+    assert ("looked for forbidden calls only at run time" in shown.line) == (given == "unread")
 
 
 def test_a_class_built_on_torchs_own_is_a_shortcut(notebook):
@@ -181,23 +181,23 @@ def test_a_class_built_on_torchs_own_is_a_shortcut(notebook):
 
 def test_the_reference_does_not_pass(notebook):
     notebook.run(f"import sys\nsys.path.append({str(notebook.kit.root)!r})\nfrom solutions.ch03_attention import softmax as theirs\nsys.path.pop()")
-    assert "comes from solutions.ch03_attention, which holds the answer" in notebook.run('check("softmax", theirs)').line
+    assert "comes from solutions.ch03_attention, which contains the answer" in notebook.run('check("softmax", theirs)').line
     shown = notebook.run('def softmax(x, dim=-1):\n    return theirs(x, dim)\ncheck("softmax", softmax)')
-    assert "imports solutions.ch03_attention, which holds the answer" in shown.line
+    assert "imports solutions.ch03_attention, which contains the answer" in shown.line
 
 
 # ---- without an object
 
 
 def test_one_argument_checks_the_file_and_puts_it_on_record(notebook, chapter):
-    assert "softmax is still to do." in notebook.run('check("softmax")').text
+    assert "softmax is not implemented yet." in notebook.run('check("softmax")').text
     chapter.write_text(chapter.read_text(encoding="utf-8") + RIGHT, encoding="utf-8")
     assert "softmax works." in notebook.run('check("softmax")').text
     assert "softmax 10/10" in progress(notebook)
     shown = notebook.run('check("ch03")')
     assert "  softmax                                10/10   passed" in shown.text and "Next: write causal_mask." in shown.text
     assert "Attention: 1 of 11 exercises work" in "".join(ElementTree.fromstring(shown.html).itertext())
-    assert "not on record" not in notebook.run(RIGHT + 'check("softmax", softmax)').text
+    assert "record your points" not in notebook.run(RIGHT + 'check("softmax", softmax)').text
     (notebook.kit.exercises / "progress.txt").unlink()
 
 
@@ -205,27 +205,27 @@ def test_hints_go_on_from_level_to_level(notebook):
     levels = notebook.kit.exercises / ".headway" / "hints.json"
     assert "split_qkv, hint 1 of 3" in notebook.run('hint("split_qkv")').text
     shown = notebook.run('hint("split_qkv")')
-    assert "hint 2 of 3" in shown.text and 'The next one says more: hint("split_qkv")' in shown.text and "hint 2 of 3" in shown.html
+    assert "hint 2 of 3" in shown.text and 'For the next hint: hint("split_qkv")' in shown.text and "hint 2 of 3" in shown.html
     assert "hint 1 of 3" in notebook.run('hint("split_qkv", 1)').text
     assert json.loads(levels.read_text())["split_qkv"] == 2
     assert "hint 3 of 3" in notebook.kit.run("hint", "split_qkv")
-    assert "That is the last one." in notebook.run('hint("split_qkv")').text
+    assert "This is the last hint." in notebook.run('hint("split_qkv")').text
 
 
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
         ('check("sofmax", softmax)', "There is no exercise or chapter called 'sofmax'; did you mean softmax?"),
-        ('check("softmax", softmax(torch.ones(2)))', 'check takes the function itself, and this is a Tensor: check("softmax", softmax), without calling it.'),
-        ('check(softmax, "softmax")', 'The name comes first: check("softmax", softmax).'),
-        ("check(nameless)", 'No exercise is called nameless; say which one it is meant for: check("softmax", nameless).'),
-        ('check("ch03", softmax)', "ch03 is a chapter, and an object goes with the name of one exercise: check("),
-        ('check("softmax", None)', "check takes the function itself, and this is None"),
-        ('check("merge_heads", softmax)', 'softmax is another exercise; its check is check("softmax", softmax).'),
-        ('check("LayerNorm", LayerNorm())', 'check makes its own objects of a class, and this is one already: check("LayerNorm", LayerNorm).'),
-        ("check(42)", 'The name of an exercise comes first, in quotes, as in check("softmax", softmax); this is an int.'),
-        ('hint("ch03")', 'Hints go by exercise: hint("softmax").'),
-        ('hint("softmax", 0)', 'The levels of a hint are 1 to 3: hint("softmax", 1).'),
+        ('check("softmax", softmax(torch.ones(2)))', 'check needs the function itself, but this is a Tensor; pass it without calling it: check("softmax", softmax).'),
+        ('check(softmax, "softmax")', 'The name is the first argument: check("softmax", softmax).'),
+        ("check(nameless)", 'No exercise is called nameless; give the name of the exercise: check("softmax", nameless).'),
+        ('check("ch03", softmax)', "ch03 is a chapter; give the name of one exercise with an object: check("),
+        ('check("softmax", None)', "check needs the function itself, but this is None"),
+        ('check("merge_heads", softmax)', 'softmax is another exercise; to test it: check("softmax", softmax).'),
+        ('check("LayerNorm", LayerNorm())', 'check needs the class itself, but this is an object of it: check("LayerNorm", LayerNorm).'),
+        ("check(42)", 'The first argument must be the name of an exercise in quotes, as in check("softmax", softmax); yours is an int.'),
+        ('hint("ch03")', 'Give the name of an exercise, not of a chapter: hint("softmax").'),
+        ('hint("softmax", 0)', 'The level must be a number from 1 to 3: hint("softmax", 1).'),
         ('hint("softmx")', "There is no exercise or chapter called 'softmx'; did you mean softmax?"),
     ],
 )
@@ -241,4 +241,4 @@ def test_a_prompt_without_a_notebook(kit):
     session = "from grader import check\ndef softmax(x, dim=-1):\n    return x\n\ncheck('softmax', softmax)\n"
     done = subprocess.run([sys.executable, "-i", "-q"], input=session, env=kit.environment(), capture_output=True, text=True)
     assert "FAILED  test_weights_are_exponentials_over_their_sum" in done.stdout
-    assert "shortcuts were looked for only while it ran" in " ".join(done.stdout.split())
+    assert "looked for forbidden calls only at run time" in " ".join(done.stdout.split())

@@ -96,7 +96,7 @@ def test_fresh_stubs_are_no_failure(runs, template):
     assert {test["outcome"] for exercise in run.results["exercises"] for test in exercise["tests"]} == {"todo"}
     assert [exercise["name"] for exercise in run.results["exercises"]] == [exercise.name for exercise in graded_exercises()]
     assert re.search(r"= \d+ todo in ", run.out) and "Traceback" not in run.out and "FAILED" not in run.out
-    assert "Nothing is done yet, and nothing is wrong" in run.out
+    assert "Nothing is wrong: these exercises are not implemented yet." in run.out
     assert f"testing your exercises in {template / 'exercises'}" in run.out.replace("\n", "")
     first = load_syllabus().exercises[0].name
     assert re.search(rf"Next: write {first} in exercises/\w+\.py(, line |:)\d+\n +headway check {first}", run.out)

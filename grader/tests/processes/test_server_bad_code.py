@@ -151,8 +151,8 @@ def test_code_that_kills_the_server_gets_its_verdict_all_the_same(kit):
     warm = WarmKit(kit)
     write_softmax(kit, f"import os\nif os.path.exists('/proc/{warm.process.pid}'): os.kill({warm.process.pid}, 9)")
     said = " ".join(kit.run("check", "softmax", status=None).split())
-    assert "the server that ran the tests is gone, perhaps by your code; testing once more, without the server" in said
-    assert "in a worker" in said and ("8 passed" in said or "8 failed" in said)  # in a worker it may not be allowed to try again
+    assert "the server that ran the tests is gone, perhaps by your code; testing again without the server" in said
+    assert "in a worker process" in said and ("8 passed" in said or "8 failed" in said)  # in a worker it may not be allowed to try again
     assert until(lambda: not warm.family()) and warm.process.wait() == -9
     write_softmax(kit)
     assert kit.run("check", "softmax") and not warm.file.exists()

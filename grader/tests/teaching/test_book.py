@@ -86,7 +86,7 @@ def test_each_walk_is_told_of_and_stands_at_the_chapter_that_completes_it(site):
 
 
 @contextlib.contextmanager
-def reading(kit, *arguments, browser="", until="Control-C ends it."):
+def reading(kit, *arguments, browser="", until="Press Control-C to stop."):
     """`headway book` in a process of its own: (process, what it said), once it says `until`."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "grader.cli", "book", *arguments], cwd=kit.root, env={**kit.environment(), "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser},
@@ -134,7 +134,7 @@ def test_it_serves_the_current_chapter_on_this_machine_until_control_c(kit, site
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         rest = process.stdout.read().decode()
-        assert "The book is closed." in rest and "Traceback" not in rest
+        assert "Stopped." in rest and "Traceback" not in rest
 
 
 @posix

@@ -35,7 +35,7 @@ def test_a_measurement_is_run_with_its_options_and_its_status_is_ours(kit):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("extrapolatoin", "did you mean extrapolation?"), ("xyzzy", "`headway measure` names them all"), ("__init__", "no measurement")],
+    [("extrapolatoin", "did you mean extrapolation?"), ("xyzzy", "`headway measure` lists them all"), ("__init__", "no measurement")],
 )
 def test_a_name_that_is_none_is_one_sentence(kit, name, said):
     assert said in kit.run("measure", name, status=2)

@@ -101,7 +101,7 @@ def test_rows_are_shares_in_percent_and_how_it_ends():
 
 def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
     nowhere, unwritten, short = ["--target", str(tmp_path / "nowhere")], ["--target", "exercises"], ["--steps", "3"]
-    for words, said in ((nowhere, "there is no folder"), (unwritten, "not written yet"), (short, "at least 10")):
+    for words, said in ((nowhere, "there is no folder"), (unwritten, "not implemented yet"), (short, "at least 10")):
         with pytest.raises(SystemExit) as ended:
             balance.main(words)
         assert ended.value.code == 2 and said in capsys.readouterr().err

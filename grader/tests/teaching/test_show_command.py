@@ -75,7 +75,7 @@ def test_a_file_is_the_same_each_time(name):
 
 def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
     assert wrong.run("show", "causal_musk", status=2) == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
-    assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out takes a file that ends in .png or .svg, and 'mask.jpg' does not\n"
+    assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out needs a file name that ends in .png or .svg; 'mask.jpg' does not\n"
     (tmp_path / "matplotlib.py").write_text("raise ImportError('broken')\n")
     path = f"{tmp_path}{os.pathsep}{wrong.root}"
     assert wrong.run("show", "causal_mask", "--out", "mask.png", status=1, PYTHONPATH=path) == f"headway: {figures.INSTALL_HINT}\n"
@@ -87,7 +87,7 @@ def test_without_a_name_it_offers_what_there_is(wrong):
     listed = wrong.run("show")
     assert listed.startswith("The next exercise, softmax,") or listed.startswith("softmax: scores as weights"), listed
     other = wrong.run("show", "is_validation", status=1)
-    assert other.startswith("is_validation has no picture. These have one:\n 8 Training: collate, cross_entropy, warmup_cosine, AdamW\n")
+    assert other.startswith("is_validation has no picture. These exercises have one:\n 8 Training: collate, cross_entropy, warmup_cosine, AdamW\n")
     chapter = wrong.run("show", "ch10")
     assert "KVCache, CachedSelfAttention, kv_cache_bytes" in chapter and "softmax" not in chapter and "headway show NAME" in chapter
 
@@ -100,7 +100,7 @@ def told(name: str, outcome: str) -> list[str]:
 
 
 def test_a_failing_test_offers_it():
-    assert told("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "See it: headway show causal_mask"]
+    assert told("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "For a picture: headway show causal_mask"]
     assert told("causal_mask", "timeout")[-1] == told("causal_mask", "error")[-1] == "For a hint: headway hint causal_mask"
     assert told("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
 
@@ -119,7 +119,7 @@ def test_in_the_watch_it_is_the_key_s(kit):
         assert "yours - reference" in shown and "FAILED" not in shown and "\x1b[38;2;8;48;107" in terminal.raw
         terminal.child.setwinsize(40, 50)
         narrow = terminal.wait(lambda frame: max(map(len, frame.splitlines())) <= 50 and "causal_mask(7)" in frame)
-        assert "more below: the arrow keys scroll" in narrow
+        assert "more below; scroll with the arrow keys" in narrow
         shown_by_the_engine = kit.run("show", "causal_mask")
         assert "Your result differs from the reference's in 12 of 70 numbers." in shown_by_the_engine
         terminal.press("\x1b")
@@ -136,6 +136,6 @@ def test_in_the_watch_it_is_the_key_s(kit):
         terminal.wait("is_validation 8 Training")
         terminal.verdict()
         terminal.press("s")
-        terminal.wait("is_validation has no picture of its own; its chapter's is exercises/pictures/ch08_training.svg")
+        terminal.wait("is_validation has no picture; the picture of its chapter is exercises/pictures/ch08_training.svg")
         terminal.press("q")
         assert terminal.ended == 0

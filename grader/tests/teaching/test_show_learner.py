@@ -52,7 +52,7 @@ def test_no_numbers_are_told_apart_from_numbers():
 @pytest.mark.parametrize(
     "body, sentence",
     [
-        ("raise NotImplementedError", "Your code is not written yet. This shows the reference's result."),
+        ("raise NotImplementedError", "Your code is not implemented yet. This shows the reference's result."),
         ("return None", "The result should be a tensor of shape (7, 7); it is None."),
         ("return torch.ones(7)", "The result has shape (7,); it should be (7, 7)."),
         ("return 1 / 0", "causal_mask raised ZeroDivisionError: division by zero. (ch03_attention.py, line"),
@@ -74,7 +74,7 @@ def test_what_waits_for_another_exercise_says_for_which():
     begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
     target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
     picture = make_picture(exercise("scaled_dot_product_attention"), target)
-    assert picture.verdict == "Your result cannot be drawn yet, because softmax in ch03_attention.py is not written yet. This shows the reference's result."
+    assert picture.verdict == "Your result cannot be drawn yet, because softmax in ch03_attention.py is not implemented yet. This shows the reference's result."
 
 
 def test_code_that_prints_or_plays_tricks_leaves_the_picture_alone(capfd):

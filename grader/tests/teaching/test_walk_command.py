@@ -69,7 +69,7 @@ def test_each_part_is_the_learners_where_it_passes_and_ours_where_not(half):
 
 def test_a_chapter_that_cannot_be_used_counts_as_not_written_and_is_said(half):
     said = _prose(half[1])
-    assert "ch01_tokenizer.py counts as not written yet: ch01_tokenizer.py, line" in said and "this is not Python" in said
+    assert "ch01_tokenizer.py counts as not written yet: ch01_tokenizer.py, line" in said and "this is not valid Python" in said
     assert "ch02_embeddings.py counts as not written yet:" in said and "a_module_that_is_not_there" in said
 
 
@@ -116,7 +116,7 @@ def test_without_a_name_it_lists_every_walk(fresh):
     ("arguments", "sentence"),
     [
         (["qvk"], "there is no walk 'qvk'; did you mean qkv?"),
-        (["zzz"], "there is no walk 'zzz'; `headway walk` names them all"),
+        (["zzz"], "there is no walk 'zzz'; `headway walk` lists them all"),
         (["qkv", "--out", "picture.png"], "--out: the picture is an SVG, so give a file that ends in .svg, as picture.svg"),
     ],
 )

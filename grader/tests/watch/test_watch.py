@@ -22,7 +22,7 @@ WHOLE = RIGHT.replace("exps.sum(dim, keepdim=True)", "exps.sum()")
 def test_a_session_from_stub_to_pass(kit):
     """Save, verdict, hint, save, verdict; nothing is advanced by itself, and quitting leaves nothing behind."""
     with watching(kit, "softmax") as terminal:
-        first = terminal.wait("Nothing is written yet")
+        first = terminal.wait("Write the code and save the file")
         assert first.startswith("softmax") and "Turn scores into weights" in first and "exercises/ch03_attention.py:" in first and "10 points" in first
 
         terminal.save("ch03_attention", STUB, WHOLE)
@@ -53,10 +53,10 @@ def test_a_session_from_stub_to_pass(kit):
 
 def test_half_written_code_is_one_line_and_waits(kit):
     with watching(kit, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.save("ch03_attention", STUB, "    return (x")
         waiting = terminal.wait("Waiting for the next save.")
-        assert re.search(r"ch03_attention\.py, line \d+: .*never closed", waiting) and "Nothing is written yet" in waiting
+        assert re.search(r"ch03_attention\.py, line \d+: .*never closed", waiting) and "Write the code and save the file" in waiting
         terminal.save("ch03_attention", "    return (x", RIGHT)
         terminal.wait("softmax works")
         text = kit.file("ch03_attention").read_text()
@@ -72,7 +72,7 @@ def test_half_written_code_is_one_line_and_waits(kit):
 
 def test_a_newer_save_stops_the_run_before(kit):
     with watching(kit, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.save("ch03_attention", STUB, "    while True:\n        x = x + 0")
         terminal.wait("testing: test_")
         terminal.press("h")
@@ -99,7 +99,7 @@ ENDINGS = {
 def test_what_the_code_does_never_ends_the_watch(kit):
     """Each time there is a verdict with its sentence, and a right verdict after it."""
     with watching(kit, "softmax", rows=80) as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.save("ch03_attention", STUB, RIGHT)
         for code, sentence in ENDINGS.items():
             terminal.wait("softmax works")
@@ -111,20 +111,20 @@ def test_what_the_code_does_never_ends_the_watch(kit):
 
 def test_the_list_the_difference_and_the_picture(kit):
     with watching(kit, "softmax", columns=100, DISPLAY="", WAYLAND_DISPLAY="", EDITOR="", PATH="/usr/bin:/bin") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.press("o")
-        terminal.wait("Name your editor in $EDITOR, and o opens it there.")
+        terminal.wait("Set $EDITOR to your editor, and o opens the file there.")
         terminal.press("d")
-        terminal.wait("d again: look all the same")
+        terminal.wait("Press d again to see the reference anyway")
         terminal.press("d")
         assert "+    total = exps.sum(dim, keepdim=True)" in terminal.wait("+++ reference")
         terminal.press("\x1b")
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.press("s")
-        shown = terminal.wait("Your code is not written yet. This shows the reference's result.")
+        shown = terminal.wait("Your code is not implemented yet. This shows the reference's result.")
         assert "softmax: scores as weights" in shown and "▀▀▀▀▀▀" in shown and "esc: back to the verdict" in shown
         terminal.press("\x1b")
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.press("l")
         terminal.wait("Which one?")
         terminal.press(*"rope")
@@ -142,9 +142,9 @@ def test_the_list_the_difference_and_the_picture(kit):
 
 def test_open_starts_the_editor_and_comes_back(kit, tmp_path):
     with watching(kit, "softmax", EDITOR="headway-test-editor", PATH=f"{tmp_path}:/usr/bin:/bin") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.press("o")
-        terminal.wait("your editor 'headway-test-editor' (from $VISUAL or $EDITOR) is not found")
+        terminal.wait("your editor 'headway-test-editor' (from $VISUAL or $EDITOR) was not found")
         script = tmp_path / "headway-test-editor"
         script.write_text('#!/bin/sh\necho "editing $1" && read line\n')
         script.chmod(0o755)
@@ -152,7 +152,7 @@ def test_open_starts_the_editor_and_comes_back(kit, tmp_path):
         terminal.wait(lambda _: "editing " in terminal.raw and "ch03_attention.py" in terminal.raw.rpartition("editing ")[2])
         terminal.press("h\n")  # for the editor, and not for the watch
         terminal.wait(lambda _: "\x1b[?1049h" in terminal.raw.rpartition("editing ")[2])
-        assert "hint 1" not in terminal.wait("Nothing is written yet")
+        assert "hint 1" not in terminal.wait("Write the code and save the file")
         terminal.press("h")
         terminal.wait("hint 1 of 3")
 
@@ -167,7 +167,7 @@ def test_every_size_of_terminal(kit):
             frame = terminal.wait(lambda frame, width=width, height=height: len(frame.split("\n")) == height and max(map(len, frame.split("\n"))) <= width)
             assert frame.startswith("softmax")
         terminal.child.setwinsize(14, 80)
-        terminal.wait("more below: the arrow keys scroll")
+        terminal.wait("more below; scroll with the arrow keys")
         terminal.press("\x1b[F")
         terminal.wait("So far:")
         terminal.press("\x1b[H")
@@ -177,7 +177,7 @@ def test_every_size_of_terminal(kit):
 @pytest.mark.parametrize("how", ["control-c", "control-d", "the terminal is closed", "SIGTERM", "SIGKILL"])
 def test_however_it_ends_nothing_remains(kit, how):
     with watching(kit, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         if how.startswith("control"):
             terminal.child.sendcontrol(how[-1])
             assert terminal.ended == 0
@@ -192,7 +192,7 @@ def test_however_it_ends_nothing_remains(kit, how):
 def test_control_z_and_back(kit):
     """In a shell, which gives and takes the terminal."""
     with watching(kit, "softmax", shell=True) as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         terminal.child.sendcontrol("z")
         terminal.wait(lambda _: "Stopped" in terminal.raw)
         assert "\x1b[?1049l" in terminal.raw.rpartition("\x1b[H")[2]
@@ -201,14 +201,14 @@ def test_control_z_and_back(kit):
         terminal.press("h")
         terminal.wait("hint 1 of 3")
         terminal.press("q")
-        terminal.wait(lambda _: "still to do, 0 of 10 points." in terminal.raw)
+        terminal.wait(lambda _: "not implemented yet, 0 of 10 points." in terminal.raw)
         terminal.child.send("echo status $?; exit\r")
         assert terminal.ended == 0 and "status 0" in terminal.raw
 
 
 def test_a_stale_server_is_replaced_without_a_question(kit):
     with watching(kit, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         suite = kit.root / "tests" / "test_ch03_attention.py"
         suite.write_text(suite.read_text() + "\n")
         terminal.save("ch03_attention", STUB, RIGHT)
@@ -219,7 +219,7 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
     command = [sys.executable, "-m", "grader.cli", "watch", "softmax"]
     with subprocess.Popen(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         lines = iter(process.stdout.readline, "")
-        assert next(line for line in lines if "Nothing is written yet" in line)
+        assert next(line for line in lines if "Write the code and save the file" in line)
         kit.edit("ch03_attention", STUB, "    return (x")
         assert "never closed" in next(line for line in lines if "Waiting for the next save" in line)
         kit.edit("ch03_attention", "    return (x", RIGHT)
@@ -236,18 +236,18 @@ def test_where_no_events_come_the_files_are_looked_at(kit):
     other = kit.root / "elsewhere.py"
     os.link(kit.file("ch03_attention"), other)
     with watching(kit, "softmax") as terminal:
-        terminal.wait("Nothing is written yet")
+        terminal.wait("Write the code and save the file")
         text = other.read_text()
         for number, code in enumerate(("    return x", "    return x + 0", RIGHT)):
             with open(other, "r+") as file:
                 file.truncate()
                 file.write(text.replace(STUB, code, 1))
             terminal.wait(lambda frame, number=number: "FAILED" in frame if number < 2 else "softmax works" in frame)
-        assert "does not tell when a file is saved" in terminal.frame
+        assert "reports no file changes" in terminal.frame
     with watching(kit, "softmax", WATCHFILES_FORCE_POLLING="1") as terminal:
         terminal.wait("softmax works")
         terminal.save("ch03_attention", RIGHT, STUB)
-        assert "does not tell when a file is saved" in terminal.wait("Nothing is written yet")
+        assert "reports no file changes" in terminal.wait("Write the code and save the file")
 
 
 def test_what_cannot_be_watched_is_a_sentence(kit):

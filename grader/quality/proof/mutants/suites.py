@@ -18,7 +18,7 @@ from _pytest.runner import runtestprotocol
 from grader.course.syllabus import Exercise
 from grader.execution.target import Target
 from grader.plugin import hooks
-from grader.plugin.graded import GradedRun
+from grader.plugin.graded_run import GradedRun
 from grader.processes.job import Job
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, restart_capture

@@ -1,4 +1,4 @@
-"""A graded run as it goes: collects what each test said, and concludes exercises, shortcuts, diagnoses and progress."""
+"""A graded run: collects the result of each test, and finds shortcuts, diagnoses and progress at the end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from grader.execution.target import uses
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
 from grader.verdict.explanation import explain_failure
-from grader.verdict.results import ExerciseResult, Failure, RunResult, TestResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, RunResult, TestResult
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
 
-NOTHING_YET = "nothing is written yet"
-DIAGNOSIS_SECONDS = 60.0  # for one exercise; a course full of mistakes takes that long altogether on a busy machine
+DIAGNOSIS_SECONDS = 60.0  # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
 
 
 def outcome_of(problem: BaseException | None, failed: bool) -> str:
-    """What a test is called, by what ended it. pytest-check fails a test without an exception."""
+    """The outcome of a test, from the exception that ended it. pytest-check fails a test without an exception."""
     match problem:
         case None:
             return "failed" if failed else "passed"
@@ -44,55 +43,55 @@ def outcome_of(problem: BaseException | None, failed: bool) -> str:
 @dataclass
 class GradedRun:
     trial: Trial
-    chapters: set[str]  # asked for; empty means all
+    chapters: set[str]  # selected; empty means all
     names: set[str]
-    each: Map = map  # how all known mistakes are asked
+    map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
-    news: list[Exercise] = field(default_factory=list)  # passed now, and not before
+    newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
-    def expect(self, exercise: Exercise, test: str, weight: float) -> None:
+    def register_test(self, exercise: Exercise, test: str, weight: float) -> None:
         self.weights.setdefault(exercise.name, {})[test] = weight
 
-    def finished(
+    def record_test(
         self, exercise: Exercise, test: str, outcome: str, seconds: float, problem: BaseException | None, promise: str, printed: str
     ) -> TestResult:
-        """One test has ended."""
+        """Record the result of one test that has ended, with the explanation of its failure."""
         found = self.trial.end_test(outcome)
         self.shortcuts.setdefault(exercise.name, set()).update(found)
         result = TestResult(test, outcome, seconds, self.weights[exercise.name][test], promise)
         if outcome == "todo":
-            result.message = self._missing(exercise, str(problem))
+            result.message = self._todo_message(exercise, str(problem))
         elif outcome != "passed":
-            words = explain_failure(problem, promise, self.trial.last_call(), comparing.current, printable(printed[-4000:], 4000))
-            result.message, result.explanation, result.details = words.message, words.explanation, words
+            details = explain_failure(problem, promise, self.trial.last_call(), comparing.current, printable(printed[-4000:], 4000))
+            result.message, result.explanation, result.details = details.message, details.explanation, details
             if isinstance(problem, ChapterBroken):
-                self.broken[exercise.module] = words
+                self.broken[exercise.module] = details
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
 
-    def _missing(self, exercise: Exercise, unwritten: str) -> str:
-        """What keeps a test from running: the exercise is not written yet, or it is and needs something that is not."""
+    def _todo_message(self, exercise: Exercise, missing: str) -> str:
+        """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is not."""
         override = self.trial.target.override_in(exercise.module)
         here = f"{exercise.name} in " if override else f"{exercise.name} in {exercise.module}.py"
-        if not unwritten or unwritten.startswith(here):
-            return NOTHING_YET
+        if not missing or missing.startswith(here):
+            return NOT_IMPLEMENTED
         if override:
-            return NOTHING_YET if "raise NotImplementedError" in override.text else unwritten
+            return NOT_IMPLEMENTED if "raise NotImplementedError" in override.text else missing
         try:
             own = find_definition(self.trial.target.source(exercise.module).text, exercise.name)
         except (SourceProblem, ChapterBroken):
             own = None
-        return unwritten if own and "raise NotImplementedError" not in own.text else NOTHING_YET
+        return missing if own and "raise NotImplementedError" not in own.text else NOT_IMPLEMENTED
 
     def message_of(self, test: str) -> str:
         return next((t.message for result in self.results.values() for t in result.tests if t.name == test), "")
 
     def conclude(self) -> None:
-        """All tests have run: look for shortcuts, name known mistakes, keep progress."""
+        """After the last test: look for shortcuts, name known mistakes, record progress."""
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
@@ -102,13 +101,13 @@ class GradedRun:
                 if name not in tested:
                     result.partial = True
                     result.missing_weight += weight
-            self._look_for_shortcuts(result)
-            if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing(result):
-                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.each)
-        self._keep_progress()
+            self._find_shortcuts(result)
+            if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing_exercise(result):
+                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+        self._record_progress()
 
-    def earlier_failing(self, result: ExerciseResult) -> Exercise | None:
-        """With --whole: the first exercise that fails in an earlier chapter and stands in this one's code, by whatever way."""
+    def earlier_failing_exercise(self, result: ExerciseResult) -> Exercise | None:
+        """With --whole: the first failing exercise of an earlier chapter that this one uses, directly or through others."""
         if not self.trial.whole:
             return None
         own = result.exercise.module
@@ -116,31 +115,31 @@ class GradedRun:
         failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
         return next((exercise for exercise in failing if exercise.module < own and (exercise.module, exercise.name) in used), None)
 
-    def _look_for_shortcuts(self, result: ExerciseResult) -> None:
+    def _find_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise
         if exercise.module in self.broken or all(test.outcome == "todo" for test in result.tests):
             return
         override = self.trial.target.override_in(exercise.module)
         try:
             text = "" if override else self.trial.target.source(exercise.module).text
-        except ChapterBroken:  # no test got so far as to find that out
+        except ChapterBroken:  # no test ran far enough to find that the chapter is broken
             return
         result.forbidden = list(override.forbidden) if override else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
         if not result.forbidden:
             result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
 
-    def _keep_progress(self) -> None:
+    def _record_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:
             return
-        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a typing error undoes nothing
+        whole = [r for r in self.results.values() if not r.partial and r.exercise.module not in self.broken]  # a syntax error removes no points
         before = progress.load_scores()
-        self.news = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
-        trouble = progress.record_scores({r.exercise.name: r.earned for r in whole})
-        if trouble:
-            self.notes.append(trouble)
+        self.newly_passed = [r.exercise for r in whole if r.outcome == "passed" and not (r.exercise.name in before and before[r.exercise.name].passed)]
+        problem = progress.record_scores({r.exercise.name: r.earned for r in whole})
+        if problem:
+            self.notes.append(problem)
 
     def verdict(self) -> Verdict:
-        return Verdict(list(self.results.values()), self.broken, [exercise.name for exercise in self.news], self.notes)
+        return Verdict(list(self.results.values()), self.broken, [exercise.name for exercise in self.newly_passed], self.notes)
 
     def result(self) -> RunResult:
         target = self.trial.target
