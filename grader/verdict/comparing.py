@@ -1,6 +1,6 @@
-"""Assertions that keep what they compared, so that a failure can be explained to the one who wrote the code.
+"""Assertions that store the compared values, so that a failure can be explained to the learner.
 
-A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); words are found only when it is shown.
+A `Mismatch` is cheap to raise (hypothesis raises hundreds while it looks for the smallest example); its explanation is computed only for output.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from grader.execution.proxy import Handle
 from grader.verdict.expected_errors import Naming, list_values, missing_values, raise_line
 from torch import Tensor
 
-_equal = torch.equal  # as it was before any learner's code ran
+_equal = torch.equal  # saved before any learner's code can replace it
 
 
 @dataclass
 class Example:
-    """What the running example has said about itself: sizes by name, and the mismatches met (pytest-check may collect several)."""
+    """The running example: its sizes by name, and its mismatches (pytest-check may collect several)."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -32,26 +32,26 @@ current = Example()
 
 
 def new_test() -> None:
-    """Forget all of the last test."""
+    """Clear the sizes and mismatches of the last test."""
     current.sizes.clear()
     current.mismatches.clear()
 
 
 def new_example() -> None:
-    """Forget the last example's mismatches; its sizes were drawn before it began, and are overwritten by the next."""
+    """Clear the last example's mismatches. Its sizes stay: they are drawn before an example begins, and each draw overwrites them."""
     current.mismatches.clear()
 
 
 def sizes(**named: int | None) -> None:
-    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None takes a name back that this example does not use."""
+    """Name the sizes of this example: shown to the learner as `B=2 T=3`. None removes a name that this example does not use."""
     for name, size in named.items():
-        current.sizes.pop(name, None)  # the latest stand last, in the order given
+        current.sizes.pop(name, None)  # the newest sizes come last, in the given order
         if size is not None:
             current.sizes[name] = size
 
 
 class Mismatch(AssertionError):
-    """A law does not hold. `sentence` says so; `got` and `expected` are kept where there are two values to look at."""
+    """A law does not hold. `sentence` says so; `got` and `expected` are the two values, if there are two."""
 
     def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False) -> None:
         super().__init__(sentence)
@@ -76,7 +76,7 @@ def close(got: Any, expected: Any, what: str = "the result", tol: float | None =
 
 
 def same(got: Any, expected: Any, what: str = "the result") -> None:
-    """Exactly equal: ids, strings, lists, dicts with their order, tensors of whole numbers or booleans."""
+    """Exactly equal: ids, strings, lists, dicts with their order, tensors of integers or booleans."""
     if isinstance(expected, Tensor):
         _close_tensor(got, expected, what, 0.0)
         return
@@ -92,7 +92,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
 
 
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
-    """`got` is a tensor of this shape (and dtype); returned, to compute with."""
+    """`got` is a tensor of this shape (and dtype); returns it for further computation."""
     if not isinstance(got, Tensor):
         raise Mismatch(f"{_capitalize(what)} should be a tensor of shape {tuple(shape)}; it is {describe_value(got)}", got)
     if tuple(got.shape) != tuple(shape):
@@ -118,7 +118,7 @@ def refuses(
     """`call()` raises one of `errors`, and its message names each value of `naming`.
 
     `naming` maps the learner's name of a value to the value, {"d_head": 7}; the failure then shows a line to copy. `example` is the text
-    of that line, where the usual one does not fit: "the input is longer than max_len = {max_len}".
+    of that line, if the default does not fit: "the input is longer than max_len = {max_len}".
     """
     kind = " or ".join(error.__name__ for error in errors if error is not AssertionError) or "AssertionError"
     wanted = f"{because}, so the call should raise {kind}" + (f" with {list_values(naming)} in its message" if naming else "")
@@ -131,13 +131,13 @@ def refuses(
             raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
         missing = missing_values(problem.message, naming)
         if missing:
-            raise Mismatch(f"{wanted}. It raised {said}, which does not name {' and '.join(missing)}. {line}") from None
+            raise Mismatch(f"{wanted}. It raised {said}, and the message does not contain {' and '.join(missing)}. {line}") from None
         return
     raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
 
 
 def _short(value: Any) -> str:
-    """A value itself where it is plain and short, else as a noun."""
+    """The value itself if it is short, else a description."""
     plain = isinstance(value, list | tuple | dict | str) and len(value) <= 8 and len(repr(value)) <= 40 and "tensor" not in repr(value)
     return repr(value) if plain else describe_value(value)
 
@@ -146,7 +146,7 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
     if not isinstance(got, Tensor):
         missing = ""
         if got is None:
-            missing = ": nothing flows back there" if "gradient" in what.lower() else " (is a `return` missing?)"
+            missing = ": no gradient reaches it" if "gradient" in what.lower() else " (is a `return` missing?)"
         raise Mismatch(f"{_capitalize(what)} should be a tensor; it is {describe_value(got)}{missing}", got, expected, compared=True)
     if got.shape != expected.shape:
         sentence = f"{_capitalize(what)} has shape {tuple(got.shape)}; it should be {tuple(expected.shape)}"
@@ -163,7 +163,7 @@ def _close_tensor(got: Any, expected: Tensor, what: str, tol: float | None) -> N
 
 
 def tolerance(expected: Tensor) -> float:
-    """What rounding may do to a tensor of this dtype, relative to its size."""
+    """The rounding error allowed for a tensor of this dtype, relative to its size."""
     return {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(expected.dtype, 0.0)
 
 
@@ -199,7 +199,7 @@ def _check_container(got: Any, expected: Any, what: str) -> None:
         if not isinstance(got, dict) or list(got) != list(expected):
             raise Mismatch(f"{_capitalize(what)} should be a dict with the keys {list(expected)}; it is {describe_value(got)}", got, expected, compared=True)
     elif not isinstance(got, list | tuple) or len(got) != len(expected):
-        raise Mismatch(f"{_capitalize(what)} should be a {kind} of {len(expected)}; it is {describe_value(got)}", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} should be a {kind} of length {len(expected)}; it is {describe_value(got)}", got, expected, compared=True)
 
 
 def _whole_number(value: Any) -> Any:
@@ -207,7 +207,7 @@ def _whole_number(value: Any) -> Any:
 
 
 def _capitalize(what: str) -> str:
-    """What is talked of, at the start of a sentence: a capital, unless it is a name as in code."""
+    """Capitalise the start of a sentence, unless it is a name from the code."""
     first = what.split(" ")[0]
     return what if any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a") else what[:1].upper() + what[1:]
 
@@ -217,17 +217,17 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A value as a noun: "None", "a list of 3", "a tensor of shape (2, 3)", "an object (generator)"."""
+    """A value as a noun: "None", "a list of length 3", "a tensor of shape (2, 3)", "an object (generator)"."""
     if value is None:
         return "None"
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, list | tuple | dict | set):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {type(value).__name__} of length {len(value)}"
     if isinstance(value, bool | int | float):
         return f"the number {value!r}" if not isinstance(value, bool) else repr(value)
     if isinstance(value, str):
         return f"the string {value[:40]!r}"
     if isinstance(value, Handle):
-        return f"an object ({value._handle[1]})"  # its class, or what it is called
+        return f"an object ({value._handle[1]})"  # its class or name
     return repr(value)[:80]

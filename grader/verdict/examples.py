@@ -1,4 +1,4 @@
-"""Which examples hypothesis draws for a graded test: the same ones tomorrow, whatever other code is loaded.
+"""Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
 Examples that a test pins with `@example` run at every seed, after the drawn ones.
 """
@@ -18,25 +18,25 @@ EXAMPLES = 6
 
 @dataclass(frozen=True)
 class Pinned:
-    """An argument of `@example` that is made when the test runs, as a drawn one is: a test may change it, and its sizes are named."""
+    """An argument of `@example` that is created when the test runs, like a drawn one: a test may change it, and its sizes get names."""
 
     make: Callable[[], Any]
 
     def map(self, change: Callable[[Any], Any]) -> Pinned:
-        """The argument with a change that its strategy makes too."""
+        """The argument after a change that its strategy applies too."""
         return Pinned(lambda: change(self.make()))
 
 
 def collect_pinned(test: Any) -> None:
-    """Take the examples of `@example` from hypothesis, which runs them first and shows them as they are.
+    """Remove the examples of `@example` from hypothesis, which would run them first and not shrink them.
 
-    Run last, they cost nothing where a drawn example fails already, and a failure is shown by the smallest example there is.
+    They run last: they cost nothing if a drawn example already fails, and a failure then shows the smallest example.
     """
     test.hypothesis.pinned = [pin.kwargs for pin in reversed(vars(test).pop("hypothesis_explicit_examples", ()))]
 
 
 def pinned_examples(test: Any) -> list[dict[str, Any]]:
-    """The examples that a test is run on at every seed."""
+    """The pinned examples of a test, which run at every seed."""
     return getattr(getattr(test, "hypothesis", None), "pinned", [])
 
 
@@ -49,7 +49,7 @@ def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
 
 
 def use_headway_profile() -> None:
-    """Make `headway` the profile in force."""
+    """Load the hypothesis profile `headway`."""
     hypothesis.settings.register_profile(
         "headway",
         derandomize=True, database=None, deadline=None, print_blob=False, max_examples=EXAMPLES, report_multiple_bugs=False,
@@ -60,12 +60,12 @@ def use_headway_profile() -> None:
 
 
 def _ignore_local_constants() -> None:
-    """Hypothesis now and then draws a number that it has read in a loaded module: the learner's, or that of whoever was graded before.
+    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the person graded before.
 
     No setting turns this off; older versions do not do it.
     """
     with contextlib.suppress(ImportError):
         from hypothesis.internal.conjecture import providers
 
-        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # theirs has a cache; this needs none
-        providers._get_local_constants = lambda: providers._local_constants  # it would look through all modules for the local ones
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
+        providers._get_local_constants = lambda: providers._local_constants  # the original searches all modules for local ones

@@ -1,4 +1,4 @@
-"""What an expected error must say: whether its message names the numbers, and a line that raises such an error."""
+"""The message of an expected error: whether it contains the required values, and an example line that raises it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:[,_' ]\d{3})+(?!\d)")
 
 
 def missing_values(message: str, naming: Naming) -> list[str]:
-    """What the message should name and does not: "d_model = 13" where the name is known, "13" where it is not."""
+    """The values that the message should contain but does not: "d_model = 13" if the name is known, else "13"."""
     return [_labelled(name, value) for name, value in _items(naming) if not mentions(message, value)]
 
 
 def list_values(naming: Naming) -> str:
-    """All that a message should name: "d_model = 13 and n_heads = 4"."""
+    """All values that a message should contain: "d_model = 13 and n_heads = 4"."""
     return _join_words(_labelled(name, value) for name, value in _items(naming))
 
 
@@ -31,7 +31,7 @@ def mentions(message: str, value: Any) -> bool:
 
 
 def raise_line(kind: str, naming: Naming, because: str, example: str | None = None) -> str:
-    """A line that raises the error; with the names of the values it is an f-string that may be copied as it is."""
+    """A line that raises the error; if the values have names, it is an f-string that the learner can copy."""
     if example is None and isinstance(naming, Mapping) and naming:
         first, *others = (f"{name} = {{{name}{'!r' if isinstance(value, str) else ''}}}" for name, value in naming.items())
         example = f"{first} is not possible" + (f" with {_join_words(others)}" if others else "")

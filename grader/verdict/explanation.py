@@ -1,4 +1,4 @@
-"""A failed test in words: what was promised, the smallest counterexample, got beside expected, and what relates them."""
+"""Explains a failed test: the promise, the smallest example, the wrong and the right value, and how they differ."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from grader.verdict.sequences import explain_plain
 from grader.verdict.value_text import first_difference, format_value
 from torch import Tensor
 
-ROOM = 67  # columns left beside a label
-TALL = 12  # lines of one value, beyond which it is described and not shown
+ROOM = 67  # columns to the right of a label
+TALL = 12  # lines of one value; a longer one is only described
 _NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
 def explain_failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
-    """The words for whatever ended the test; pytest-check fails one without an exception."""
+    """The explanation of whatever ended the test; pytest-check fails a test without an exception."""
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_call_lines(call), printed=printed)
     if isinstance(problem, OutOfTime | HostDied):
@@ -31,34 +31,34 @@ def explain_failure(problem: BaseException | None, promise: str, call: Call | No
     if "Flaky" in type(problem).__name__:
         problem = _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
-        words = _describe_known_error(*problem.message.partition(": ")[::2])
-        return Failure(promise="", message=_sentence(f"importing it {words}" if words else problem.message), where=str(problem.where or ""))
+        text = _describe_known_error(*problem.message.partition(": ")[::2])
+        return Failure(promise="", message=_sentence(f"importing it {text}" if text else problem.message), where=str(problem.where or ""))
     if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
         return _mismatch(mismatches, call, common)
     if isinstance(problem, RuleBroken):
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        words = _describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
-        return Failure(message=_sentence(f"{_name(call)} {words}", capital=False), where=str(problem.where or ""), **common)
+        text = _describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
+        return Failure(message=_sentence(f"{_name(call)} {text}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
-        return Failure(message="The same call gave different answers when it was repeated; something is kept between calls, or left to chance.", **common)
+        return Failure(message="The same call gave different results when it was repeated. Look for state that survives between calls, or for random numbers.", **common)
     if is_out_of_memory(problem):
-        words = f"{_name(call)} returned a value that the tests cannot compare in the memory that they have; return one of the size that is asked for"
-        return Failure(message=_sentence(words, capital=False), **common)
+        text = f"{_name(call)} returned a value that is too large to compare in memory; return a result of the expected size"
+        return Failure(message=_sentence(text, capital=False), **common)
     if isinstance(problem, AssertionError) and str(problem):
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {format_value(call.result)[:200]}; " if call else ""
-    return Failure(message=_sentence(f"{returned}the test cannot go on with that ({type(problem).__name__}: {problem})", capital=False), **common)
+    return Failure(message=_sentence(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})", capital=False), **common)
 
 
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
-    """The rule that the first call broke and its repetition did not: a thread that is left running is there already the second time."""
+    """The rule that the first call broke and its repetition did not: a leftover thread already exists the second time."""
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
 
 
 def is_out_of_memory(problem: BaseException | None) -> bool:
-    """Did the tests themselves, and not the learner's code, ask for more memory than there is?"""
+    """Whether the tests themselves, not the learner's code, ran out of memory."""
     if isinstance(problem, LearnerError):
         return False
     return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(_NO_MEMORY.search(str(problem))))
@@ -69,16 +69,16 @@ def _error_text(problem: LearnerError) -> str:
 
 
 def _describe_known_error(type_name: str, message: str) -> str:
-    """What happened, as a predicate, where the error itself says it to nobody who has not met it before; or ""."""
+    """A plain predicate for an error whose own message is hard to understand; or ""."""
     if type_name == "MemoryError" or (type_name == "RuntimeError" and _NO_MEMORY.search(message)):
         many = re.search(r"tried to allocate (\d+) bytes", message)
-        return "asked for more memory than there is for it" + (f": {int(many[1]):,} bytes at once" if many else "")
+        return "ran out of memory" + (f": it asked for {int(many[1]):,} bytes at once" if many else "")
     if type_name == "OSError" and "File too large" in message:
-        return "wrote more than one run may, in print or to a file; is that a loop without an end?"
+        return "printed or wrote too much output for one run; is there an endless loop?"
     if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
-        return "asks for input, and while tests run there is nobody to give it; take what it needs as an argument"
+        return "asks for input, but there is no input while tests run; use an argument instead"
     if type_name == "BdbQuit":
-        return "stops in the debugger, where nobody can answer; " + (f"in a terminal, `{message}` stops there too, and waits" if message else "leave that out")
+        return "stops in the debugger, which has no input here; " + (f"to debug, run `{message}` in a terminal" if message else "remove that line")
     return ""
 
 
@@ -91,7 +91,7 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     explanation: list[str] = []
     if isinstance(first.got, Tensor) and isinstance(first.expected, Tensor):
         inputs = [value for value in (*call.args, *call.options.values()) if isinstance(value, Tensor)] if call else []
-        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):  # of a kind nobody thought of, or too large: told without it
+        with contextlib.suppress(RuntimeError, NotImplementedError, MemoryError):  # an unsupported kind of tensor, or too large: no explanation
             explanation = explain(first.got, first.expected, first.tol or 1e-5, inputs)
         comparable = (first.got.dtype == torch.bool) == (first.expected.dtype == torch.bool)
         has_values = not (first.got.is_meta or first.expected.is_meta)
@@ -100,7 +100,7 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
     elif first.compared and not isinstance(first.expected, Tensor) and not isinstance(first.got, Tensor):
         explanation = explain_plain(first.got, first.expected)
     if explanation and isinstance(first.got, Tensor) and got.startswith("[") and first.got.numel() <= 24:
-        difference = ""  # it can be seen
+        difference = ""  # the values are visible
     if len("\n".join([got, expected, *common["called"]]).splitlines()) > 18:
         common["called"] = common["called"][:1]
     return Failure(
@@ -109,7 +109,7 @@ def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Fa
 
 
 def _format_for_label(value: Any) -> str:
-    """A value beside its label: whole where that is short."""
+    """A value as text to the right of a label: complete if it is short."""
     text = format_value(value, width=ROOM)
     return text if text.count("\n") < TALL else format_value(value, limit=0, width=ROOM)
 
@@ -119,7 +119,7 @@ def _name(call: Call | None) -> str:
 
 
 def _call_lines(call: Call | None) -> list[str]:
-    """`softmax(x, dim=0)` as lines: the call, then each tensor argument whole when it is small."""
+    """`softmax(x, dim=0)` as lines: the call, then each small tensor argument."""
     if call is None:
         return []
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""What a graded run found out, as plain data; and how it is written as JSON (results.schema.json describes the file)."""
+"""The results of a graded run as plain data, and their JSON file (results.schema.json describes it)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.files import write_whole
 from grader.version import __version__
 
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test that met the NotImplementedError of its own exercise
-OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # what an exercise is called, by the worst of its tests
+OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Failure:
-    """Everything a learner is told about one failed test, ready to be laid out."""
+    """Everything that a learner sees about one failed test, before layout."""
 
     promise: str
     sizes: str = ""  # "B=2 T=3"
@@ -48,7 +48,7 @@ class TestResult:
     promise: str = ""
     message: str = ""
     explanation: str = ""
-    details: Failure | None = None  # what a person is shown, and no file keeps
+    details: Failure | None = None  # shown to the learner, but not written to the JSON file
 
 
 @dataclass
@@ -57,8 +57,8 @@ class ExerciseResult:
     tests: list[TestResult] = field(default_factory=list)
     diagnosis: Diagnosis | None = None
     forbidden: list[str] = field(default_factory=list)
-    partial: bool = False  # some of its tests were not run
-    missing_weight: float = 0.0  # of those
+    partial: bool = False  # some of its tests did not run
+    missing_weight: float = 0.0  # of the tests that did not run
 
     @property
     def failures(self) -> list[TestResult]:
@@ -72,7 +72,7 @@ class ExerciseResult:
 
     @property
     def earned(self) -> float:
-        """Points, shared over the tests by weight; none where a shortcut was taken."""
+        """The points, shared over the tests by weight; none if forbidden code was used."""
         total = sum(test.weight for test in self.tests) + self.missing_weight
         won = sum(test.weight for test in self.tests if test.outcome == "passed")
         if self.forbidden or not total:

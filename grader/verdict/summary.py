@@ -1,4 +1,4 @@
-"""What a run has to say, as plain data: told by a process that has torch, shown by one that has not."""
+"""The verdict of a run as plain data: made in a process with torch, printed by one without torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResul
 class Verdict:
     results: list[ExerciseResult]
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
-    newly_passed: list[str] = field(default_factory=list)  # exercises passed now, and not before
-    notes: list[str] = field(default_factory=list)  # sentences for the end
+    newly_passed: list[str] = field(default_factory=list)  # exercises passed in this run for the first time
+    notes: list[str] = field(default_factory=list)  # sentences for the end of the output
 
     @property
     def outcomes(self) -> dict[str, str]:
@@ -24,7 +24,7 @@ class Verdict:
         return next((result for result in self.results if result.exercise.name == name), None)
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON; an exercise goes by its name."""
+        """As plain data for JSON; an exercise is given by its name."""
         return asdict(self) | {"results": [asdict(result) | {"exercise": result.exercise.name} for result in self.results]}
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Puts an implementation behind the boundary and leads it through tests, example by example.
+"""Runs an implementation behind the boundary through the tests, example by example.
 
-Knows nothing of pytest: the plugin calls it, and so does whatever runs tests another way.
+It does not depend on pytest: the plugin calls it, and so does other code that runs tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values as text for a terminal: small tensors whole, large ones in numbers about them, everything else by a tame repr."""
+"""Values as text for a terminal: small tensors in full, large ones as statistics, everything else as a short repr."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from grader.verdict.relations.pair import differing_values
 from torch import Tensor
 
 WIDTH = 76
-LIMIT = 64  # tensors with more values than this are described, not shown
+LIMIT = 64  # tensors with more values are described, not printed
 LINES = 20  # containers stop after about so many lines
 CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 def format_value(value: object, limit: int = LIMIT, width: int = WIDTH) -> str:
-    """A value as text, no line wider than `width` columns; tensors of up to `limit` values are shown whole."""
+    """A value as text, no line wider than `width` columns; tensors of up to `limit` values are printed in full."""
     try:
         return "\n".join(_lines(value, limit, width, 0))
-    except Exception as problem:  # a container may be anybody's class
+    except Exception as problem:  # a container may be a learner's class
         return f"<{type(value).__name__} that cannot be shown: {type(problem).__name__}>"
 
 
 def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
-    """One line: where two tensors first differ, what stands there, how many values differ and by how much; "" when none does.
+    """One line: where two tensors first differ, the two values there, how many values differ and by how much; "" if none differs.
 
-    `tol` is relative to the values expected. Of tensors of different shapes, the shapes are told.
+    `tol` is relative to the expected values. For tensors of different shapes, the line gives the shapes.
     """
     if got.shape != expected.shape:
         return f"the shapes differ: got {_shape(got)}, expected {_shape(expected)}"
@@ -54,7 +54,7 @@ def first_difference(got: Tensor, expected: Tensor, tol: float) -> str:
 
 
 def _format_pair(got: object, expected: object) -> str:
-    """Two numbers that differ, with as many digits as it takes to see it."""
+    """Two different numbers, with enough digits to see the difference."""
     digits = next((n for n in (4, 6, 8, 10, 17) if _number(got, n) != _number(expected, n)), 17)
     return f"got {_number(got, digits)}, expected {_number(expected, digits)}"
 
@@ -68,7 +68,7 @@ def _lines(value: object, limit: int, width: int, depth: int) -> list[str]:
 
 
 def _holds_tensors(value: Iterable[object], depth: int = 0) -> bool:
-    """Among the first few items, is there a tensor, at whatever depth?"""
+    """Whether one of the first items is a tensor, at any depth."""
     items = value.values() if isinstance(value, Mapping) else value
     for item in islice(items, 20):
         if isinstance(item, Tensor):
@@ -98,7 +98,7 @@ def _container(value: Iterable[object], limit: int, width: int, depth: int) -> l
 
 
 def _plain(value: object, depth: int = 0, most: int = 400) -> str:
-    """A repr that is short, on one line and without control characters, whatever the object."""
+    """A short repr of any object, on one line and without control characters."""
     try:
         if type(value) is float:
             text = repr(float(f"{value:.6g}"))
@@ -112,7 +112,7 @@ def _plain(value: object, depth: int = 0, most: int = 400) -> str:
             text = _summary_name(value)
         else:
             text = repr(value)
-    except Exception as problem:  # a repr may be anybody's code
+    except Exception as problem:  # a repr may be a learner's code
         text = f"<{type(value).__name__} whose repr raises {type(problem).__name__}>"
     text = _printable(text)
     return text if len(text) <= most else text[: most - 4] + " ..."
@@ -158,7 +158,7 @@ def _wrap(text: str, width: int, most: int = 6) -> list[str]:
 
 
 def _number(value: object, digits: int = 4) -> str:
-    """Up to four significant digits, or as many as are asked for."""
+    """A number with up to `digits` significant digits."""
     if isinstance(value, complex):
         sign = "-" if value.imag < 0 or (value.imag == 0 and math.copysign(1, value.imag) < 0) else "+"
         return f"{_number(value.real, digits)}{sign}{_number(abs(value.imag), digits)}j"
@@ -183,14 +183,14 @@ def _tensor(value: Tensor, limit: int, width: int) -> list[str]:
             plain = value.detach().as_subclass(Tensor)
             name = _summary_name(plain)
             if plain.is_meta:
-                return [f"{name} on the device meta, which keeps no values"]
+                return [f"{name} on the device meta, which stores no values"]
             if plain.ndim == 0:
                 return [_number(plain.item())]
             if plain.numel() == 0:
                 return [f"an empty {name}"]
             lines = _whole(plain, width) if plain.numel() <= limit and plain.ndim <= 4 else None
             return lines or _wrap(_statistics(plain, name), width)
-    except Exception as problem:  # sparse, quantised: not ours to print
+    except Exception as problem:  # sparse, quantised: no printing here
         return [f"a tensor that cannot be shown ({type(problem).__name__})"]
 
 
@@ -208,7 +208,7 @@ def _whole(value: Tensor, most: int) -> list[str] | None:
 
 
 def _same_digits(value: Tensor, cells: list[str]) -> list[str]:
-    """The same number of decimals in every cell, but for those that would read as zero and are not: 4e-05."""
+    """The same number of decimals in every cell, except small values that would look like zero: 4e-05."""
     finite = value[value.isfinite()].to(torch.float64)
     if not finite.numel() or bool((finite == finite.round()).all()):
         return cells

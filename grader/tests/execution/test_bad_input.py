@@ -95,7 +95,7 @@ FIRST = {
     ),
     "FusedSelfAttention": (function("FusedSelfAttention", "return right"), "."),
     "fuse_qkv": (function("fuse_qkv", "raise ValueError('\\x1b[31m' + 'very ' * 100_000 + '\\x07')"), "raised ValueError: very very"),
-    "split_qkv": (function("split_qkv", "return 'attention'"), "is expected|cannot go on"),
+    "split_qkv": (function("split_qkv", "return 'attention'"), "is expected|cannot continue"),
 }  # fmt: skip
 
 SECOND = {

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith(
 CRASH = "segmentation fault"
 CLOSED = "it closed file descriptors that it did not open"
 BROKEN = "it broke something that the tests need, or used up the memory"
-MEMORY = "asked for more memory than there is for it"
+MEMORY = "ran out of memory"
 ENDS = "Your code ended the process it ran in: it exited with status 3."
 
 FAILING = {
@@ -27,10 +27,10 @@ FAILING = {
     "memory kept": ("kept = globals().setdefault('kept', [])\nwhile True: kept.append(torch.ones(10**5))", f"softmax {MEMORY}"),
     "a thread left": ("import threading, time; threading.Thread(target=time.sleep, args=[999], daemon=True).start()", "left a thread running"),
     "descriptors": ("import os; os.closerange(0, 1000)", CLOSED),
-    "prints without end": ("while True: print('x' * 10000)", "softmax wrote more than one run may, in print or to a file"),
+    "prints without end": ("while True: print('x' * 10000)", "softmax printed or wrote too much output for one run"),
     "recursion": ("return softmax(x, dim)", "softmax raised RecursionError: maximum recursion depth exceeded."),
-    "input": ("input('Which? ')", "softmax asks for input, and while tests run there is nobody to give it"),
-    "breakpoint": ("breakpoint()", "softmax stops in the debugger, where nobody can answer; in a terminal, `pytest --exercise softmax` stops there too"),
+    "input": ("input('Which? ')", "softmax asks for input, but there is no input while tests run"),
+    "breakpoint": ("breakpoint()", "softmax stops in the debugger, which has no input here; to debug, run `pytest --exercise softmax` in a terminal"),
     "pytest in pieces": ("import _pytest.runner; _pytest.runner.runtestprotocol = _pytest.runner.call_and_report = None; return x", BROKEN),
     "no modules": ("import sys; sys.modules.clear()", BROKEN),
     "catches nothing": ("raise KeyboardInterrupt", "softmax raised KeyboardInterrupt."),

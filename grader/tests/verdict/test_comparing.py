@@ -168,7 +168,7 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
 
 def test_what_a_test_stumbles_over_is_said_of_the_answer():
     words = explain_failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", Call("f", (1,), {}, None), comparing.current)
-    assert words.message.startswith("f returned None; the test cannot go on with that")
+    assert words.message.startswith("f returned None; the test cannot continue with this value")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("def states():\n    yield 1\n", "generator"), ("class Stream:\n    pass\n\n\nstates = Stream\n", "Stream")])

@@ -45,7 +45,7 @@ def test_rolled_and_shifted_by_one(shape, axis, late, seed):
     rolled = x.roll(1 if late else -1, axis)
     way = f"along axis {axis}", "one place too " + ("late" if late else "early")
     text = said(rolled, x).lower()
-    assert all(part in text for part in way) and "come round" in text
+    assert all(part in text for part in way) and "is now at the" in text
     rolled.select(axis, 0 if late else -1).zero_()
     text = said(rolled, x).lower()
     assert all(part in text for part in way)
@@ -63,9 +63,9 @@ def test_shifted_targets():
 def test_view_in_place_of_transpose():
     z = normal(2, 4, 12)
     heads = z.view(2, 4, 3, 4).transpose(1, 2)
-    assert said(z.view(2, 3, 4, 4), heads, z) == "It is the input, of shape (2, 4, 12), reshaped straight to (2, 3, 4, 4), no axis moved."
+    assert said(z.view(2, 3, 4, 4), heads, z) == "It is the input, of shape (2, 4, 12), reshaped to (2, 3, 4, 4) without moving an axis."
     y = normal(2, 3, 4, 6)
-    assert "reshaped straight" in said(y.reshape(2, 4, 18), y.transpose(1, 2).reshape(2, 4, 18), y)
+    assert "without moving an axis" in said(y.reshape(2, 4, 18), y.transpose(1, 2).reshape(2, 4, 18), y)
     assert "view and transpose are mixed up" in said(y.transpose(1, 2).reshape(2, 3, 4, 6), y)
 
 
@@ -73,13 +73,13 @@ def test_heads_that_take_turns():
     z = normal(2, 4, 15)
     right = z.view(2, 4, 3, 5).transpose(1, 2)
     assert said(z.view(2, 4, 5, 3).permute(0, 3, 1, 2), right, z) == (
-        "It is the input, of shape (2, 4, 15), with axis 2 cut as 5 by 3 and the axes then in the order 0, 3, 1 and 2."
+        "It is the input, of shape (2, 4, 15), with axis 2 split into 5 by 3 and then the axes in the order 0, 3, 1 and 2."
     )
 
 
 def test_interleaved():
     x = normal(2, 3, 12)
-    assert "12 cut as 3 by 4 and joined across" in said(x.view(2, 3, 3, 4).transpose(-1, -2).reshape(2, 3, 12), x)
+    assert "size 12 was split into 3 by 4 and joined in the wrong order" in said(x.view(2, 3, 3, 4).transpose(-1, -2).reshape(2, 3, 12), x)
     assert "neighbours are swapped" in said(x.view(2, 3, 6, 2).flip(-1).reshape(2, 3, 12), x)
     assert "two halves along axis 2" in said(x.roll(6, -1), x)
 
@@ -87,9 +87,9 @@ def test_interleaved():
 def test_right_numbers_elsewhere():
     x = normal(3, 6)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
-    assert "stand in the order 3, 0, 5, 1, 4 and 2" in said(x[:, order], x)
+    assert "are in the order 3, 0, 5, 1, 4 and 2" in said(x[:, order], x)
     assert said(torch.stack([row[torch.randperm(6, generator=torch.Generator().manual_seed(i))] for i, row in enumerate(x)]), x).startswith(
-        "Each row holds the right numbers"
+        "Each row has the right numbers"
     )
     assert "the wrong places" in said(x.flatten()[torch.randperm(18, generator=torch.Generator().manual_seed(3))].view(3, 6), x)
 
@@ -138,8 +138,8 @@ def test_sign_offset_square_and_friends(shape, seed):
     x = normal(*shape, seed=seed)
     positive = x.abs() + 0.1
     assert said(-x, x) == "Every value has the wrong sign."
-    assert said(x + 0.5, x) == "Every value is 0.5 too large: one constant is added to all."
-    assert said(x - 3, x) == "Every value is 3 too small: one constant is added to all."
+    assert said(x + 0.5, x) == "Every value is 0.5 too large: the same constant is added to all."
+    assert said(x - 3, x) == "Every value is 3 too small: the same constant is added to all."
     assert "square of" in said(x * x, x)
     assert "square root" in said(positive.sqrt(), positive)
     assert "logarithm" in said(positive.log(), positive)
@@ -154,9 +154,9 @@ def test_inputs():
     x, y = normal(3, 4), normal(3, 4, seed=1)
     right = x @ normal(4, 4, seed=2)
     assert said(x, right, x) == "It equals the input, unchanged."
-    assert said(y, right, x, y) == "It equals the second tensor that was given, unchanged."
-    assert "the right answer minus the input" in said(right, right + x, x)
-    assert "the right answer plus the input" in said(right + x, right, x)
+    assert said(y, right, x, y) == "It equals the second tensor argument, unchanged."
+    assert "the right result minus the input" in said(right, right + x, x)
+    assert "the right result plus the input" in said(right + x, right, x)
 
 
 def test_the_input_is_not_named_where_it_is_the_right_answer_too():
@@ -167,12 +167,12 @@ def test_the_input_is_not_named_where_it_is_the_right_answer_too():
 
 def test_vectors_and_dropout():
     x = normal(2, 3, 6)
-    assert "off by the same vector" in said(x + normal(6, seed=4), x)
+    assert "Every row differs by the same vector" in said(x + normal(6, seed=4), x)
     assert "multiplied by the same vector" in said(x * normal(6, seed=4), x)
-    assert "difference from the right answer is the same for every index of axis 0" in said(x + normal(3, 6, seed=5), x)
+    assert "difference from the right result is the same for every index of axis 0" in said(x + normal(3, 6, seed=5), x)
     keep = normal(2, 3, 6, seed=6) > -0.3
     gone = int((~keep).sum())
-    assert said(x * keep / 0.75, x) == f"{gone} of 36 values are zero and every other is 1.33 times too large, as dropout with p=0.25 leaves them."
+    assert said(x * keep / 0.75, x) == f"{gone} of 36 values are zero, and all others are 1.33 times too large, as after dropout with p=0.25."
 
 
 @given(shape=shapes, axis=st.integers(0, 3), seed=seeds, index=st.integers(0, 9))
@@ -250,7 +250,7 @@ def test_around_the_softmax():
     assert said(masked.log_softmax(-1), right).startswith("Every value is the logarithm")
     assert said((-scores).softmax(-1), scores.softmax(-1)) == "The weights are those of scores that have the wrong sign."
     inverted = scores.masked_fill(~hidden, -torch.inf).softmax(-1).nan_to_num()
-    assert said(inverted, right) == "Zeros stand where weights should, and weights only where zeros should."
+    assert said(inverted, right) == "The zeros are where the weights should be, and weights are only where zeros should be."
     causal = scores.masked_fill(~torch.ones(4, 5, dtype=torch.bool).tril(1), -torch.inf).softmax(-1)
     assert said(causal, scores.softmax(-1)).startswith("Every weight beyond column i + 1 of row i is zero, as under a causal mask; 12 of them")
     assert said(scores / scores.sum(-1, keepdim=True), scores.softmax(-1)).startswith("Weights lie between 0 and 1; here")
@@ -272,7 +272,7 @@ def test_not_finite():
     masked[2] = 0
     wrong = masked.clone()
     wrong[2] = torch.nan
-    assert said(wrong, masked) == "Row 2 is all NaN, where zeros are right. All other values are right."
+    assert said(wrong, masked) == "Row 2 is all NaN, but should be zero. All other values are right."
     assert said(torch.full_like(x, torch.nan), x) == "All 20 values are NaN."
     scores = x[:, :4].masked_fill(~LOWER[:4, :4], -torch.inf)
     assert said(scores.nan_to_num(neginf=-1e9), scores) == "All 6 values that should be -inf are not, the first at [0, 1]. All other values are right."

@@ -129,4 +129,4 @@ def test_first_difference_of_anything(a, b):
 
 
 def test_a_tensor_without_values_is_named():
-    assert format_value(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which keeps no values"
+    assert format_value(torch.empty(2, 3, device="meta")) == "tensor (2, 3) float32 on the device meta, which stores no values"

@@ -1,4 +1,4 @@
-"""What relation a wrong tensor has to the right one, said in sentences: `explain`."""
+"""`explain` describes in sentences how a wrong tensor differs from the right one."""
 
 from grader.verdict.relations.engine import explain
 

@@ -1,4 +1,4 @@
-"""`explain`: which relations are asked about, and in what order."""
+"""`explain`: tries the relations in a fixed order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torch import Tensor
 
 
 def explain(got: Tensor, expected: Tensor, tol: float, inputs: Sequence[Tensor] = ()) -> list[str]:
-    """What a wrong tensor has to do with the right one, in at most two sentences, the most telling first.
+    """How a wrong tensor differs from the right one, in at most two sentences, the most informative first.
 
-    `tol` is relative to the largest finite value of `expected`. A relation is told only when it holds within it, when the right
-    answer itself does not have it, and when more than one value speaks for it; else the list is empty.
+    `tol` is relative to the largest finite value of `expected`. A relation is reported only if it holds within this tolerance, if the
+    right result itself does not have it, and if the agreement is not a coincidence; else the list is empty.
     """
     with torch.no_grad():
         return _explain_tensors(got, expected, tol, inputs)[:2]
@@ -34,14 +34,14 @@ def _explain_tensors(got: Tensor, expected: Tensor, tol: float, inputs: Sequence
         return [] if got.dtype == expected.dtype else explain_type(got, expected, tol, ())[:1]
     pair = Pair.of(got, expected, tol)
     if got.dtype != expected.dtype:
-        told = explain_type(got, expected, tol, inputs)
+        explanation = explain_type(got, expected, tol, inputs)
         comparable = got.dtype != torch.bool and expected.dtype != torch.bool
-        return told if len(told) > 1 or not comparable else told + _explain_values(pair, inputs)
+        return explanation if len(explanation) > 1 or not comparable else explanation + _explain_values(pair, inputs)
     return _explain_values(pair, inputs)
 
 
 def _explain_values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
-    """Values of one shape: one relation that explains them all, or up to two that explain some."""
+    """For tensors of the same shape: one relation that explains all values, or up to two that explain some."""
     if not bool(pair.wrong.any()):
         return []
     if pair.logical:
@@ -49,9 +49,9 @@ def _explain_values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
     softmax = explain_softmax(pair, inputs)
     if softmax:
         return [softmax]
-    strange = explain_not_finite(pair)
-    if strange:
-        return strange
+    not_finite = explain_not_finite(pair)
+    if not_finite:
+        return not_finite
     near = explain_rounding(pair)
     if near:
         return [near, *_as_list(explain_places(pair))]
@@ -59,7 +59,7 @@ def _explain_values(pair: Pair, inputs: Sequence[Tensor]) -> list[str]:
     if whole:
         return [whole]
     total, zero = explain_sums(pair), explain_zeros(pair)
-    if zero.startswith("Zeros stand where"):
+    if zero.startswith("The zeros are where"):
         return [zero]
     if total.endswith("does."):
         return [total]

@@ -19,26 +19,27 @@ def explain_mask(pair: Pair) -> list[str]:
             should = int((right != value).sum())
             return [f"Every value is {value}; {should} of {got.numel()} should be {not value}."]
     if mixed and torch.equal(got, ~right):
-        return ["It is inverted: True stands where False should, and False where True should."]
+        return ["It is inverted: True and False are swapped."]
     triangle = _explain_triangle(got, right)
     return [triangle] if triangle else []
 
 
 def explain_extra_values(pair: Pair) -> str:
-    """Only too many, or only too few, True values."""
+    """The mask has only too many, or only too few, True values."""
     got, right = pair.got.bool(), pair.expected.bool()
     more, fewer = got & ~right, right & ~got
     if got.numel() < 6 or not bool(right.any()) or bool(right.all()):
         return ""
     if bool(more.any()) and not bool(fewer.any()):
-        return f"Every True is in place, but {int(more.sum())} more {_stand(more)} where False should, the first at {more.nonzero()[0].tolist()}."
+        return f"No True is missing, but {_too_many(more, True)}, the first at {more.nonzero()[0].tolist()}."
     if bool(fewer.any()) and not bool(more.any()) and bool(got.any()):
-        return f"Every False is in place, but {int(fewer.sum())} more {_stand(fewer)} where True should, the first at {fewer.nonzero()[0].tolist()}."
+        return f"No False is missing, but {_too_many(fewer, False)}, the first at {fewer.nonzero()[0].tolist()}."
     return ""
 
 
-def _stand(places: Tensor) -> str:
-    return "stands" if int(places.sum()) == 1 else "stand"
+def _too_many(places: Tensor, value: bool) -> str:
+    count = int(places.sum())
+    return f"{count} {'value' if count == 1 else 'values'} {'is' if count == 1 else 'are'} {value} and should be {not value}"
 
 
 def _explain_triangle(got: Tensor, right: Tensor) -> str:
@@ -49,12 +50,12 @@ def _explain_triangle(got: Tensor, right: Tensor) -> str:
         return ""
     if has is not None:
         here, there = column_bound(has), column_bound(wants)
-        return f"The diagonal is off by {format_number(abs(has - wants))}: row i is True up to column {here}, where it should be True up to column {there}."
+        return f"The diagonal is off by {format_number(abs(has - wants))}: row i is True up to column {here}; it should be True up to column {there}."
     upper = triangle_diagonal(got.flip(-1, -2))
     if upper is None:
         return ""
     start = got.shape[-1] - got.shape[-2] - upper
-    return f"It is the other triangle: row i is True from column {column_bound(start)} on, where it should be True up to column {column_bound(wants)}."
+    return f"It is the other triangle: row i is True from column {column_bound(start)} on; it should be True up to column {column_bound(wants)}."
 
 
 def column_bound(diagonal: int) -> str:
@@ -62,7 +63,7 @@ def column_bound(diagonal: int) -> str:
 
 
 def triangle_diagonal(tensor: Tensor) -> int | None:
-    """The diagonal k for which every matrix is True exactly where column <= row + k, if there is just one such k."""
+    """The diagonal k for which every matrix is True exactly where column <= row + k, if there is exactly one such k."""
     rows, columns = tensor.shape[-2:]
     matrix = tensor.reshape(-1, rows, columns)[0]
     if bool(matrix.all()) or not bool(matrix.any()):

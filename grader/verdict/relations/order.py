@@ -15,7 +15,7 @@ LARGEST = 30_000  # beyond this many values, reorderings are not searched
 
 
 def explain_reordering(pair: Pair) -> str:
-    """A sentence when the wrong tensor holds exactly the right numbers elsewhere."""
+    """A sentence if the wrong tensor has exactly the right numbers in other places."""
     if pair.got.numel() > LARGEST or pair.got.numel() < 2 or not _has_same_numbers(pair):
         return ""
     for sentence, candidate in _reorderings(pair.expected):
@@ -25,7 +25,7 @@ def explain_reordering(pair: Pair) -> str:
 
 
 def explain_shift(pair: Pair) -> str:
-    """Every value one place further along an axis, whatever came in at the end."""
+    """All values are shifted by one place along an axis, whatever fills the gap."""
     for axis in reversed(range(pair.got.ndim)):
         size = pair.shape[axis]
         if size < 3 or pair.got.numel() > LARGEST:
@@ -41,17 +41,17 @@ def explain_shift(pair: Pair) -> str:
                 continue
             rest = pair.got.select(axis, 0 if late else -1)
             filled = f", and the {'first' if late else 'last'} is zeros" if bool((rest == 0).all()) else ""
-            way = "late: index i holds what belongs at i - 1" if late else "early: index i holds what belongs at i + 1"
-            return f"Along {_axis_name(axis, pair.shape)} everything stands one place too {way}{filled}."
+            way = "late: index i has the value of index i - 1" if late else "early: index i has the value of index i + 1"
+            return f"Along {_axis_name(axis, pair.shape)} everything is one place too {way}{filled}."
     return ""
 
 
 def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
-    """An input handed back, as it came or with its axes reordered or reshaped."""
+    """An input returned unchanged, or with its axes reordered or reshaped."""
     for which, tensor in enumerate(inputs):
         if tensor.numel() != pair.got.numel() or tensor.numel() < 2 or tensor.numel() > LARGEST or tensor.ndim > 5:
             continue
-        name = "the input" if len(inputs) == 1 else f"the {ordinal(which)} tensor that was given"
+        name = "the input" if len(inputs) == 1 else f"the {ordinal(which)} tensor argument"
         wide = tensor.detach().to(pair.got.dtype) if tensor.is_complex() <= pair.got.is_complex() else None
         if wide is None:
             continue
@@ -62,8 +62,8 @@ def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
         for order in permutations(range(wide.ndim)):
             if pair.is_explained_by(wide.permute(order).reshape(pair.shape)):
                 straight = list(order) == list(range(wide.ndim))
-                how = "reshaped straight" if straight else f"with its axes in the order {join_words(order)}"
-                tail = f" to {shape_text(pair.shape)}, no axis moved" if straight else ", then in this shape"
+                how = "reshaped" if straight else f"with its axes in the order {join_words(order)}"
+                tail = f" to {shape_text(pair.shape)} without moving an axis" if straight else " and then reshaped"
                 return f"It is {name}, of shape {shape_text(tensor.shape)}, {how}{tail}."
         cut = _explain_split(pair, wide)
         if cut:
@@ -72,7 +72,7 @@ def explain_copied_input(pair: Pair, inputs: Sequence[Tensor]) -> str:
 
 
 def _explain_split(pair: Pair, tensor: Tensor) -> str:
-    """One axis of the tensor becomes two, and then the axes are put in another order."""
+    """One axis of the tensor is split in two, and then the axes are reordered."""
     if tensor.ndim + 1 != pair.got.ndim or pair.got.ndim > 4:
         return ""
     for axis, size in enumerate(tensor.shape):
@@ -80,7 +80,7 @@ def _explain_split(pair: Pair, tensor: Tensor) -> str:
             cut = tensor.unflatten(axis, (first, size // first))
             for order in permutations(range(cut.ndim)):
                 if tuple(cut.shape[i] for i in order) == pair.shape and pair.is_explained_by(cut.permute(order)):
-                    return f"with axis {axis} cut as {first} by {size // first} and the axes then in the order {join_words(order)}"
+                    return f"with axis {axis} split into {first} by {size // first} and then the axes in the order {join_words(order)}"
     return ""
 
 
@@ -118,7 +118,7 @@ def _reorderings(right: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield from _regroupings(right, axis)
     for order in orders:
         how = f"axes {join_words([i for i, j in enumerate(order) if i != j])} swapped" if _is_swap(order) else f"its axes in the order {join_words(order)}"
-        said = f"It is what the right answer becomes with {how} and then reshaped to {shape_text(shape)}: view and transpose are mixed up."
+        said = f"It is the right result with {how} and then reshaped to {shape_text(shape)}: view and transpose are mixed up."
         yield said, right.permute(order).reshape(shape)
 
 
@@ -131,7 +131,7 @@ def _describe_permutation(order: Sequence[int], shape: Sequence[int]) -> str:
         return "It is transposed: rows and columns are swapped."
     if _is_swap(order):
         return f"Axes {join_words([i for i, j in enumerate(order) if i != j])} are swapped."
-    return f"The axes stand in the order {join_words(order)}."
+    return f"The axes are in the order {join_words(order)}."
 
 
 def _describe_roll(axis: int, step: int, shape: Sequence[int]) -> str:
@@ -140,14 +140,14 @@ def _describe_roll(axis: int, step: int, shape: Sequence[int]) -> str:
         return f"The two halves along {name} are swapped."
     if step in (1, size - 1):
         late = step == 1
-        way = "late, and the last has come round to the front" if late else "early, and the first has come round to the end"
-        return f"Along {name} everything stands one place too {way}."
+        way = "late, and the last is now at the front" if late else "early, and the first is now at the end"
+        return f"Along {name} everything is one place too {way}."
     by, way = (step, "late") if step <= size // 2 else (size - step, "early")
-    return f"Along {name} everything stands {by} places too {way}, those that fall off coming in at the other end."
+    return f"Along {name} everything is {by} places too {way}; the values that fall off one end appear at the other."
 
 
 def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
-    """Blocks read as neighbours: the axis cut as n by m and put together the other way round."""
+    """Blocks and neighbours mixed up: the axis is split into n by m and joined in the other order."""
     shape = tuple(right.shape)
     size, name = shape[axis], _axis_name(axis, shape)
     for first in range(2, size // 2 + 1):
@@ -155,7 +155,7 @@ def _regroupings(right: Tensor, axis: int) -> Iterator[tuple[str, Tensor]]:
         if first * second != size:
             continue
         cut = right.reshape(*shape[:axis], first, second, *shape[axis + 1 :])
-        said = f"Along {name} values are interleaved that belong side by side, or the reverse: {size} cut as {first} by {second} and joined across."
+        said = f"Along {name} neighbouring values are interleaved, or the reverse: size {size} was split into {first} by {second} and joined in the wrong order."
         yield said, cut.transpose(axis, axis + 1).reshape(shape)
         if second == 2:
             yield f"Along {name} neighbours are swapped: 0 with 1, 2 with 3, and so on.", cut.flip(axis + 1).reshape(shape)
@@ -172,7 +172,7 @@ def _explain_slice_order(pair: Pair) -> str:
             order = match.int().argmax(1).tolist()
             candidate = pair.expected.index_select(axis, torch.tensor(order))
             if pair.is_explained_by(candidate):
-                return f"The slices along {_axis_name(axis, pair.shape)} stand in the order {join_words(order)}."
+                return f"The slices along {_axis_name(axis, pair.shape)} are in the order {join_words(order)}."
     return ""
 
 
@@ -182,5 +182,5 @@ def _explain_order_in_rows(pair: Pair) -> str:
     for axis in reversed(range(pair.got.ndim)) if pair.got.ndim > 1 else ():
         if pair.shape[axis] > 1 and pair.all_agree(pair.got.sort(axis).values, pair.expected.sort(axis).values):
             name = line_name(axis, pair.got.ndim)
-            return f"{name[0].upper()}{name[1:]} holds the right numbers, in another order."
-    return "It holds exactly the right numbers, in the wrong places."
+            return f"{name[0].upper()}{name[1:]} has the right numbers in the wrong order."
+    return "It has exactly the right numbers, but in the wrong places."

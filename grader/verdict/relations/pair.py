@@ -1,4 +1,4 @@
-"""A wrong tensor beside the right one, and the question every relation asks: is this it, and is that more than chance?"""
+"""A wrong tensor and the right one, with the test that every relation uses: does it explain the values, and not by coincidence?"""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-CHANCE = 8  # bits of surprise that whole numbers must bring, since they agree by chance more often than others do
-SAMPLE = 4096  # of more values than this, the first are enough to see how many kinds there are
-CLEARLY = 10  # a relation must move values by this many times the tolerance to count as one
+CHANCE = 8  # bits of surprisal that integers need, since they agree by coincidence more often than other numbers
+SAMPLE = 4096  # the first so many values are enough to count distinct ones
+CLEARLY = 10  # a relation must change values by this many times the tolerance to count
 
 
 def differing_values(got: Tensor, expected: Tensor, tol: float) -> Tensor:
@@ -58,12 +58,12 @@ class Pair:
 
     @cached_property
     def whole(self) -> bool:
-        """Only whole numbers on both sides: agreement of single values may be chance."""
+        """Both tensors have only integers: single values may agree by coincidence."""
         return self.real and all(bool((t == t.round()).all()) for t in (self.got, self.expected))
 
     @cached_property
     def bits(self) -> float:
-        """How much one agreeing value says at this tolerance: 16 bits where 1e-5 counts as equal, 4 where 3e-2 does."""
+        """The information of one agreeing value: 16 bits at a tolerance of 1e-5, 4 bits at 3e-2."""
         size = self.expected[self.expected.isfinite()].abs()
         scale = float(size.max()) if size.numel() else 0.0
         return math.log2(max(scale / (2 * self.allowed), 1.0)) if self.allowed else 52.0
@@ -81,20 +81,20 @@ class Pair:
         return bool(self.agree(a, b).all())
 
     def is_explained_by(self, candidate: Tensor) -> bool:
-        """The wrong tensor equals the candidate, and the candidate is clearly not the right answer too."""
+        """Whether the wrong tensor equals the candidate, and the candidate clearly differs from the right result."""
         if not self.all_agree(self.got, candidate):
             return False
-        moved = ~self.agree(candidate, self.expected, CLEARLY * self.allowed)
-        return self.beats_chance(self.got[moved])
+        changed = ~self.agree(candidate, self.expected, CLEARLY * self.allowed)
+        return self.beats_chance(self.got[changed])
 
     def beats_chance(self, values: Tensor) -> bool:
-        """Do these values, all of them accounted for, say more than chance would?"""
+        """Whether the agreement of these values is more than a coincidence."""
         if self.count_distinct(values) < 2:
             return False
         return _surprisal_bits(values) >= CHANCE if self.whole else values.numel() * self.bits >= 2 * CHANCE
 
     def count_distinct(self, values: Tensor) -> int:
-        """How many different values there are (among the first), up to the tolerance."""
+        """The number of different values (among the first ones), up to the tolerance."""
         values = values.flatten()[:SAMPLE]
         if not self.real:
             values = values.real + math.pi * values.imag
@@ -104,7 +104,7 @@ class Pair:
         return 1 + int((values.diff() > CLEARLY * self.allowed).sum())
 
     def is_significant(self, where: Tensor) -> bool:
-        """Is the agreement at these places worth a word? Zeros, ones and infinities agree in most wrong answers too."""
+        """Whether the agreement at these places is worth reporting. Zeros, ones and infinities agree in most wrong results too."""
         values = self.expected[where]
         if self.whole:
             return self.count_distinct(values) >= 2 and _surprisal_bits(values) >= 1.5 * CHANCE
@@ -113,7 +113,7 @@ class Pair:
 
 
 def _surprisal_bits(values: Tensor) -> float:
-    """In bits, how unlikely it is that so many draws from these values all come out the same twice."""
+    """In bits, how unlikely it is that two random draws of so many of these values are equal."""
     values = values.flatten()[:SAMPLE]
     counts = values.unique(return_counts=True)[1].to(torch.float64)
     return -values.numel() * math.log2(float(((counts / counts.sum()) ** 2).sum()))

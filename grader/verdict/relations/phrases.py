@@ -1,4 +1,4 @@
-"""Small pieces of English that relations share: numbers, lists of places, names of constants."""
+"""Phrases that the relations share: numbers, lists of places, names of constants."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def slice_names(indices: Sequence[int], axis: int, shape: Sequence[int]) -> str:
 
 
 def line_name(axis: int, ndim: int) -> str:
-    """The name of one line of values that runs along an axis."""
+    """The name of one line of values along an axis."""
     if ndim == 1:
         return "the vector"
     if axis == ndim - 1:
@@ -52,7 +52,7 @@ def line_name(axis: int, ndim: int) -> str:
 
 
 def constant_name(value: float, sizes: Iterable[int], precision: float) -> str:
-    """The name of a positive constant above one, "sqrt(8)" or "pi", or "" when none fits that closely."""
+    """The name of a positive constant above one, "sqrt(8)" or "pi", or "" if none is that close."""
     if precision > 1e-4:
         return ""
     slack = max(3 * precision, 1e-6) * value

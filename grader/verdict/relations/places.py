@@ -1,4 +1,4 @@
-"""Where the wrong values stand: one position, some rows, a triangle; and values that are not finite."""
+"""The places of the wrong values: one position, some rows, a triangle; and values that are not finite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def explain_not_finite(pair: Pair) -> list[str]:
-    """How many NaN or infinities stand where the right value is finite, and where first; and infinities that are missing."""
+    """The number of NaN or infinities whose right value is finite, with the first place; and missing infinities."""
     nan, infinite = pair.got.isnan() & ~pair.expected.isnan(), pair.got.isinf() & pair.expected.isfinite()
     bad = nan | infinite
     if not bool(bad.any()):
@@ -19,13 +19,13 @@ def explain_not_finite(pair: Pair) -> list[str]:
     first = "It" if total == 1 else f"All {total} values" if count == total else f"{count} of {total} values"
     explain_places = "" if count == total else f", the first at {bad.nonzero()[0].tolist()}"
     wrongly = "" if bool(pair.expected.isfinite().all()) else " and should be finite"
-    told = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{explain_places}."]
+    sentences = [f"{first} {'is' if total == 1 or count == 1 else 'are'} {kind}{wrongly}{explain_places}."]
     whole = _explain_bad_rows(pair, bad)
     if whole:
-        told = [whole]
+        sentences = [whole]
     if 0 < count < total and bool(bad.eq(pair.wrong).all()) and pair.is_significant(~bad):
-        told.append("All other values are right.")
-    return told
+        sentences.append("All other values are right.")
+    return sentences
 
 
 def _explain_missing_infinities(pair: Pair) -> list[str]:
@@ -36,14 +36,14 @@ def _explain_missing_infinities(pair: Pair) -> list[str]:
     signs = set(pair.expected[missing].real.sign().tolist())
     said = {1.0: "+inf", -1.0: "-inf"}[signs.pop()] if len(signs) == 1 and pair.real else "infinite"
     which = "The one value" if total == 1 else f"All {total} values" if count == total else f"{count} of the {total} values"
-    told = [f"{which} that should be {said} {'is' if count == 1 else 'are'} not, the first at {missing.nonzero()[0].tolist()}."]
+    sentences = [f"{which} that should be {said} {'is' if count == 1 else 'are'} not, the first at {missing.nonzero()[0].tolist()}."]
     if bool(missing.eq(pair.wrong).all()) and pair.is_significant(~missing):
-        told.append("All other values are right.")
-    return told
+        sentences.append("All other values are right.")
+    return sentences
 
 
 def _explain_bad_rows(pair: Pair, bad: Tensor) -> str:
-    """The bad values fill some rows of the last axis, and nothing else: "Row 2 is all NaN, where zeros are right"."""
+    """The bad values fill some rows of the last axis, and nothing else: "Row 2 is all NaN, but should be zero"."""
     if bad.ndim < 2 or bad.shape[-1] < 2:
         return ""
     rows = bad.any(-1)
@@ -52,19 +52,19 @@ def _explain_bad_rows(pair: Pair, bad: Tensor) -> str:
     kind = "NaN" if bool(pair.got[bad].isnan().all()) else "infinite" if not bool(pair.got[bad].isnan().any()) else ""
     if not kind:
         return ""
-    zeros = ", where zeros are right" if bool((pair.expected[bad] == 0).all()) else ""
+    zeros = ", but should be zero" if bool((pair.expected[bad] == 0).all()) else ""
     count, found = int(rows.sum()), rows.nonzero()
     if bad.ndim == 2:
         named = slice_names(found.flatten().tolist(), 0, pair.shape)
         return f"{named.capitalize()} {'is' if count == 1 else 'are'} all {kind}{zeros}."
     explain_places = ", ".join(map(str, found[0].tolist()))
     if count == 1:
-        return f"The row [{explain_places}, :] is all {kind}{zeros}; no other value is."
+        return f"The row [{explain_places}, :] is all {kind}{zeros}; no other value is {kind}."
     return f"{count} of {rows.numel()} rows along the last axis are all {kind}{zeros}, the first at [{explain_places}, :]."
 
 
 def explain_places(pair: Pair) -> str:
-    """The narrowest description of the places that are wrong, when the rest is right by more than chance."""
+    """The most specific description of the wrong places, if the rest is right and not by coincidence."""
     wrong, total = pair.wrong, pair.wrong.numel()
     count = int(wrong.sum())
     if total < 3 or not 0 < count < total:
@@ -129,7 +129,7 @@ def _end_note(indices: list[int], size: int) -> str:
 
 
 def _rounded_dtype(pair: Pair) -> str:
-    """The narrower type that every wrong value fits in exactly, where the right ones do not."""
+    """The half-precision type that represents every wrong value exactly, but not the right ones."""
     if pair.got.numel() < 4 or pair.whole or not pair.real or pair.count_distinct(pair.got.flatten()) < 4:
         return ""
     for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
@@ -140,7 +140,7 @@ def _rounded_dtype(pair: Pair) -> str:
 
 
 def explain_rounding(pair: Pair) -> str:
-    """Right but for lost precision."""
+    """The values are right except for lost precision."""
     if not (pair.finite and pair.allowed):
         return ""
     largest, size = float((pair.got - pair.expected).abs().max()), float(pair.expected.abs().max())

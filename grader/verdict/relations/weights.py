@@ -1,4 +1,4 @@
-"""Weights, which are the result of a softmax: what they sum to, where they are zero, and what went into them."""
+"""Relations of attention weights (the result of a softmax): their sums, their zeros, and the scores before the softmax."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from grader.verdict.relations.pair import CLEARLY, Pair
 from grader.verdict.relations.phrases import format_number, line_name
 from torch import Tensor
 
-LEAST = 1e-4  # smaller weights are not used to measure how sharp the others are
+LEAST = 1e-4  # smaller weights are not used to measure sharpness
 
 
 def explain_softmax(pair: Pair, inputs: Sequence[Tensor]) -> str:
-    """Right weights expected, and something one softmax away from them found."""
+    """The expected tensor has weights, and the wrong one differs by one softmax."""
     axis = _weight_axis(pair)
     if axis is None:
         return ""
     if pair.is_explained_by(pair.expected.log()):
-        return "Every value is the logarithm of the right one: it is log(x) where x was expected."
+        return "Every value is the logarithm of the right one: log(x) instead of x."
     if pair.all_agree(_softmax(pair.got, axis), pair.expected) and pair.beats_chance(pair.expected[pair.wrong]):
         return "These are the scores before the softmax: taking the softmax of them gives the right weights."
     if pair.is_explained_by(pair.expected.softmax(axis)):
@@ -29,7 +29,7 @@ def explain_softmax(pair: Pair, inputs: Sequence[Tensor]) -> str:
 
 
 def explain_sums(pair: Pair) -> str:
-    """Rows that should sum to one, and what they sum to."""
+    """Rows that should sum to one, and their sums."""
     axis = _weight_axis(pair)
     if axis is None or not pair.finite:
         return ""
@@ -58,7 +58,7 @@ def explain_sums(pair: Pair) -> str:
 
 
 def explain_zeros(pair: Pair) -> str:
-    """Values that should be exactly zero and are not, or the reverse."""
+    """Values that should be exactly zero but are not, or the reverse."""
     if pair.whole or not pair.real or not pair.finite:
         return ""
     zero, clearly = pair.expected == 0, CLEARLY * pair.allowed
@@ -66,7 +66,7 @@ def explain_zeros(pair: Pair) -> str:
     leaks, holes = zero & (pair.got.abs() > clearly), (pair.got == 0) & (pair.expected.abs() > clearly)
     leaking, missing = int(leaks.sum()), int(holes.sum())
     if weights and leaking > 1 and missing > 1 and bool(((pair.got == 0) | zero).all()) and leaking * 2 > count:
-        return "Zeros stand where weights should, and weights only where zeros should."
+        return "The zeros are where the weights should be, and weights are only where zeros should be."
     if count > 1 and count < zero.numel() and leaking > 1 and (leaking == count or weights):
         which = f"All {count} values" if leaking == count else f"{leaking} of the {count} values"
         return f"{which} that should be zero are not, the first at {leaks.nonzero()[0].tolist()}."
@@ -79,7 +79,7 @@ def explain_zeros(pair: Pair) -> str:
 
 
 def _weight_axis(pair: Pair) -> int | None:
-    """Along which axis the right values are weights: none negative, each line summing to one (or zero). None when that is not clear."""
+    """The axis along which the right values are weights: not negative, and each line sums to one (or zero). None if that is not clear."""
     right, slack = pair.expected, _sum_tolerance(pair)
     if not pair.real or pair.whole or slack > 0.03 or right.numel() < 3 or bool(((right < 0) | ~right.isfinite()).any()):
         return None
@@ -99,12 +99,12 @@ def _sum_to_one(totals: Tensor, slack: float) -> bool:
 
 
 def _softmax(scores: Tensor, axis: int) -> Tensor:
-    """As the course has it: a line of nothing but -inf gives zeros."""
+    """The softmax of the course: a row with only -inf gives zeros."""
     return scores.softmax(axis).masked_fill((scores == -torch.inf).all(axis, keepdim=True), 0.0)
 
 
 def _explain_sharpness(pair: Pair, axis: int, inputs: Sequence[Tensor]) -> str:
-    """Both are weights, and the scores of one are those of the other times a constant."""
+    """Both are weights, and the scores of one are the other's times a constant."""
     right, got = (t.movedim(axis, -1).reshape(-1, pair.shape[axis]) for t in (pair.expected, pair.got))
     used = (right > LEAST) & (got > LEAST)
     if int((used.sum(-1) - 1).clamp(min=0).sum()) < 3:
