@@ -11,7 +11,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
-from grader.plugin.graded import GradedRun
+from grader.plugin.graded_run import GradedRun
 from grader.processes.job import Job
 from grader.processes.report import Report, restart_capture
 from grader.quality.devcheck.subjects import Subject
