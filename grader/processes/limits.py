@@ -1,4 +1,4 @@
-"""What one run may use: the learner's machine is not to suffer from the learner's mistakes."""
+"""Limits of one run, so that a mistake in the learner's code does not slow down the learner's machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = 64 * 1024**2  # the longest file it may write, and so the most it can pri
 
 
 def limit_this_process() -> None:
-    """Memory, the size of files, and no core dumps. Where the system does not know a limit, there is none."""
+    """Memory, the size of files, and no core dumps. A limit that the system does not know is left out."""
     if sys.platform == "win32":
         return
     _set(resource.RLIMIT_CORE, 0)

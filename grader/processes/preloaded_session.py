@@ -68,7 +68,7 @@ def warm() -> None:
 
 
 def settle_header(session: pytest.Session) -> None:
-    """What the header says of versions stands in the metadata of packages, which pytest would read for every run: 10 ms of 70."""
+    """Keep the versions for the header, which pytest would read from the packages' metadata in every run: 10 ms of 70."""
     names = terminal._plugin_nameversions(session.config.pluginmanager.list_plugin_distinfo())
     terminal._plugin_nameversions = lambda plugininfo: names
     pluggy.__version__ = pluggy.__version__

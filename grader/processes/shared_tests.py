@@ -1,6 +1,6 @@
-"""The tests of one run, shared among processes forked from it: each takes the next test that nobody has taken.
+"""Shares the tests of one run among processes forked from it: each takes the next test in the queue.
 
-What is told is what one process would have found, in the same order. A process that dies takes the whole run with it, in the same way,
+What is reported is what one process would have found, in the same order. A process that dies takes the whole run with it, in the same way,
 as its test would have done alone. And a test that runs out of time ends the sharing: how many others are run at all depends on it.
 """
 
@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may put others in their places
+from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus_to_exitcode, write  # the learner's code may replace them in os
 from typing import Any, TypeVar
 
 import pytest
@@ -68,31 +68,31 @@ class Sharing:
     def __init__(self, session: pytest.Session, report: Report, processes: int) -> None:
         self.session, self.report, self.processes = session, report, processes
         self.run: GradedRun = session.config.stash[RUN]
-        self.told = 0  # so many tests, from the first on
-        self.found: dict[int, Found] = {}  # by place, and not told yet
+        self.reported = 0  # so many tests, from the first on
+        self.found: dict[int, Found] = {}  # by place, and not reported yet
         self.siblings: list[Sibling] = []
-        self.quiet: list[pytest.TestReport] | None = None  # where the reports of the running test go; None: pytest tells them at once
+        self.quiet: list[pytest.TestReport] | None = None  # where the reports of the running test go; None: pytest reports them at once
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> bool:
         items = self.session.items
         began = time.monotonic()
-        while self.told < len(items) and not self._worth_sharing(began):
-            following = items[self.told + 1] if self.told + 1 < len(items) else None
-            items[self.told].config.hook.pytest_runtest_protocol(item=items[self.told], nextitem=following)
-            self.told += 1
-        if self.told < len(items):
+        while self.reported < len(items) and not self._worth_sharing(began):
+            following = items[self.reported + 1] if self.reported + 1 < len(items) else None
+            items[self.reported].config.hook.pytest_runtest_protocol(item=items[self.reported], nextitem=following)
+            self.reported += 1
+        if self.reported < len(items):
             self._share()
         return True
 
     def _worth_sharing(self, began: float) -> bool:
-        left = len(self.session.items) - self.told
+        left = len(self.session.items) - self.reported
         usual = not self.run.broken and not self.run.trial.timeouts and _threads() == 1
-        return usual and left >= FEWEST and self.told > 0 and time.monotonic() - began > ALONE_SECONDS
+        return usual and left >= FEWEST and self.reported > 0 and time.monotonic() - began > ALONE_SECONDS
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """In place of pytest's own, which tells as it goes."""
+        """Replaces pytest's own, which reports while the test runs."""
         if self.quiet is None:
             return None
         self.quiet += runtestprotocol(item, log=False, nextitem=nextitem)
@@ -101,24 +101,24 @@ class Sharing:
     def _share(self) -> None:
         count = len(self.session.items)
         queue, last = pipe()
-        write(last, b"".join(place.to_bytes(2, "little") for place in range(self.told, count)))
+        write(last, b"".join(place.to_bytes(2, "little") for place in range(self.reported, count)))
         close(last)
         selector = selectors.DefaultSelector()
-        for _ in range(min(self.processes, count - self.told) - 1):
-            sibling = self._born(queue)
+        for _ in range(min(self.processes, count - self.reported) - 1):
+            sibling = self._fork_sibling(queue)
             self.siblings.append(sibling)
             selector.register(sibling.sock, selectors.EVENT_READ, sibling)
-        while (place := _taken(queue)) is not None and not self._out_of_time():
+        while (place := _take_test(queue)) is not None and not self._out_of_time():
             self.found[place] = self._test(place)
-            self._hear(selector, wait=False)
-            self._tell()
-        while self.told < count and not self._out_of_time():
-            self._hear(selector, wait=True)
-            self._tell()
+            self._receive(selector, wait=False)
+            self._report_found()
+        while self.reported < count and not self._out_of_time():
+            self._receive(selector, wait=True)
+            self._report_found()
         selector.close()
         self._end_siblings()
-        if self.told < count:
-            self._go_on_alone()
+        if self.reported < count:
+            self._continue_alone()
 
     # ---- one test, in whichever process
 
@@ -136,7 +136,7 @@ class Sharing:
 
     # ---- a sibling
 
-    def _born(self, queue: int) -> Sibling:
+    def _fork_sibling(self, queue: int) -> Sibling:
         ours, theirs = socket.socketpair()
         parent = getpid()
         self.report.flush()
@@ -147,41 +147,41 @@ class Sharing:
         try:
             process_tree.die_with_parent(parent)
             ours.close()
-            self._be_sibling(queue, theirs)
+            self._run_sibling(queue, theirs)
         finally:
             _exit(PROCESS_BROKEN)
 
-    def _be_sibling(self, queue: int, sock: socket.socket) -> None:
+    def _run_sibling(self, queue: int, sock: socket.socket) -> None:
         self.report.pid = getpid()
         self.run.trial.continue_in_fork()
         restart_capture(self.session.config)
-        while (place := _taken(queue)) is not None:
+        while (place := _take_test(queue)) is not None:
             said = pickle.dumps((place, self._test(place)))
             sock.sendall(len(said).to_bytes(8, "little") + said)
         _exit(0)
 
-    def _hear(self, selector: selectors.BaseSelector, wait: bool) -> None:
-        """What siblings have found since."""
+    def _receive(self, selector: selectors.BaseSelector, wait: bool) -> None:
+        """Read what siblings have found since."""
         for key, _ in selector.select(None if wait else 0):
             sibling: Sibling = key.data
             piece = sibling.sock.recv(1 << 20)
             if not piece:
                 selector.unregister(sibling.sock)
-                self._gone(sibling)
+                self._reap(sibling)
             sibling.unread += piece
             while len(sibling.unread) >= 8 and len(sibling.unread) >= 8 + (size := int.from_bytes(sibling.unread[:8], "little")):
                 place, found = pickle.loads(memoryview(sibling.unread)[8 : 8 + size])
                 self.found[place] = found
                 sibling.unread = sibling.unread[8 + size :]
 
-    def _gone(self, sibling: Sibling) -> None:
-        """When all is found it may go; else a test has ended it, and would have ended this process."""
+    def _reap(self, sibling: Sibling) -> None:
+        """It has ended. Where tests are left, a test has ended it, and would have ended this process."""
         self.siblings.remove(sibling)
         sibling.sock.close()
         status = waitstatus_to_exitcode(waitpid(sibling.pid, 0)[1])
         if status < 0:
             kill(getpid(), -status)
-        if status or (not self.siblings and self.told + len(self.found) < len(self.session.items)):
+        if status or (not self.siblings and self.reported + len(self.found) < len(self.session.items)):
             _exit(status)
 
     def _end_siblings(self) -> None:
@@ -193,13 +193,13 @@ class Sharing:
 
     # ---- all of them, in order
 
-    def _tell(self) -> None:
-        while self.told in self.found and not self._out_of_time():
-            self._tell_next()
+    def _report_found(self) -> None:
+        while self.reported in self.found and not self._out_of_time():
+            self._report_next()
 
-    def _tell_next(self) -> None:
-        found, item, hook, run = self.found.pop(self.told), self.session.items[self.told], self.session.config.hook, self.run
-        self.told += 1
+    def _report_next(self) -> None:
+        found, item, hook, run = self.found.pop(self.reported), self.session.items[self.reported], self.session.config.hook, self.run
+        self.reported += 1
         for name, tests in found.tests.items():
             run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
             run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
@@ -213,19 +213,19 @@ class Sharing:
     def _out_of_time(self) -> bool:
         return any(found.ran_out_of_time for found in self.found.values())
 
-    def _go_on_alone(self) -> None:
-        """From the first test on that ran out of time, as if nobody had run any behind it."""
+    def _continue_alone(self) -> None:
+        """Run the tests behind the first that ran out of time, as if none of them had run."""
         first = min(place for place, found in self.found.items() if found.ran_out_of_time)
         self.found = {place: found for place, found in self.found.items() if place <= first}
         self.run.trial.timeouts.clear()
-        while self.told < len(self.session.items):
-            known = self.found.get(self.told)
+        while self.reported < len(self.session.items):
+            known = self.found.get(self.reported)
             if known is None:
-                self.found[self.told] = self._test(self.told)
+                self.found[self.reported] = self._test(self.reported)
             elif known.ran_out_of_time:
                 for name in known.tests:
                     self.run.trial.timeouts[name] = 1
-            self._tell_next()
+            self._report_next()
 
 
 def mapped(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
@@ -256,7 +256,7 @@ def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def _taken(queue: int) -> int | None:
-    """The place of a test that is this process's to run; None when none is left."""
+def _take_test(queue: int) -> int | None:
+    """Take the next test from the queue: its place, or None when all are taken."""
     place = read(queue, 2)
     return int.from_bytes(place, "little") if place else None

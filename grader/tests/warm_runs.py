@@ -31,7 +31,7 @@ def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
 
 
 @dataclass
-class Heard:
+class RunOutput:
     """What came back of one run."""
 
     text: str = ""
@@ -73,17 +73,17 @@ class WarmKit:
     def job(self, name: str = "softmax", in_worker: bool = False) -> CheckJob:
         return CheckJob(name, str(self.kit.root), in_worker=in_worker)
 
-    def ask(self, name: str = "softmax") -> Heard:
-        heard = Heard()
+    def ask(self, name: str = "softmax") -> RunOutput:
+        output = RunOutput()
         with self.address.ask(self.job(name)) as sock:
             for message in read(sock):
-                heard.text += message.get("text", "")
-                heard.again += [message["again"]] if "again" in message else []
-                heard.trouble = message.get("trouble", heard.trouble)
-                heard.done = message.get("done", heard.done)
+                output.text += message.get("text", "")
+                output.again += [message["again"]] if "again" in message else []
+                output.trouble = message.get("trouble", output.trouble)
+                output.done = message.get("done", output.done)
                 for result in message.get("verdict", {}).get("results", []):
-                    heard.outcomes[result["exercise"]] = [test["outcome"] for test in result["tests"]]
-        return heard
+                    output.outcomes[result["exercise"]] = [test["outcome"] for test in result["tests"]]
+        return output
 
     def family(self) -> set[int]:
         """The processes that are alive of all that the server has started, however far they went; with the server."""
@@ -99,10 +99,10 @@ class WarmKit:
         return found
 
     def quiet(self) -> bool:
-        """Is nothing of the runs left? Spare processes are not of a run."""
-        return until(lambda: self.family() <= {self.process.pid} | self.spares())
+        """Is nothing of the runs left? Prestarted processes do not belong to a run."""
+        return until(lambda: self.family() <= {self.process.pid} | self.prestarted())
 
-    def spares(self) -> set[int]:
+    def prestarted(self) -> set[int]:
         return {pid for pid in self.family() if b"--one-job" in _command_line(pid)}
 
     def gone(self) -> bool:

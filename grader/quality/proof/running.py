@@ -48,7 +48,7 @@ def grading_server() -> Iterator[ServerProcess]:
 
 
 def run_all(courses: list[Course], exercises: list[Exercise], at_once: int, done: Callable[[Course, Found], None]) -> None:
-    """Run each; `done` is told of each, one after another, as they end."""
+    """Run each; call `done` with each, one after another, as they end."""
     names, waiting = [exercise.name for exercise in exercises], iter(courses)
     with grading_server() as server, ThreadPoolExecutor(at_once) as pool:
         at_work: dict[Future[Found], Course] = {}
@@ -111,6 +111,6 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 
 def in_a_copy(name: str, arguments: list[str]) -> int:
-    """Run a proof in a copy of the kit, so that nobody's edit gets between its runs."""
+    """Run a proof in a copy of the kit, so that an edit meanwhile changes none of its runs."""
     with copied_kit() as root:
         return inside(root, f"grader.quality.proof.{name}", arguments)

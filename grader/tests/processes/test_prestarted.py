@@ -1,4 +1,4 @@
-"""Spare processes, the way of macOS and Windows, give the same through the same interface."""
+"""Prestarted processes, as on macOS and Windows, give the same results through the same interface."""
 
 import os
 import signal
@@ -11,25 +11,25 @@ SERVER_OPTIONS = ["--prestarted"]
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
-def test_a_spare_says_what_a_cold_run_says(warm):
+def test_a_prestarted_process_says_what_a_cold_run_says(warm):
     write_softmax(warm.kit, "x = x * 2")
-    heard = warm.ask()
+    output = warm.ask()
     aside = warm.file.with_suffix(".aside")
     warm.file.rename(aside)
     cold = warm.kit.run("check", "softmax", status=1)
     aside.rename(warm.file)
-    assert timeless(heard.text) == timeless(cold) and heard.done == 1
+    assert timeless(output.text) == timeless(cold) and output.done == 1
 
 
 def test_a_crash_is_tested_once_more_in_a_process_of_its_own(warm):
     write_softmax(warm.kit, "import ctypes\nif x.dtype == torch.bfloat16: ctypes.string_at(0)")
-    heard = warm.ask("softmax")
-    assert heard.again == ["a crash inside native code (segmentation fault)"]
-    assert "Your code ended the process it ran in: a crash inside native code (segmentation fault)." in heard.prose
+    output = warm.ask("softmax")
+    assert output.again == ["a crash inside native code (segmentation fault)"]
+    assert "Your code ended the process it ran in: a crash inside native code (segmentation fault)." in output.prose
     assert warm.alive and warm.quiet()
 
 
-def test_limits_and_silence_hold_in_a_spare(warm):
+def test_limits_and_silence_hold_in_a_prestarted_process(warm):
     write_softmax(warm.kit, "import os\nos.write(2, b'x' * 10**6)\nwhile True: print('x' * 10000)")
     assert "softmax printed or wrote too much output for one run" in warm.ask().prose
     write_softmax(warm.kit, "torch.ones(5 * 10**8)")
@@ -40,29 +40,29 @@ def test_a_client_that_hangs_up_stops_its_run_before_it_has_begun_and_after(warm
     write_softmax(warm.kit, "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)\nwhile True: pass")
     for _ in range(2):
         sock = warm.address.ask(warm.job())
-        assert until(lambda: warm.family() - warm.spares() - {warm.process.pid})  # it has got to its subprocess
+        assert until(lambda: warm.family() - warm.prestarted() - {warm.process.pid})  # it has got to its subprocess
         sock.close()
         assert warm.quiet()
-        warm.address.ask(warm.job()).close()  # the next spare is still loading
-        assert until(lambda: len(warm.spares()) == 1) and warm.quiet()
+        warm.address.ask(warm.job()).close()  # the next process is still loading
+        assert until(lambda: len(warm.prestarted()) == 1) and warm.quiet()
     assert warm.alive
 
 
-def test_a_spare_that_dies_in_stock_is_replaced(warm):
+def test_a_prestarted_process_that_dies_is_replaced(warm):
     write_softmax(warm.kit)
-    for pid in warm.spares():
+    for pid in warm.prestarted():
         os.kill(pid, signal.SIGKILL)
-    assert until(lambda: not warm.spares())
-    heard = warm.ask()
-    assert set(heard.outcomes["softmax"]) == {"passed"} and not heard.again
+    assert until(lambda: not warm.prestarted())
+    output = warm.ask()
+    assert set(output.outcomes["softmax"]) == {"passed"} and not output.again
 
 
 @pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGKILL"])
-def test_at_its_end_no_spare_is_left(kit, ending):
+def test_at_its_end_no_prestarted_process_is_left(kit, ending):
     warm = WarmKit(kit, "--prestarted")
     write_softmax(kit, "while True: pass")
     with warm.address.ask(warm.job()):
-        assert until(lambda: len(warm.spares()) == 2)
+        assert until(lambda: len(warm.prestarted()) == 2)
         if ending == "lifeline":
             warm.process.stdin.close()
         else:

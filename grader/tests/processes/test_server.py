@@ -94,8 +94,8 @@ def test_callers_who_say_nothing_or_nonsense_harm_nobody(warm):
 
 
 def test_a_job_that_is_none_of_ours_is_told_so(warm):
-    heard = warm.ask("no_such_exercise")
-    assert not heard.outcomes and warm.alive and warm.quiet()
+    output = warm.ask("no_such_exercise")
+    assert not output.outcomes and warm.alive and warm.quiet()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"port": 1}', "null", '{"port": "x", "token": 1, "pid": []}'])

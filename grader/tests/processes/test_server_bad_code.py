@@ -84,17 +84,17 @@ def goes_on(warm, usual):
 def test_bad_code_has_its_sentence_and_the_next_job_goes_on(warm, usual, what):
     body, words = FAILING[what]
     write_softmax(warm.kit, body)
-    heard = warm.ask()
-    assert heard.outcomes and "passed" not in heard.outcomes["softmax"] and heard.done == 1
-    assert words in heard.prose or words in heard.again
+    output = warm.ask()
+    assert output.outcomes and "passed" not in output.outcomes["softmax"] and output.done == 1
+    assert words in output.prose or words in output.again
     assert goes_on(warm, usual)
 
 
 @pytest.mark.parametrize("what", HARMLESS)
 def test_what_is_no_mistake_passes_and_leaves_nothing(warm, usual, what):
     write_softmax(warm.kit, HARMLESS[what])
-    heard = warm.ask()
-    assert set(heard.outcomes["softmax"]) == {"passed"} and heard.done == 0 and not heard.again
+    output = warm.ask()
+    assert set(output.outcomes["softmax"]) == {"passed"} and output.done == 0 and not output.again
     assert goes_on(warm, usual)
 
 
@@ -102,8 +102,8 @@ def test_what_is_no_mistake_passes_and_leaves_nothing(warm, usual, what):
 def test_what_has_no_end_is_ended(warm, usual, what):
     body, top, words = ENDLESS[what]
     write_softmax(warm.kit, body, top)
-    heard = warm.ask()
-    assert "passed" not in heard.outcomes["softmax"] and words in heard.prose
+    output = warm.ask()
+    assert "passed" not in output.outcomes["softmax"] and words in output.prose
     assert goes_on(warm, usual)
 
 
@@ -116,8 +116,8 @@ def test_what_has_no_end_is_ended(warm, usual, what):
 ])  # fmt: skip
 def test_bad_code_at_import(warm, usual, top, words):
     write_softmax(warm.kit, top=top)
-    heard = warm.ask()
-    assert set(heard.outcomes["softmax"]) == {"error"} and words in heard.prose
+    output = warm.ask()
+    assert set(output.outcomes["softmax"]) == {"error"} and words in output.prose
     assert goes_on(warm, usual)
 
 

@@ -20,7 +20,7 @@ def looping(warm, in_worker=False, processes=3):
     """A run that does not end, when it and what it starts is there: the connection to it."""
     write_softmax(warm.kit, WITH_OTHERS if not in_worker else "while True: pass")  # a sandboxed worker cannot start others
     sock = warm.address.ask(warm.job(in_worker=in_worker))
-    assert until(lambda: len(warm.family() - warm.spares()) >= processes)
+    assert until(lambda: len(warm.family() - warm.prestarted()) >= processes)
     return sock
 
 

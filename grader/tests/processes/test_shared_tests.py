@@ -42,27 +42,27 @@ def test_shared_tests_are_told_as_one_process_tells_them(warm, processes, fault)
 
 def test_a_crash_in_whichever_process_costs_the_tests_it_happens_in(warm, processes):
     write_softmax(warm.kit, SLOW + f"{LATE} import ctypes; ctypes.string_at(0)")
-    heard = warm.ask()
-    assert heard.again == ["a crash inside native code (segmentation fault)"]
+    output = warm.ask()
+    assert output.again == ["a crash inside native code (segmentation fault)"]
     assert processes() > 1
-    assert heard.outcomes["softmax"] == ["passed"] * 4 + ["error"] * 3 + ["passed"]
+    assert output.outcomes["softmax"] == ["passed"] * 4 + ["error"] * 3 + ["passed"]
     assert warm.quiet()
 
 
 def test_time_runs_out_as_often_as_in_one_process(warm, processes):
     """Two endless tests are enough, wherever they run: what stands behind them is not run."""
     write_softmax(warm.kit, SLOW + f"{LATE}\n    while True: pass")
-    heard = warm.ask()
+    output = warm.ask()
     assert processes() > 1
-    assert heard.outcomes["softmax"] == ["passed"] * 4 + ["timeout"] * 4
+    assert output.outcomes["softmax"] == ["passed"] * 4 + ["timeout"] * 4
     assert warm.quiet()
 
 
 def test_code_that_has_started_threads_is_tested_in_one_process(warm, processes):
     """A copy would be without the threads, and might wait for them for ever."""
     write_softmax(warm.kit, SLOW, top="torch.set_num_threads(2); torch.ones(600, 600) @ torch.ones(600, 600)")
-    heard = warm.ask()
-    assert heard.outcomes["softmax"] == ["passed"] * 8 and not heard.again
+    output = warm.ask()
+    assert output.outcomes["softmax"] == ["passed"] * 8 and not output.again
     assert processes() == 1
 
 
