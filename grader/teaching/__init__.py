@@ -1,1 +1,1 @@
-"""What is shown to people who learn: walks, pictures, the book, and measurements of what the lessons claim."""
+"""What learners look at: walks, pictures, the book, and measurements of the lessons' claims."""

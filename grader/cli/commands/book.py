@@ -6,15 +6,15 @@ from grader.console.output import command_line, make_console, print_error, print
 from grader.course.progress import load_scores
 from grader.course.status import current_chapter, read_course
 from grader.course.syllabus import EXERCISES, Exercise
-from grader.teaching.book.build import build, cannot
+from grader.teaching.book.build import build, is_extra_missing
 
 
 def book(name: str | None, port: int, browser: bool) -> int:
     """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done, 130 where it was stopped before."""
     where = _page_of(name)
-    if cannot():
+    if is_extra_missing():
         return 1
-    from grader.teaching.book.serving import address_of, open_browser, server
+    from grader.teaching.book.serving import book_address, make_server, open_browser
     from grader.teaching.book.site import FOLDER, is_current
 
     try:
@@ -24,13 +24,13 @@ def book(name: str | None, port: int, browser: bool) -> int:
         print_error("stopped before the book was built")
         return 130
     try:
-        serving = server(FOLDER, port)
+        serving = make_server(FOLDER, port)
     except (OSError, OverflowError):
         print_error(f"port {port} is in use or not allowed; leave out --port to use a free one")
         return 1
     with serving:
         try:
-            _say_where(address_of(serving, where), browser and open_browser(address_of(serving, where)))
+            _say_where(book_address(serving, where), browser and open_browser(book_address(serving, where)))
             serving.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             make_console().print("\nStopped.")

@@ -19,7 +19,7 @@ def measure(tokens: tuple[int, ...], runs: int) -> int:
     package = ChapterPackage(package_sources(resolve("solutions"), load_syllabus().chapter("ch10"), whole=True), "measured")
     chapter, sampling, models = (package.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
     config = models.GPTConfig(cache.VOCABULARY, cache.PROMPT + max(tokens), d_model=cache.WIDTH, n_heads=cache.HEADS, n_layers=cache.LAYERS)
-    with cache.threads(1):
+    with cache.use_threads(1):
         rows, same = cache.measure(chapter, sampling.generate, config, cache.PROMPT, tokens, runs)
     if not same:
         print("course: the two texts differ: what is quick here is not what generate writes")

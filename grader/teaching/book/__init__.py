@@ -1,9 +1,9 @@
 """The book: the lessons as a site of plain files, made by `make book` and served by `headway book`.
 
-`site.py` makes the whole; `lessons.py` turns a lesson into a page (`formulas.py` its formulas, `code.py` its stubs, `drawn.py` pictures of
-what its exercises compute), `shapes.py` reads the docstrings for the index of shapes, `glossary.py` the words, `walks.py` what can be watched,
-`finding.py` makes what the search looks through, `serving.py` shows it.
+`site.py` builds everything. `lessons.py` turns a lesson into a page, with its formulas (`formulas.py`), its stubs (`code.py`) and pictures
+of what its exercises compute (`exercise_pictures.py`). `shapes.py` reads the docstrings for the index of shapes, `glossary.py` has the
+words, `walks.py` lists the walks, `search_index.py` writes the index of the search, and `serving.py` serves the built book.
 
-There is no generator underneath. markdown-it reads the lessons, Pygments colours the code (both come with rich), Jinja2 fills the page:
-no theme, no font, no script from anywhere else, and nothing that asks the network when a page is read. It works from a folder, too.
+No site generator is used: markdown-it reads the lessons, Pygments colours the code (both come with rich), and Jinja2 fills the page. The
+pages load no theme, font or script from elsewhere and make no request to the network, so the book also works from a folder.
 """

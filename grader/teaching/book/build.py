@@ -1,4 +1,4 @@
-"""Builds the book for somebody who waits for it, or says in a sentence why it cannot be built."""
+"""Build the book with messages for the user, or say in a sentence why it cannot be built."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NEEDED = ("jinja2", "markdown_it", "pygments")
 INSTALL = "pip install -c constraints.txt -e '.[book]'"
 
 
-def make() -> int:
-    """Build the book anew, and say where it is. 1 where that cannot be done."""
-    if cannot():
+def build_and_report() -> int:
+    """Build the book and print where it is; return 1 if that fails."""
+    if is_extra_missing():
         return 1
     from grader.teaching.book.site import FOLDER
 
@@ -25,16 +25,16 @@ def make() -> int:
     return 0
 
 
-def cannot() -> bool:
-    """Whether something that the book needs is not installed; says what."""
+def is_extra_missing() -> bool:
+    """Return whether a package that the book needs is not installed, and print what to do."""
     if all(find_spec(name) for name in NEEDED):
         return False
-    print_error(f"the book needs the extra `book`, which is not installed: {INSTALL}")
+    print_error(f"the book needs the extra `book`, which is not installed: run {INSTALL}")
     return True
 
 
 def build() -> bool:
-    """Build it, with a word to whoever waits; False where that failed, and why is said."""
+    """Build it with a progress message; if that fails, print why and return False."""
     from grader.teaching.book.site import FOLDER
     from grader.teaching.book.site import build as build_site
 

@@ -1,4 +1,4 @@
-"""What each exercise computes, drawn for its place in the book: the panels of `headway show`, the reference's side alone, as SVG."""
+"""Pictures of what each exercise computes, for the book: the panels of `headway show`, of the reference only, as SVG."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BAR_WIDE, BAR_TALL = 240, 22
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """One exercise's pictures: SVG by file name, and what is said of them."""
+class ExercisePictures:
+    """One exercise's pictures: SVG by file name, and the text about them."""
 
     files: dict[str, str]
     titles: list[str]  # of each file, in order
@@ -32,8 +32,8 @@ class Drawn:
     look: str
 
 
-def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
-    """By the exercise's name; those of which there is nothing to draw are left out."""
+def draw_exercises(exercises: Iterable[Exercise]) -> dict[str, ExercisePictures]:
+    """Draw the exercises that have a picture; return the result by the exercise's name."""
     trial, found = Trial(Target("solutions", SOLUTIONS), pool=WorkerPool()), {}
     try:
         for exercise in filter(lambda one: has_picture(one.name), exercises):
@@ -43,7 +43,7 @@ def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
             panels = what.draw(trial.reference(exercise.chapter))
             far = max([value for panel in panels if isinstance(panel, Bars) for value in panel.values if math.isfinite(value)], default=0.0)
             files = {f"{exercise.name}-{number}.svg": panel_to_svg(panel, far) for number, panel in enumerate(panels, start=1)}
-            found[exercise.name] = Drawn(files, [panel.title for panel in panels], what.about, what.look)
+            found[exercise.name] = ExercisePictures(files, [panel.title for panel in panels], what.about, what.look)
     finally:
         trial.close()
         trial.pool.close()
@@ -51,7 +51,7 @@ def drawn(exercises: Iterable[Exercise]) -> dict[str, Drawn]:
 
 
 def panel_to_svg(panel: Panel, far: float = 0.0) -> str:
-    """The panel as a picture of its own; bars reach as far as `far`, so that those of several panels can be compared."""
+    """Draw one panel. The longest bar means `far`, so that the bars of several panels can be compared."""
     match panel:
         case Grid():
             title = panel.title + (f" (0: {panel.words[0]}, 1: {panel.words[1]})" if panel.words else "")
@@ -60,11 +60,11 @@ def panel_to_svg(panel: Panel, far: float = 0.0) -> str:
             lines = {name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in panel.lines.items()}
             return curves(lines, panel.title, x_name=panel.x_name, y_name=panel.y_name)
         case Bars():
-            return bars(panel, far)
+            return draw_bars(panel, far)
 
 
-def bars(panel: Bars, far: float = 0.0) -> str:
-    """A bar for each label, from zero to the right, with its number behind it."""
+def draw_bars(panel: Bars, far: float = 0.0) -> str:
+    """Draw a bar for each label, from zero to the right, followed by its number."""
     values = [round(value, 4) for value in panel.values]
     left = 28 + round(7.4 * max(len(label) for label in panel.labels))
     far = max([far, *(value for value in values if math.isfinite(value))]) or 1.0

@@ -1,4 +1,4 @@
-"""The lessons' formulas, written in plain text, as MathML: browsers draw it themselves, with no script and no font to load.
+"""The lessons' formulas, from plain text to MathML, which browsers draw without a script or a font.
 
 `mathml("attention(q, k, v) = softmax(q kᵀ / √d_head) v")` gives the markup; None for a text that is no formula, such as a table of
 numbers or a line of Python. Juxtaposition binds closest, then / and ·, then + and -.
@@ -16,11 +16,11 @@ _CLOSING = {"(": ")", "[": "]"}
 
 
 class _NoFormula(ValueError):
-    """This text is something else."""
+    """This text is not a formula."""
 
 
 def mathml(text: str) -> str | None:
-    """The formula as a block of MathML, lines aligned at their equals signs; None where `text` is no formula."""
+    """Return the formula as a block of MathML, lines aligned at their equals signs; None if `text` is not a formula."""
     lines = [line.strip() for line in text.strip("\n").split("\n")]
     try:
         rows = [_Reader(line).sides() for line in lines]
@@ -46,7 +46,7 @@ def _equals(place: int) -> str:
 
 
 class _Reader:
-    """One line, read from left to right; each method reads what it is named for and gives its markup."""
+    """A parser of one line, from left to right; each method reads the part that its name says and returns its markup."""
 
     def __init__(self, line: str) -> None:
         self._tokens: list[tuple[str, bool]] = []  # each with whether it touches the one before
@@ -61,7 +61,7 @@ class _Reader:
         self._at = 0
 
     def sides(self) -> list[str]:
-        """What stands between the equals signs."""
+        """Read the sides of the equation."""
         found = [self._sum()]
         while self._take("="):
             found.append(self._sum())
@@ -90,7 +90,7 @@ class _Reader:
         return above
 
     def _together(self) -> tuple[str, str]:
-        """Things that stand side by side; also without the parentheses around the whole, which a fraction's bar makes needless."""
+        """Read factors side by side; also return them without the outer parentheses, which a fraction does not need."""
         parts, words, start = [], [], self._at
         while (token := self._next()) is not None and token not in "+-·/=)],":
             is_word = token.isalpha() and token not in _FUNCTIONS and not self._called()
@@ -165,14 +165,14 @@ class _Reader:
 
 
 def _words(words: list[str]) -> str:
-    """Single letters are quantities side by side; anything longer is said in words."""
+    """Single letters are quantities side by side; longer names are words."""
     if all(len(word) == 1 for word in words):
         return "".join(f"<mi>{word}</mi>" for word in words)
     return f"<mtext>{escape(' '.join(words))}</mtext>" if len(words) > 1 else _name(words[0])
 
 
 def _name(token: str) -> str:
-    """d_head, x0 and W_q have their index below the line."""
+    """Write the index of d_head, x0 and W_q as a subscript."""
     if token[0].isdigit():
         return f"<mn>{token}</mn>"
     match = re.fullmatch(r"([A-Za-z]+)_(\w+)|([A-Za-z])([0-9])", token)

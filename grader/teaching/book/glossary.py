@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from grader.teaching.book.lessons import slug
+from grader.teaching.book.lessons import make_slug
 
 PAGE = "glossary.html"
 
@@ -21,7 +21,7 @@ class Word:
 
     @property
     def address(self) -> str:
-        return f"{PAGE}#{slug(self.name)}"
+        return f"{PAGE}#{make_slug(self.name)}"
 
 
 @cache
@@ -29,17 +29,17 @@ def _read() -> dict:
     return tomllib.loads(Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8"))
 
 
-def words() -> list[Word]:
-    """In the order of the alphabet."""
+def load_words() -> list[Word]:
+    """Return all words in alphabetical order."""
     found = [Word(entry["name"], tuple(entry.get("also", ())), entry["chapter"], entry["says"]) for entry in _read()["word"]]
     return sorted(found, key=lambda word: word.name.lower())
 
 
-def sizes() -> dict[str, str]:
-    """What each letter of a shape stands for."""
+def load_sizes() -> dict[str, str]:
+    """Return the meaning of each letter of a shape."""
     return _read()["sizes"]
 
 
-def addresses() -> dict[str, str]:
-    """Every form of every word, in small letters, with where it is explained."""
-    return {form.lower(): word.address for word in words() for form in (word.name, *word.also)}
+def word_addresses() -> dict[str, str]:
+    """Return the address of the explanation for every form of every word, in lower case."""
+    return {form.lower(): word.address for word in load_words() for form in (word.name, *word.also)}

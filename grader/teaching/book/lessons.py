@@ -1,6 +1,6 @@
-"""A lesson in Markdown becomes a page in HTML: headings with anchors, formulas, words that lead to where they are explained.
+"""Convert a lesson from Markdown to an HTML page: headings with anchors, formulas, links from words to their explanations.
 
-`page_of` gives the page's parts. After the paragraph about an exercise stands its card, made by whoever calls.
+`make_page` returns the page and its parts. The caller makes the card of each exercise, which is put around the paragraph about it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from grader.teaching.book.code import coloured, is_python
+from grader.teaching.book.code import highlight_python, is_python
 from grader.teaching.book.formulas import mathml
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -21,7 +21,7 @@ _CHAPTER = re.compile(r"\b([Cc]hapters?) (\d+)\b")
 
 @dataclass
 class Links:
-    """Where names lead: `code` for `inline code`, `words` for terms in prose (the first time on a page), `chapters` by number."""
+    """Link targets: `code` for `inline code`, `words` for terms in prose (the first one on a page), `chapters` by number."""
 
     code: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Card:
-    """What stands around the paragraph about an exercise."""
+    """The HTML before and after the paragraph about an exercise."""
 
     before: str
     after: str
@@ -38,7 +38,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Part:
-    """A heading and the text below it, as the search sees them."""
+    """A heading and the text below it, for the search."""
 
     title: str
     anchor: str
@@ -50,17 +50,17 @@ class Part:
 class Page:
     title: str
     body: str  # HTML, without the title
-    parts: list[Part]  # the first is what stands above the first heading
+    parts: list[Part]  # the first is the text above the first heading
 
     @property
     def sections(self) -> list[Part]:
         return [part for part in self.parts if part.level == 2]
 
 
-def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None, taken: Collection[str] = ()) -> Page:
-    """The page; `card(name)` gives what stands around the paragraph that begins with **`name`**, None where that is no exercise here.
+def make_page(markdown: str, links: Links, card: Callable[[str], Card | None] = lambda name: None, taken: Collection[str] = ()) -> Page:
+    """Make the page. `card(name)` returns the card for the paragraph that begins with **`name`**, or None if that is not an exercise here.
 
-    No heading has an anchor that is `taken`.
+    Headings get no anchor that is in `taken`.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(markdown)
@@ -73,10 +73,10 @@ def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = la
     writer = _Writer(links)
     for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open"):
         renderer.rules[name] = getattr(writer, name)
-    out, start, parts = [], 0, _parts(tokens, title)
+    out, start, parts = [], 0, _split_parts(tokens, title)
     for at, token in enumerate(tokens):
-        if token.type == "paragraph_open" and (exercise := _about(tokens[at + 1])) and (made := card(exercise)) is not None:
-            _without_name(tokens[at + 1])
+        if token.type == "paragraph_open" and (exercise := _find_exercise(tokens[at + 1])) and (made := card(exercise)) is not None:
+            _remove_name(tokens[at + 1])
             paragraph = renderer.render(tokens[at : at + 3], reader.options, {})
             out += [renderer.render(tokens[start:at], reader.options, {}), made.before, paragraph, made.after]
             start = at + 3
@@ -84,15 +84,15 @@ def page_of(markdown: str, links: Links, card: Callable[[str], Card | None] = la
     return Page(_plain(title), "".join(out), parts)
 
 
-def slug(title: str) -> str:
-    """A heading as the name of a place."""
+def make_slug(title: str) -> str:
+    """Return a heading as an anchor name."""
     return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "part"
 
 
 def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
     for at, token in enumerate(tokens):
         if token.type == "heading_open":
-            name = anchor = slug(_plain(tokens[at + 1].content))
+            name = anchor = make_slug(_plain(tokens[at + 1].content))
             number = 1
             while anchor in taken:
                 number += 1
@@ -101,8 +101,8 @@ def _give_anchors(tokens: list[Token], taken: set[str]) -> None:
             token.meta["anchor"] = anchor
 
 
-def _about(inline: Token) -> str | None:
-    """The exercise that a paragraph begins with, as **`name`**."""
+def _find_exercise(inline: Token) -> str | None:
+    """Return the exercise that a paragraph begins with, as **`name`**."""
     children = inline.children or []
     while children and children[0].type == "text" and not children[0].content:
         children.pop(0)
@@ -110,8 +110,8 @@ def _about(inline: Token) -> str | None:
     return children[1].content if kinds == ["strong_open", "code_inline", "strong_close"] else None
 
 
-def _without_name(inline: Token) -> None:
-    """The name stands in the heading above by now."""
+def _remove_name(inline: Token) -> None:
+    """Remove the name from the paragraph, because the card's heading has it."""
     children = inline.children or []
     while children and children[0].type != "strong_close":
         children.pop(0)
@@ -120,7 +120,7 @@ def _without_name(inline: Token) -> None:
         children[0].content = children[0].content.lstrip()
 
 
-def _parts(tokens: list[Token], title: str) -> list[Part]:
+def _split_parts(tokens: list[Token], title: str) -> list[Part]:
     parts, level, anchor = [], 1, ""
     text: list[str] = []
     for at, token in enumerate(tokens):
@@ -134,25 +134,25 @@ def _parts(tokens: list[Token], title: str) -> list[Part]:
 
 
 def _plain(markdown: str) -> str:
-    """Without marks, for titles and for the search."""
+    """Remove Markdown marks, for titles and for the search."""
     return re.sub(r"\s+", " ", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "").replace("*", "")).strip()
 
 
 class _Writer:
-    """How tokens become HTML, where it is not as usual. Each method is a rule of the renderer: (tokens, index, options, env) -> HTML."""
+    """Rules that differ from the usual renderer. Each method is one rule: (tokens, index, options, env) -> HTML."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
         self._inside = 0  # headings, links: no link within them
-        self._told: set[str] = set()  # terms already linked
+        self._linked: set[str] = set()  # terms already linked
         words = sorted(links.words, key=len, reverse=True)
         self._words = re.compile(r"\b(" + "|".join(map(re.escape, words)) + r")\b", re.IGNORECASE) if words else None
 
     def heading_open(self, tokens: list[Token], at: int, *_) -> str:
         anchor = tokens[at].meta["anchor"]
         children = tokens[at + 1].children
-        assert children is not None, "what stands in a heading follows it"
-        children.append(_raw(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
+        assert children is not None, "the heading's text follows its opening token"
+        children.append(_raw_html(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
         for child in children:
             child.meta["quiet"] = True
         return f'<{tokens[at].tag} id="{anchor}">'
@@ -180,11 +180,11 @@ class _Writer:
         formula = mathml(text)
         if formula:
             return f'<div class="formula scroll">{formula}</div>\n'
-        return (coloured(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+        return (highlight_python(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
 
     def fence(self, tokens: list[Token], at: int, *_) -> str:
         text = tokens[at].content
-        return (coloured(text) if tokens[at].info == "python" else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+        return (highlight_python(text) if tokens[at].info == "python" else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
 
     def table_open(self, *_) -> str:
         return '<div class="scroll"><table>\n'
@@ -193,11 +193,11 @@ class _Writer:
         return "</table></div>\n"
 
     def th_open(self, tokens: list[Token], at: int, *_) -> str:
-        """A corner without words is no heading for a screen reader to announce."""
-        return f'<th scope="col"{_side(tokens[at])}>' if tokens[at + 1].content else f"<td{_side(tokens[at])}>"
+        """Make an empty corner cell a normal cell, so that a screen reader does not announce it as a heading."""
+        return f'<th scope="col"{_alignment(tokens[at])}>' if tokens[at + 1].content else f"<td{_alignment(tokens[at])}>"
 
     def td_open(self, tokens: list[Token], at: int, *_) -> str:
-        return f"<td{_side(tokens[at])}>"
+        return f"<td{_alignment(tokens[at])}>"
 
     def image(self, tokens: list[Token], at: int, *_) -> str:
         token = tokens[at]
@@ -215,19 +215,19 @@ class _Writer:
 
     def _term(self, match: re.Match) -> str:
         where = self._links.words[match[0].lower()]
-        if where in self._told:
+        if where in self._linked:
             return match[0]
-        self._told.add(where)
+        self._linked.add(where)
         return f'<a class="term" href="{where}">{match[0]}</a>'
 
 
 def page_address(address: str) -> str:
-    """Where a lesson's own link leads in the book: another lesson's page in place of its file."""
+    """Return the target of a lesson's link in the book: the page of another lesson instead of its file."""
     return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
 
 
-def _side(cell: Token) -> str:
-    """A column of numbers, aligned to the right: by a class, for the page allows itself no style of its own."""
+def _alignment(cell: Token) -> str:
+    """Align a column of numbers to the right with a class, because the page's policy forbids inline styles."""
     return ' class="right"' if "right" in str(cell.attrs.get("style", "")) else ""
 
 
@@ -235,5 +235,5 @@ def _in_link(tokens: list[Token], at: int) -> bool:
     return sum((token.type == "link_open") - (token.type == "link_close") for token in tokens[:at]) > 0
 
 
-def _raw(markup: str) -> Token:
+def _raw_html(markup: str) -> Token:
     return Token("text", "", 0, content=markup, meta={"html": True})

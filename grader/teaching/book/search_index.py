@@ -1,4 +1,4 @@
-"""What the search looks through: a line for each part of a page, each exercise and each word, as a script that a page loads when asked."""
+"""The index of the search: an entry for each part of a page, each exercise and each word, in a script that a page loads on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Entry:
     text: str
 
 
-def script(entries: list[Entry]) -> str:
-    """A script and no JSON, because a page that was opened from a folder may load the one and not the other."""
+def write_script(entries: list[Entry]) -> str:
+    """Write the index as a script and not as JSON: a page that was opened from a folder may load a script only."""
     lines = ",\n".join(json.dumps([entry.title, entry.where, entry.address, entry.text], ensure_ascii=False) for entry in entries)
     return f"window.headwayIndex = [\n{lines}\n];\n".replace("\u2028", " ").replace("\u2029", " ")

@@ -1,4 +1,4 @@
-"""Serves the built book on this machine alone, until Control-C."""
+"""Serve the built book on this machine only, until Control-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """The book's files, and nothing else: no listing of folders, no word on the terminal for each request."""
+    """Serves the book's files and nothing else: no folder listings, and no line in the terminal for each request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -28,7 +28,7 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_error(404, "No such page")
 
     def send_head(self):  # noqa: ANN201 - a file or None, as the class it comes from says
-        """Refuses whoever calls this machine by another name: a page elsewhere could have given it its own."""
+        """Refuse requests with another host name, which a page elsewhere could have pointed at this machine."""
         if (self.headers.get("Host") or "").rsplit(":", 1)[0] not in (HOST, "localhost"):
             self.send_error(403, "This book is read at 127.0.0.1")
             return None
@@ -42,20 +42,20 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A reader who leaves in the middle of a page is no error."""
+        """Ignore errors: a reader may close the connection in the middle of a page."""
 
 
-def server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server of `folder`, bound to a port (any that is free, unless one is named). OSError where that is taken."""
+def make_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """Make a server of `folder`, bound to the port, or to any free one. OSError if the port is in use."""
     return _Server((HOST, port), partial(_Handler, directory=str(folder)))
 
 
-def address_of(serving: ThreadingHTTPServer, page: str = "") -> str:
+def book_address(serving: ThreadingHTTPServer, page: str = "") -> str:
     return f"http://{HOST}:{serving.server_address[1]}/{page}"
 
 
 def open_browser(address: str) -> bool:
-    """Shows it in a browser with a window of its own, where there is one; a browser in this terminal would take its place."""
+    """Open a browser that has its own window; a browser inside this terminal would hide the server's output."""
     windows = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if not windows and not os.environ.get("BROWSER"):
         return False

@@ -1,6 +1,6 @@
-"""The index of shapes, read from the docstrings: what goes into each exercise, and what comes out.
+"""The index of shapes, read from the docstrings: the inputs and outputs of each exercise.
 
-A docstring that says `x (B, T, D) -> (B, H, T, d_head)` says both. Where it names no shape, the types of the signature stand in.
+A docstring with `x (B, T, D) -> (B, H, T, d_head)` gives both. Without a shape, the types of the signature are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ARROW = re.compile(rf"({_SIDE}) -> ({_SIDE}(?: and the [\w ]+)?)")
 
 @dataclass(frozen=True)
 class Row:
-    """One exercise, or one method of it: `call` is how it is called; both sides are as its author wrote them."""
+    """One exercise, or one of its methods: `call` is how it is called; both sides are as the docstring has them."""
 
     exercise: str
     call: str
@@ -33,12 +33,12 @@ class Row:
 
     @property
     def shapes(self) -> list[str]:
-        """Every shape named, in order."""
+        """All shapes in order."""
         return [match[0] for side in (self.takes, self.gives) for match in SHAPE.finditer(side)]
 
 
-def rows_of(exercise: Exercise, stub: str) -> list[Row]:
-    """A function has one row, a class one for each method that a caller uses; of a layer, which is called, only `forward`."""
+def list_rows(exercise: Exercise, stub: str) -> list[Row]:
+    """Return one row for a function, and for a class one row for each public method (of a layer, which is called, `forward`)."""
     node = parse(stub).body[-1]
     if not isinstance(node, ast.ClassDef):
         assert isinstance(node, ast.FunctionDef)
@@ -54,7 +54,7 @@ def rows_of(exercise: Exercise, stub: str) -> list[Row]:
 
 
 def _row(exercise: str, call: str, node: ast.FunctionDef, docstrings: list[str]) -> Row:
-    """An arrow says both sides. Else shapes in the first sentence are given, those it is made `from` taken; else the types stand in."""
+    """Make a row. An arrow gives both sides. Without one, the shapes in the first sentence are outputs, except inputs after `from`; else the types are used."""
     said = [re.sub(r"\s+", " ", text) for text in docstrings]
     arrow = next(filter(None, map(_ARROW.search, said)), None)
     taken, given = ([arrow[1]], [arrow[2]]) if arrow else _named_in(said[-1])
@@ -69,7 +69,7 @@ def _row(exercise: str, call: str, node: ast.FunctionDef, docstrings: list[str])
 
 
 def _named_in(text: str) -> tuple[list[str], list[str]]:
-    """The shapes of the first sentence (what follows it speaks of the parts): those taken, those given."""
+    """Return the input shapes and output shapes of the first sentence; later sentences describe details."""
     opening = re.split(r"(?<=[a-z)\]])\. ", text, maxsplit=1)[0]
     before, gives, after = opening.partition("; give ")
     if gives:
@@ -82,7 +82,7 @@ def _named_in(text: str) -> tuple[list[str], list[str]]:
 
 
 def _parameters_with_shapes(node: ast.FunctionDef, text: str) -> list[str]:
-    """`x` (B, T, D): the parameters that the docstring gives a shape, where the first one is among them."""
+    """Return the parameters with a shape in the docstring, such as `x` (B, T, D), if the first parameter is among them."""
     names = [one.arg for one in node.args.args if one.arg != "self"]
     found = {name: match[1] for name in names if (match := re.search(rf"`{name}` ({SHAPE.pattern})", text))}
     return [f"{name} {shape}" for name, shape in found.items()] if names and names[0] in found else []

@@ -1,4 +1,4 @@
-"""Makes the book: every page, picture and script into one folder, which takes the place of the one before when it is whole."""
+"""Build the book: every page, picture and script in one folder, which replaces the previous folder when it is complete."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
 from grader.teaching.book import glossary, search_index, shapes
-from grader.teaching.book.code import coloured, stub_of
-from grader.teaching.book.lessons import Card, Links, Page, page_of, slug
+from grader.teaching.book.code import find_stub, highlight_python
+from grader.teaching.book.lessons import Card, Links, Page, make_page, make_slug
 from grader.teaching.book.search_index import Entry
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 FOLDER = ROOT / "build" / "book"
-MARK = ".made-from"  # in the folder: the fingerprint of what it was made from
+MARK = ".made-from"  # a file in the folder with the fingerprint of the sources
 HERE = Path(__file__).parent
 LEVELS = ("a question", "the idea", "nearly the line")
-GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are for whoever has the whole kit
+GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
 DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
 
 
 def build(folder: Path = FOLDER) -> int:
-    """Make the whole book in `folder`; how many pages it has. OSError where the folder cannot be written."""
+    """Build the whole book in `folder`; return the number of pages. OSError if the folder cannot be written."""
     made_from, folder = fingerprint(), folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
@@ -48,7 +48,7 @@ def build(folder: Path = FOLDER) -> int:
 
 
 def is_current() -> bool:
-    """Is the book there, and made from what stands in the kit now?"""
+    """Return whether the book exists and was built from the kit's present sources."""
     try:
         return (FOLDER / MARK).read_text(encoding="utf-8") == fingerprint()
     except OSError:
@@ -56,7 +56,7 @@ def is_current() -> bool:
 
 
 def fingerprint() -> str:
-    """sha256 of all that the book is made from; a learner's own code is no part of it."""
+    """Return the sha256 of all sources of the book; a learner's own code is not one of them."""
     digest = hashlib.sha256()
     for path in _sources():
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes())
@@ -73,7 +73,7 @@ def _sources() -> Iterable[Path]:
 
 
 def _pictures() -> dict[str, str]:
-    """The lessons' pictures, drawn anew from the reference; a handout has no reference to draw from, and has them drawn."""
+    """Draw the lessons' pictures from the reference. A handout has no reference to draw from, so its stored pictures are used."""
     if is_handout():
         return {f"pictures/{path.name}": read_source(path) for path in sorted((EXERCISES / "pictures").glob("*.svg"))}
     from grader.teaching.pictures import lesson_pictures
@@ -82,44 +82,44 @@ def _pictures() -> dict[str, str]:
 
 
 class _Book:
-    """All pages, with what they know of one another."""
+    """All pages, with the data that they share."""
 
     def __init__(self) -> None:
         self._chapters = [chapter for chapter in load_syllabus().chapters if (EXERCISES / f"{chapter.name}.md").is_file()]
         self._exercises = {exercise.name: exercise for chapter in self._chapters for exercise in chapter.exercises}
-        self._code = {name: place_of(exercise) for name, exercise in self._exercises.items()}
+        self._code = {name: exercise_address(exercise) for name, exercise in self._exercises.items()}
         self._entries: list[Entry] = []
-        from grader.teaching.book.exercise_pictures import drawn  # these two take torch, which a book that is there already can do without
+        from grader.teaching.book.exercise_pictures import draw_exercises  # these two take torch, which a book that is there already can do without
         from grader.teaching.book.walks import walks
 
-        self._drawn = drawn(self._exercises.values())
+        self._drawn = draw_exercises(self._exercises.values())
         self._walks = walks(self._exercises)
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": format_points}
         guides = GUIDES[:-2] if is_handout() else GUIDES
         self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
-        self._others = {"AFTERWARDS": self._written(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
-        self._guides = {name: self._written(HERE / "pages" / f"{name}.md") for name in guides}
+        self._others = {"AFTERWARDS": self._render_markdown(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
+        self._guides = {name: self._render_markdown(HERE / "pages" / f"{name}.md") for name in guides}
 
     def pages(self) -> dict[str, str]:
-        """Each file with its text, the search's script among them."""
-        made = {f"{chapter.name}.html": self._framed(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
+        """Return each file with its text, including the script of the search."""
+        made = {f"{chapter.name}.html": self._render_page(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
         for name, page in (self._others | self._guides).items():
-            made[f"{name}.html"] = self._framed(f"{name}.html", page)
+            made[f"{name}.html"] = self._render_page(f"{name}.html", page)
         if self._walks:
-            made["walks.html"] = self._framed("walks.html", self._walks_page())
-        made["shapes.html"] = self._framed("shapes.html", self._shapes())
-        made["glossary.html"] = self._framed("glossary.html", self._glossary())
+            made["walks.html"] = self._render_page("walks.html", self._walks_page())
+        made["shapes.html"] = self._render_page("shapes.html", self._shapes())
+        made["glossary.html"] = self._render_page("glossary.html", self._glossary())
         front = self._html.get_template("front.html").render(chapters=self._chapters, afterwards="AFTERWARDS" in self._others)
-        made["index.html"] = self._framed("index.html", Page("Headway", front, []))
-        made[search_index.NAME] = search_index.script(self._entries)
+        made["index.html"] = self._render_page("index.html", Page("Headway", front, []))
+        made[search_index.NAME] = search_index.write_script(self._entries)
         return made
 
     def pictures(self) -> dict[str, str]:
-        """What the exercises compute, drawn from the reference."""
+        """Return the pictures of what the exercises compute, drawn from the reference."""
         return {f"pictures/{name}": svg for one in self._drawn.values() for name, svg in one.files.items()}
 
-    def _framed(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
+    def _render_page(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
         order = ["index.html", *(f"{chapter.name}.html" for chapter in self._chapters), *(f"{name}.html" for name in self._others)]
         titles = {"index.html": "Headway"} | {f"{c.name}.html": f"{c.number} {c.title}" for c in self._chapters}
         titles |= {f"{name}.html": other.title for name, other in self._others.items()}
@@ -142,31 +142,31 @@ class _Book:
             return self._card(exercise)
 
         address = f"{chapter.name}.html"
-        page = page_of(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
+        page = make_page(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
         left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
-        self._enter(page, f"{chapter.number} {chapter.title}", address)
+        self._add_to_index(page, f"{chapter.number} {chapter.title}", address)
         where = f"{chapter.number} {chapter.title}, exercise"
-        self._entries += [Entry(e.name, where, place_of(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
+        self._entries += [Entry(e.name, where, exercise_address(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
         return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts)
 
-    def _written(self, path: Path) -> Page:
+    def _render_markdown(self, path: Path) -> Page:
         address = f"{path.stem}.html"
-        page = page_of(read_source(path), self._links(address))
-        self._enter(page, page.title, address)
+        page = make_page(read_source(path), self._links(address))
+        self._add_to_index(page, page.title, address)
         return page
 
     def _links(self, address: str) -> Links:
-        """Where names lead from the page at `address`: nowhere to itself as a chapter."""
+        """Return the link targets for the page at `address`, which has no chapter link to itself."""
         chapters = {chapter.number: f"{chapter.name}.html" for chapter in self._chapters if f"{chapter.name}.html" != address}
-        return Links(self._code, glossary.addresses(), chapters)
+        return Links(self._code, glossary.word_addresses(), chapters)
 
-    def _enter(self, page: Page, where: str, address: str) -> None:
+    def _add_to_index(self, page: Page, where: str, address: str) -> None:
         for part in page.parts:
             self._entries.append(Entry(part.title, where, f"{address}#{part.anchor}" if part.anchor else address, part.text))
 
     def _card(self, exercise: Exercise) -> Card:
         card = self._html.get_template("card.html")
-        made = card.render(exercise=exercise, code=Markup(coloured(stub_of(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
+        made = card.render(exercise=exercise, code=Markup(highlight_python(find_stub(exercise))), levels=LEVELS, drawn=self._drawn.get(exercise.name))
         before, _, after = made.partition("<!-- what the lesson says -->")
         return Card(before, after)
 
@@ -176,30 +176,30 @@ class _Book:
         return Page("Walks", body, [])
 
     def _shapes(self) -> Page:
-        rows = {chapter: [row for e in chapter.exercises for row in shapes.rows_of(e, stub_of(e))] for chapter in self._chapters if chapter.exercises}
+        rows = {chapter: [row for e in chapter.exercises for row in shapes.list_rows(e, find_stub(e))] for chapter in self._chapters if chapter.exercises}
         by_shape: dict[str, list[shapes.Row]] = {}
         for row in (row for several in rows.values() for row in several):
             for shape in dict.fromkeys(row.shapes):
                 by_shape.setdefault(shape, []).append(row)
         several = {shape: found for shape, found in sorted(by_shape.items()) if len(found) > 1}
-        body = self._html.get_template("shapes.html").render(rows=rows, by_shape=several, places=self._code, sizes=glossary.sizes())
+        body = self._html.get_template("shapes.html").render(rows=rows, by_shape=several, places=self._code, sizes=glossary.load_sizes())
         self._entries.append(Entry("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
         return Page("Index of shapes", body, [])
 
     def _glossary(self) -> Page:
         chapters = {chapter.id: chapter for chapter in self._chapters}
-        body = self._html.get_template("glossary.html").render(words=glossary.words(), chapters=chapters, slug=slug)
-        self._entries += [Entry(word.name, "Glossary", word.address, " ".join((*word.also, word.says))) for word in glossary.words()]
+        body = self._html.get_template("glossary.html").render(words=glossary.load_words(), chapters=chapters, slug=make_slug)
+        self._entries += [Entry(word.name, "Glossary", word.address, " ".join((*word.also, word.says))) for word in glossary.load_words()]
         return Page("Glossary", body, [])
 
 
 def _docstring(exercise: Exercise) -> str:
-    """All on one line, for the search."""
-    node = parse(stub_of(exercise)).body[-1]
+    """Return the docstring on one line, for the search."""
+    node = parse(find_stub(exercise)).body[-1]
     assert isinstance(node, Definition)
     return " ".join((ast.get_docstring(node) or "").split())
 
 
-def place_of(exercise: Exercise) -> str:
-    """Where in the book an exercise stands."""
+def exercise_address(exercise: Exercise) -> str:
+    """Return the address of an exercise in the book."""
     return f"{exercise.module}.html#{exercise.name}"

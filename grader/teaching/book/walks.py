@@ -1,4 +1,4 @@
-"""The walks that `headway walk` offers, for the book: what there is to see, and the exercises whose code runs in each."""
+"""The walks of `headway walk`, for the book: what each shows, and the exercises whose code runs in it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Walk:
 
     @property
     def chapter(self) -> str:
-        """The last one it needs: then all of it is the reader's own."""
+        """The last chapter that it needs: after it, the whole walk can run on the reader's code."""
         return self.needs[-1].chapter
 
 
 def walks(exercises: Mapping[str, Exercise]) -> list[Walk]:
-    """Those whose exercises are all here: a handout may leave some out."""
+    """Return the walks whose exercises are all available: a handout may leave some out."""
     found = []
     for name, title in list_walks().items():
         try:

@@ -12,7 +12,7 @@ from grader.teaching.drawing.svg import FAINT, INK, LINE, card, write
 
 Points = Sequence[tuple[float, float]]
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # told apart by colour-blind eyes
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # distinguishable with colour blindness
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 2")
 WIDE, TALL = 460, 250
 
@@ -26,7 +26,7 @@ def curves(
     log: bool = False,
     dots: bool = False,
 ) -> str:
-    """One line for each name through its (x, y) points; y on a logarithmic axis with `log`, each point marked with `dots`."""
+    """Draw one line for each name through its (x, y) points. `log` makes the y axis logarithmic, `dots` marks each point."""
     drawn = {name: [(float(x), math.log10(y) if log else float(y)) for x, y in points] for name, points in lines.items()}
     every = [point for points in drawn.values() for point in points]
     if not every or not all(math.isfinite(x) and math.isfinite(y) for x, y in every):
@@ -53,7 +53,7 @@ def curves(
 
 
 class _Frame:
-    """Where a value lies on the page."""
+    """The conversion of values to places on the page."""
 
     def __init__(self, left: float, top: float, xs: tuple[float, float], ys: tuple[float, float]) -> None:
         self.left, self.top, self.xs, self.ys = left, top, xs, ys
@@ -68,7 +68,7 @@ class _Frame:
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """Four to eight round numbers that reach from the least value to the greatest."""
+    """Return four to eight round numbers from the smallest to the largest value."""
     low, high = min(values), max(values)
     spread = high - low or abs(high) or 1.0
     size = 10.0 ** math.floor(math.log10(spread))

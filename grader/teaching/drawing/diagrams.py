@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SEQUENTIAL = ("#ffffff", "#d6e6f4", "#9ecae1", "#4a98c9", "#1764ab", "#08306b")  # white to dark blue
 DIVERGING = ("#b35806", "#e68f2c", "#fdcf91", "#ffffff", "#c6cfe6", "#7f8fc6", "#3a4f9f")  # orange, white, indigo
-NUMBERED = 100  # up to this many cells, each holds its number
-LABELLED = 12  # of more rows or columns than this, only some are labelled
+NUMBERED = 100  # tables with at most this many cells show the numbers
+LABELLED = 12  # with more rows or columns, only some have a label
 
 
 def heatmap(
@@ -29,7 +29,7 @@ def heatmap(
     row_name: str = "",
     column_name: str = "",
 ) -> str:
-    """A table as coloured cells, with the numbers in them when they are few; NaN leaves its cell empty."""
+    """Draw a table as coloured cells, with numbers if there are few cells; NaN leaves its cell empty."""
     table = [[round(float(value), 3) for value in row] for row in (values.tolist() if hasattr(values, "tolist") else values)]
     if not table or any(len(row) != len(columns) for row in table) or len(table) != len(rows):
         raise ValueError(f"a table of {len(table)} rows needs as many row labels ({len(rows)}) and each row {len(columns)} values")
@@ -67,7 +67,7 @@ def heatmap(
 
 
 def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str) -> str:
-    """A text cut into tokens, once a row: boxes as wide as their characters; those that a row has and the one above has not are coloured."""
+    """Draw a text cut into tokens, once per row, as boxes as wide as their characters; tokens that the row above lacks are coloured."""
     step, tall, gap = 22, 30, 14
     left = 32 + round(7.4 * max(len(label) for label, _ in rows))
     right = 0
@@ -94,7 +94,7 @@ def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str) -> str:
 
 
 def colour(value: float, low: float, high: float) -> str:
-    """Blues for values of one sign, from zero up; orange to indigo around zero where there are both."""
+    """Return the colour of a value: blues from zero up if all have one sign, orange to indigo around zero if there are both signs."""
     if not math.isfinite(value):
         return "none"
     if low < 0 < high:
@@ -126,7 +126,7 @@ def _cell(x: float, y: float, wide: float, tall: float, fill: str, text: str) ->
 
 
 def _labelled(count: int) -> range:
-    """Every label where there is room, else every second, fourth, eighth ..."""
+    """Return which labels to draw: all if they fit, otherwise every second, fourth, eighth ..."""
     step = 1
     while count / step > LABELLED:
         step *= 2
@@ -134,7 +134,7 @@ def _labelled(count: int) -> range:
 
 
 def scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
-    """A strip of the colours with its two ends named."""
+    """Draw a strip of the colours with numbers at its ends."""
     steps, start = 24, min(low, 0.0)
     marks = [write(x, y + 11, f"{start:.3g}", colour=FAINT)]
     x += 12 + 7.2 * len(f"{start:.3g}")

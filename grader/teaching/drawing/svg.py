@@ -1,4 +1,4 @@
-"""What every picture is made of: words, boxes, and the card they stand on."""
+"""The elements of every picture: text, boxes, and the white card behind them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def write(
 
 
 def _legal(text: str) -> str:
-    """Characters that XML allows; the others become U+FFFD."""
+    """Replace characters that XML does not allow with U+FFFD."""
     return "".join(c if c in "\t\n" or (" " <= c and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "\ufffd" for c in text)
 
 
 def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
-    """The picture on a white card of its own, so that it can be read on a dark page as on a light one."""
+    """Put the picture on a white card, so that it is readable on dark and light pages."""
     wide, tall = math.ceil(width), math.ceil(height)
     return "\n".join(
         [

@@ -1,9 +1,9 @@
-"""Lesson 11: do experts that begin with all tokens on one of them spread out, with and without the balance loss?
+"""Lesson 11: if all tokens start at the same experts, does the load spread out, with and without the balance loss?
 
-The task has parts for experts to share: each token comes from one of eight places, and each place has a linear map of its own to be
-learned, too many for one narrow expert. Every token's first feature is 1, and the router begins with a score of START for its first
-top_k experts, out of that feature, and small random scores otherwise: all tokens choose the same. Every run gets the same tokens
-and the same first weights, and trains all parameters with Adam on the error plus `factor` times the balance loss.
+The task has parts that experts can share: each token comes from one of eight places, and each place has its own linear map to learn,
+too many for one narrow expert. Every token's first feature is 1. From this feature the router starts with a score of START for its
+first top_k experts; all other scores are small and random. So all tokens choose the same experts. Every run has the same tokens and
+the same initial weights, and trains all parameters with Adam on the error plus `factor` times the balance loss.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ TOP_KS = (1, 2)
 FACTORS = (0.0, 0.01, 0.1)
 STEPS = 1000
 BATCH, POSITIONS = 8, 16
-SEED = 2  # in the middle of 0 to 3, which differ in how soon two experts without the loss let in a third
+SEED = 2  # typical of seeds 0 to 3, which differ in how soon a third expert is used without the loss
 
 
 @dataclass(frozen=True)
-class Seen:
-    """After some steps, over tokens that were not trained on."""
+class Checkpoint:
+    """The state after some steps, measured on tokens that were not in training."""
 
     shares: list[float]  # of all choices, by expert
     loss: float  # the balance loss
     error: float  # mean squared, as a share of the targets' own mean square
 
     @property
-    def as_even_as(self) -> float:
+    def effective_experts(self) -> float:
         """The number of equally used experts that would have the same entropy."""
         return math.exp(-sum(share * math.log(share) for share in self.shares if share > 0))
 
@@ -52,11 +52,11 @@ class Seen:
 class Run:
     top_k: int
     factor: float
-    seen: dict[int, Seen]  # by step
+    checkpoints: dict[int, Checkpoint]  # by step
 
 
-def shown(steps: int) -> list[int]:
-    """The steps at which one looks."""
+def checkpoint_steps(steps: int) -> list[int]:
+    """Return the steps at which the layer is measured."""
     return sorted({0, steps // 10, steps * 3 // 10, steps})
 
 
@@ -68,13 +68,13 @@ def measure(
     factors: tuple[float, ...] = FACTORS,
     each_step: Callable[[], None] = lambda: None,
 ) -> list[Run]:
-    """Train a layer for each top_k and factor, all on the same tokens and from the same beginning."""
+    """Train a layer for each top_k and factor, all on the same tokens and from the same initial weights."""
     with torch.enable_grad():
-        return [Run(k, factor, _trained(chapter, k, factor, seed, steps, each_step)) for k in top_ks for factor in factors]
+        return [Run(k, factor, _train_layer(chapter, k, factor, seed, steps, each_step)) for k in top_ks for factor in factors]
 
 
-def collapsed(chapter: ModuleType, top_k: int, seed: int) -> torch.nn.Module:
-    """A layer whose router sends every token to its first top_k experts."""
+def make_collapsed_layer(chapter: ModuleType, top_k: int, seed: int) -> torch.nn.Module:
+    """Make a layer whose router sends every token to its first top_k experts."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         layer = chapter.MoELayer(D_MODEL, D_FF, EXPERTS, top_k)
@@ -83,68 +83,68 @@ def collapsed(chapter: ModuleType, top_k: int, seed: int) -> torch.nn.Module:
     return layer
 
 
-def _trained(chapter: ModuleType, top_k: int, factor: float, seed: int, steps: int, each_step: Callable[[], None]) -> dict[int, Seen]:
-    chance = torch.Generator().manual_seed(seed)
-    places = torch.randn(PLACES, D_MODEL, generator=chance)
-    maps = torch.randn(PLACES, D_MODEL, D_MODEL, generator=chance) / D_MODEL**0.5
+def _train_layer(chapter: ModuleType, top_k: int, factor: float, seed: int, steps: int, each_step: Callable[[], None]) -> dict[int, Checkpoint]:
+    generator = torch.Generator().manual_seed(seed)
+    places = torch.randn(PLACES, D_MODEL, generator=generator)
+    maps = torch.randn(PLACES, D_MODEL, D_MODEL, generator=generator) / D_MODEL**0.5
 
     def draw(batch: int) -> tuple[Tensor, Tensor]:
-        """Tokens and their targets, (B, T, D) each."""
-        place = torch.randint(PLACES, (batch, POSITIONS), generator=chance)
-        x = places[place] + 0.5 * torch.randn(batch, POSITIONS, D_MODEL, generator=chance)
+        """Draw tokens and their targets, (B, T, D) each."""
+        place = torch.randint(PLACES, (batch, POSITIONS), generator=generator)
+        x = places[place] + 0.5 * torch.randn(batch, POSITIONS, D_MODEL, generator=generator)
         x[..., 0] = 1.0
         return x, (maps[place] @ x[..., None])[..., 0]
 
-    exam, layer = draw(128), collapsed(chapter, top_k, seed)
+    exam, layer = draw(128), make_collapsed_layer(chapter, top_k, seed)
     optimizer = torch.optim.Adam(layer.parameters(), lr=3e-3)
-    seen = {}
+    checkpoints = {}
     for step in range(steps + 1):
-        if step in shown(steps):
-            seen[step] = _look(chapter, layer, top_k, *exam)
+        if step in checkpoint_steps(steps):
+            checkpoints[step] = _measure_layer(chapter, layer, top_k, *exam)
         x, y = draw(BATCH)
         found, aux_loss = layer(x)
         optimizer.zero_grad()
         ((found - y).square().mean() + factor * aux_loss).backward()
         optimizer.step()
         each_step()
-    return seen
+    return checkpoints
 
 
 @torch.no_grad()
-def _look(chapter: ModuleType, layer: torch.nn.Module, top_k: int, x: Tensor, y: Tensor) -> Seen:
+def _measure_layer(chapter: ModuleType, layer: torch.nn.Module, top_k: int, x: Tensor, y: Tensor) -> Checkpoint:
     _, experts = chapter.route(layer.router(x), top_k)
     found, aux_loss = layer(x)
     shares = experts.flatten().bincount(minlength=EXPERTS) / experts.numel()
-    return Seen(shares.tolist(), float(aux_loss), float((found - y).square().mean() / y.square().mean()))
+    return Checkpoint(shares.tolist(), float(aux_loss), float((found - y).square().mean() / y.square().mean()))
 
 
-def rows(runs: list[Run]) -> list[list[str]]:
-    """A line for each run: the shares of its experts in percent at each of the steps shown, and how it stands at the last."""
+def make_rows(runs: list[Run]) -> list[list[str]]:
+    """Make a row for each run: the shares of its experts in percent at each checkpoint, and the measures at the last one."""
     found = []
     for run in runs:
-        *_, last = run.seen.values()
-        shares = [" ".join(f"{100 * share:.0f}" for share in seen.shares) for seen in run.seen.values()]
-        found.append([str(run.top_k), f"{run.factor:g}", *shares, f"{last.as_even_as:.1f}", f"{last.loss:.2f}", f"{last.error:.2f}"])
+        *_, last = run.checkpoints.values()
+        shares = [" ".join(f"{100 * share:.0f}" for share in checkpoint.shares) for checkpoint in run.checkpoints.values()]
+        found.append([str(run.top_k), f"{run.factor:g}", *shares, f"{last.effective_experts:.1f}", f"{last.loss:.2f}", f"{last.error:.2f}"])
     return found
 
 
-def table(runs: list[Run]) -> Table:
-    drawn = Table(title=f"Shares of {EXPERTS} experts in percent, and how it ends", box=SIMPLE_HEAD, padding=0, pad_edge=False)  # fits into 80 columns
-    for name in ("k", "factor", *(f"step {step}" for step in runs[0].seen), "even", "loss", "error"):
-        drawn.add_column(name, justify="right", no_wrap=True)
-    for row in rows(runs):
-        drawn.add_row(*row)
-    return drawn
+def make_table(runs: list[Run]) -> Table:
+    result_table = Table(title=f"Shares of {EXPERTS} experts in percent, and the final state", box=SIMPLE_HEAD, padding=0, pad_edge=False)  # fits into 80 columns
+    for name in ("k", "factor", *(f"step {step}" for step in runs[0].checkpoints), "even", "loss", "error"):
+        result_table.add_column(name, justify="right", no_wrap=True)
+    for row in make_rows(runs):
+        result_table.add_row(*row)
+    return result_table
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.balance", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"of training ({STEPS})")
-    parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapter 11: a folder of yours, or `solutions` (the reference)")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
+    parser.add_argument("--target", metavar="DIR", default="solutions", help="the chapter to use: a folder with chapter 11, or `solutions` (the reference)")
     asked = parser.parse_args(arguments)
     if asked.steps < 10:
-        parser.error(f"--steps {asked.steps}: at least 10")
+        parser.error(f"--steps {asked.steps}: give at least 10")
     torch.set_num_threads(1)  # these layers are too small for more, and the sums come in one order
     console = Console()
     try:
@@ -158,10 +158,10 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(problem))
     except NotImplementedError:
         parser.error(f"{asked.target}: a part of the MoELayer is not implemented yet")
-    console.print(table(runs))
-    console.print("k: experts a token. factor: of the balance loss in what is trained.")
-    console.print("even: as even as that many equally used experts. loss: the balance loss, 1 when")
-    console.print("even. error: of the task, 1 for answering zeros.")
+    console.print(make_table(runs))
+    console.print("k: experts per token. factor: weight of the balance loss in training.")
+    console.print("even: the number of equally used experts with the same entropy. loss: the balance")
+    console.print("loss, 1 for an even load. error: of the task, 1 for an output of zeros.")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Lesson 10: is it really faster? Tokens a second with and without the KV cache, the multiply-adds and the memory behind them.
+"""Lesson 10: tokens per second with and without the KV cache, with the multiply-adds and the memory.
 
-A GPT with random weights goes on from a prompt, greedily, once by `generate` and once by `generate_cached`; each call of the model is
-timed on its way. Speed does not depend on what the weights have learned.
+A GPT with random weights continues a prompt greedily, once with `generate` and once with `generate_cached`; each call of the model is
+timed. The speed does not depend on the values of the weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHORT = 256  # texts up to this length are written RUNS times without a cache to
 
 @dataclass(frozen=True)
 class Row:
-    """What it took to write this many new tokens after the prompt: median seconds, and the multiply-adds of all matrix products."""
+    """The cost of this many new tokens after the prompt: median seconds, and the multiply-adds of all matrix products."""
 
     tokens: int
     seconds: float
@@ -50,35 +50,35 @@ class Row:
 
 
 def multiply_adds(config: Any, new: int, seen: int) -> int:
-    """Those of one call of a GPT with d_ff = 4 d_model: `new` positions, each of them held against `seen` keys."""
+    """Count the multiply-adds of one call of a GPT with d_ff = 4 d_model: `new` positions, each compared with `seen` keys."""
     D = config.d_model
     maps = new * 12 * D * D  # four of D x D in attention, two of D x 4 D in the feed-forward layer
-    attention = 3 * new * seen * D  # scores, and the mix of the values twice: once more after dropout, which acts on the weights
+    attention = 3 * new * seen * D  # scores, and the weighted sum of the values twice: a second time after dropout, which acts on the weights
     return config.n_layers * (maps + attention) + new * D * config.vocab_size
 
 
-def work(config: Any, prompt: int, tokens: int) -> tuple[int, int]:
-    """The multiply-adds of writing so many tokens: without a cache, and with one."""
+def count_work(config: Any, prompt: int, tokens: int) -> tuple[int, int]:
+    """Count the multiply-adds of generating so many tokens: without a cache, and with one."""
     without = sum(multiply_adds(config, length, length) for length in range(prompt, prompt + tokens))
     steps = (multiply_adds(config, 1, length) for length in range(prompt + 1, prompt + tokens))
     return without, multiply_adds(config, prompt, prompt) + sum(steps)
 
 
 Generate = Callable[..., Tensor]
-Told = Callable[[int], object]
+OnTokens = Callable[[int], object]
 
 
-def nothing(_: int) -> None:
-    """For whoever does not want to be told how many tokens there are now."""
+def ignore_tokens(_: int) -> None:
+    """Ignore the number of new tokens."""
 
 
-def seconds_until_each(generate: Generate, model: torch.nn.Module, ids: Tensor, tokens: int, told: Told = nothing) -> tuple[list[float], Tensor]:
-    """Seconds from the start until the model's answer for each new token was there, and the text; the model is called once a token."""
+def time_each_token(generate: Generate, model: torch.nn.Module, ids: Tensor, tokens: int, on_tokens: OnTokens = ignore_tokens) -> tuple[list[float], Tensor]:
+    """Return the seconds from the start to the model's answer for each new token, and the text. The model is called once per token."""
     stamps: list[float] = []
 
     def note(*_: object) -> None:
         stamps.append(perf_counter())
-        told(1)
+        on_tokens(1)
 
     hook = model.register_forward_hook(note)
     try:
@@ -89,67 +89,69 @@ def seconds_until_each(generate: Generate, model: torch.nn.Module, ids: Tensor, 
     return [stamp - start for stamp in stamps[-tokens:]], text
 
 
-def seconds(generate: Generate, model: torch.nn.Module, ids: Tensor, tokens: int, told: Told = nothing) -> tuple[float, Tensor]:
-    """Seconds for all of a text, and the text."""
+def time_text(generate: Generate, model: torch.nn.Module, ids: Tensor, tokens: int, on_tokens: OnTokens = ignore_tokens) -> tuple[float, Tensor]:
+    """Return the seconds for a whole text, and the text."""
     start = perf_counter()
     text = generate(model, ids, tokens, temperature=0.0)
     taken = perf_counter() - start
-    told(tokens)
+    on_tokens(tokens)
     return taken, text
 
 
-def measure(chapter: ModuleType, generate: Generate, config: Any, prompt: int, tokens: tuple[int, ...], runs: int, told: Told = nothing) -> tuple[list[Row], bool]:
-    """A row for each number of tokens, and whether both ways wrote the same text."""
+def measure(
+    chapter: ModuleType, generate: Generate, config: Any, prompt: int, tokens: tuple[int, ...], runs: int, on_tokens: OnTokens = ignore_tokens
+) -> tuple[list[Row], bool]:
+    """Return a row for each number of tokens, and whether both ways wrote the same text."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = chapter.CachedGPT(config).eval()
         ids = torch.randint(config.vocab_size, (1, prompt))
     for way in (generate, chapter.generate_cached):
-        seconds(way, model, ids, 2)  # the first calls of all make room
+        time_text(way, model, ids, 2)  # the first calls allocate memory
     plain: list[list[float]] = []
     cached: dict[int, list[float]] = {n: [] for n in tokens}
     same = True
-    for length in lengths(tokens, runs):
-        times, text = seconds_until_each(generate, model, ids, length, told)
+    for length in run_lengths(tokens, runs):
+        times, text = time_each_token(generate, model, ids, length, on_tokens)
         plain.append(times)
         for n in tokens:
-            taken, written = seconds(chapter.generate_cached, model, ids, n, told)
+            taken, written = time_text(chapter.generate_cached, model, ids, n, on_tokens)
             cached[n].append(taken)
         same = same and torch.equal(text, written[:, : text.size(1)])
     rows = []
     for n in tokens:
         medians = median(times[n - 1] for times in plain if len(times) >= n), median(cached[n])
         kept = chapter.kv_cache_bytes(config.n_layers, config.n_heads, config.d_model // config.n_heads, prompt + n, bytes_per_value=4)
-        rows.append(Row(n, *medians, *work(config, prompt, n), kept))
+        rows.append(Row(n, *medians, *count_work(config, prompt, n), kept))
     return rows, same
 
 
-def lengths(tokens: tuple[int, ...], runs: int) -> list[int]:
-    """How many tokens each run without a cache writes; a longer one gives the times of all shorter texts on its way."""
+def run_lengths(tokens: tuple[int, ...], runs: int) -> list[int]:
+    """Return how many tokens each run without a cache generates; a longer run also gives the times of all shorter texts."""
     short = [n for n in tokens if n <= SHORT] or [min(tokens)]
     return [max(tokens)] + [max(short)] * (runs - 1)
 
 
-def short(count: float) -> str:
-    """Two digits and a unit: 1.3 G."""
+def format_count(count: float) -> str:
+    """Write a count with two digits and a unit: 1.3G."""
     power = min(4, max(0, int(math.log10(max(count, 1))) // 3))
     value = count / 1000**power
     return f"{value:.0f}{' kMGT'[power].strip()}" if value >= 9.95 else f"{value:.1f}{' kMGT'[power].strip()}"
 
 
-def table(rows: list[Row], title: str) -> Table:
+def make_table(rows: list[Row], title: str) -> Table:
     shown = Table(title=title)
     for name in ("new tokens", "tokens/s", "cached", "faster", "work", "cached", "less", "memory"):
         shown.add_column(name, justify="right")
     for row in rows:
-        speeds = [short(row.tokens / seconds) for seconds in (row.seconds, row.seconds_cached)]
+        speeds = [format_count(row.tokens / seconds) for seconds in (row.seconds, row.seconds_cached)]
         saved = f"{row.work / row.work_cached:.0f}x"
-        shown.add_row(f"{row.tokens}", *speeds, f"{row.faster:.0f}x", short(row.work), short(row.work_cached), saved, f"{row.bytes / 2**20:.1f} MiB")
+        shown.add_row(f"{row.tokens}", *speeds, f"{row.faster:.0f}x", format_count(row.work), format_count(row.work_cached), saved, f"{row.bytes / 2**20:.1f} MiB")
     return shown
 
 
 @contextmanager
-def threads(number: int) -> Iterator[None]:
+def use_threads(number: int) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -158,19 +160,19 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def options() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="headway measure cache", description=__doc__.splitlines()[0])
-    parser.add_argument("--prompt", type=int, default=PROMPT, help=f"tokens that are there already ({PROMPT})")
-    parser.add_argument("--tokens", type=int, nargs="+", default=list(TOKENS), help=f"how many to write ({' '.join(map(str, TOKENS))})")
+    parser.add_argument("--prompt", type=int, default=PROMPT, help=f"tokens of the prompt ({PROMPT})")
+    parser.add_argument("--tokens", type=int, nargs="+", default=list(TOKENS), help=f"numbers of tokens to generate ({' '.join(map(str, TOKENS))})")
     parser.add_argument("--width", type=int, default=WIDTH, help=f"d_model ({WIDTH})")
-    parser.add_argument("--layers", type=int, default=LAYERS, help=f"({LAYERS})")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"how often each text is written, of which the median counts ({RUNS})")
-    parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapters 1 to 10: a folder of yours, or `solutions` (the reference)")
+    parser.add_argument("--layers", type=int, default=LAYERS, help=f"number of blocks ({LAYERS})")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"runs of each text; the table has the median ({RUNS})")
+    parser.add_argument("--target", metavar="DIR", default="solutions", help="the chapters to use: a folder with chapters 1 to 10, or `solutions` (the reference)")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = options()
+    parser = make_parser()
     asked = parser.parse_args(arguments)
     tokens, console, several = tuple(sorted(asked.tokens)), Console(), torch.get_num_threads()
     try:
@@ -178,23 +180,23 @@ def main(arguments: list[str] | None = None) -> int:
         chapter, sampling, models = (package.module(name) for name in ("ch10_kv_cache", "ch09_sampling", "ch07_models"))
         config = models.GPTConfig(VOCABULARY, asked.prompt + max(tokens), d_model=asked.width, n_heads=HEADS, n_layers=asked.layers)
         counts = (1, several) if several > 1 else (1,)
-        all_tokens = sum(length + sum(tokens) for length in lengths(tokens, asked.runs))
+        all_tokens = sum(length + sum(tokens) for length in run_lengths(tokens, asked.runs))
         for number in counts:
-            with threads(number), Progress(console=console, transient=True) as progress:
+            with use_threads(number), Progress(console=console, transient=True) as progress:
                 task = progress.add_task("writing", total=all_tokens)
-                told = partial(progress.advance, task)
-                rows, same = measure(chapter, sampling.generate, config, asked.prompt, tokens, asked.runs, told)
-            console.print(table(rows, "one thread" if number == 1 else f"{number} threads"))
+                on_tokens = partial(progress.advance, task)
+                rows, same = measure(chapter, sampling.generate, config, asked.prompt, tokens, asked.runs, on_tokens)
+            console.print(make_table(rows, "one thread" if number == 1 else f"{number} threads"))
             if not same:
-                console.print("The two texts differ: what is fast here is not what generate writes.", style="red")
+                console.print("The two texts differ, but they should not: generate_cached must write what generate writes.", style="red")
     except (NoTarget, ChapterBroken, ModuleNotFoundError) as problem:
         parser.error(str(problem))
     except NotImplementedError:
         parser.error(f"{asked.target}: a part of the CachedGPT is not implemented yet")
-    blocks = short(12 * asked.layers * asked.width**2)
+    blocks = format_count(12 * asked.layers * asked.width**2)
     console.print(f"{asked.layers} layers of width {asked.width} ({blocks} weights in blocks); one row, a prompt of {asked.prompt} tokens, float32.")
-    console.print("work: multiply-adds of all matrix products. memory: what the caches hold at the end.")
-    console.print(f"Median of {asked.runs} runs; without a cache more than {SHORT} tokens are written once only.")
+    console.print("work: multiply-adds of all matrix products. memory: of the caches at the end.")
+    console.print(f"Median of {asked.runs} runs; without a cache, texts of more than {SHORT} tokens are generated once.")
     return 0
 
 

@@ -2,8 +2,8 @@
 
     python -m grader.teaching.measurements.depth
 
-Weights are drawn from N(0, 1/fan_in), biases are zero, norms stretch and shift nothing, the input is normal noise, and the gradient
-sent back into the output is normal noise too: only the way through the blocks is measured, before any training.
+Weights are drawn from N(0, 1/fan_in), biases are zero, norms do not scale or shift, the input is normal noise, and so is the gradient
+at the output. So only the path through the blocks is measured, before any training.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SHOWN = (24, 18, 12, 6, 1)  # the inputs of these blocks
 
 
 @dataclass(frozen=True)
-class Way:
-    """What comes back to the input of each block, first block first, of a gradient sent into the output of the last."""
+class Gradients:
+    """The gradients at the input of each block, first block first, of a gradient at the output of the last block."""
 
-    sizes: list[float]  # its norm; what was sent has norm 1
-    as_sent: list[float]  # how much of what was sent is in it: 1 for all, 0 for what points elsewhere
+    sizes: list[float]  # the norms; the gradient at the output has norm 1
+    as_sent: list[float]  # how much of the output's gradient they contain: 1 for all of it, 0 for an orthogonal one
     alike: float  # the mean cosine between neighbouring positions, at the output
 
 
-def through(block: nn.Module, way: str, x: Tensor) -> Tensor:
-    """One block of chapter 6's parts, put together in this way."""
+def apply_block(block: nn.Module, way: str, x: Tensor) -> Tensor:
+    """Apply one block, assembled in this way from chapter 6's parts."""
     if way == "pre-norm":
         x = x + block.attn(block.ln1(x))
         return x + block.ffn(block.ln2(x))
@@ -48,57 +48,57 @@ def through(block: nn.Module, way: str, x: Tensor) -> Tensor:
     return block.ffn(block.attn(x))
 
 
-def measured(chapter: ModuleType, way: str, seed: int) -> Way:
-    """One draw of weights, input and gradient; every way gets the same ones."""
+def measure_way(chapter: ModuleType, way: str, seed: int) -> Gradients:
+    """Measure one draw of weights, input and gradient; every way gets the same draw."""
     chance = torch.Generator().manual_seed(seed)
 
-    def noise(*shape: int) -> Tensor:
+    def random_normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=chance, dtype=torch.float64)
 
     with torch.enable_grad():
         blocks = [chapter.PreNormBlock(D_MODEL, N_HEADS).double() for _ in range(BLOCKS)]
         for name, parameter in (pair for block in blocks for pair in block.named_parameters()):
             if parameter.dim() > 1:
-                parameter.data = noise(*parameter.shape) / math.sqrt(parameter.size(1))
+                parameter.data = random_normal(*parameter.shape) / math.sqrt(parameter.size(1))
             elif name.endswith("bias"):
                 parameter.data.zero_()
-        x, sent = noise(BATCH, POSITIONS, D_MODEL).requires_grad_(), noise(BATCH, POSITIONS, D_MODEL)
+        x, sent = random_normal(BATCH, POSITIONS, D_MODEL).requires_grad_(), random_normal(BATCH, POSITIONS, D_MODEL)
         inputs = [x]
         for block in blocks:
-            inputs.append(through(block, way, inputs[-1]))
+            inputs.append(apply_block(block, way, inputs[-1]))
         output = inputs.pop()
         arrived = torch.autograd.grad((output * sent).sum(), inputs)
     sizes = [float(gradient.norm() / sent.norm()) for gradient in arrived]
     as_sent = [float((gradient * sent).sum() / sent.square().sum()) for gradient in arrived]
     alike = float(cosine_similarity(output.detach()[:, 1:], output.detach()[:, :-1], dim=-1).mean())
-    return Way(sizes, as_sent, alike)
+    return Gradients(sizes, as_sent, alike)
 
 
-def measure(draws: int = 8) -> dict[str, list[Way]]:
-    """Every way through the reference's blocks, drawn this many times."""
+def measure(draws: int = 8) -> dict[str, list[Gradients]]:
+    """Measure every way through the reference's blocks, with this many draws."""
     chapter = load_syllabus().chapter("ch06_blocks")
     package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "measured")
     try:
         module = package.module(chapter.name)
-        return {way: [measured(module, way, seed) for seed in range(draws)] for way in WAYS}
+        return {way: [measure_way(module, way, seed) for seed in range(draws)] for way in WAYS}
     finally:
         package.close()
 
 
-def rows(found: dict[str, list[Way]]) -> list[list[str]]:
-    """The table: least and greatest of all draws at some blocks, last how alike the vectors are at the output."""
-    table = [[f"norm, {block}", *(_reach([way.sizes[block - 1] for way in ways], ".2g") for ways in found.values())] for block in SHOWN]
-    table += [[f"as sent, {block}", *(_reach([way.as_sent[block - 1] for way in ways], ".2f") for ways in found.values())] for block in (12, 1)]
-    return [*table, ["neighbours", *(_reach([way.alike for way in ways], ".2f") for ways in found.values())]]
+def rows(found: dict[str, list[Gradients]]) -> list[list[str]]:
+    """Make the table: the smallest and largest of all draws at some blocks, and last the similarity of the vectors at the output."""
+    table = [[f"norm, {block}", *(_format_range([way.sizes[block - 1] for way in ways], ".2g") for ways in found.values())] for block in SHOWN]
+    table += [[f"as sent, {block}", *(_format_range([way.as_sent[block - 1] for way in ways], ".2f") for ways in found.values())] for block in (12, 1)]
+    return [*table, ["neighbours", *(_format_range([way.alike for way in ways], ".2f") for ways in found.values())]]
 
 
-def _reach(values: list[float], form: str) -> str:
+def _format_range(values: list[float], form: str) -> str:
     low, high = (f"{value:{form}}".replace("-0.00", "0.00") for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
 def main() -> None:
-    table = Table(title=f"A gradient of norm 1 sent back through {BLOCKS} blocks: what arrives at their inputs")
+    table = Table(title=f"A gradient of norm 1 at the output of {BLOCKS} blocks: the gradients at their inputs")
     table.add_column("block", no_wrap=True)
     for way in WAYS:
         table.add_column(way, justify="right", no_wrap=True)
@@ -106,8 +106,8 @@ def main() -> None:
         table.add_row(*row)
     console = Console(width=92)
     console.print(table)
-    console.print("Least and greatest of 8 draws. norm: of what arrives. as sent: how much of what was")
-    console.print("sent is in it, 1 for all. neighbours: cosine of neighbouring positions at the output.")
+    console.print("Smallest and largest of 8 draws. norm: of the gradient at the input. as sent: the share of")
+    console.print("the output's gradient in it. neighbours: cosine of neighbouring positions at the output.")
     console.print("neither: no residuals and no norms.")
 
 

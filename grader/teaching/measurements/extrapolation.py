@@ -1,8 +1,8 @@
-"""Lesson 4: does it reach further than it was trained? The loss of four GPTs, alike but for their positions, at 1, 2 and 4 times the trained length.
+"""Lesson 4: the loss of four GPTs that differ only in their positions, at 1, 2 and 4 times the trained length.
 
-The language is made up. Each token is, with equal chances, either the token that stood ECHO places before it (which takes
-knowing distances), or a follower of the token just before it (which takes only that one). Nothing in it reaches further
-back, so a text that goes on is no harder than its beginning: what a model loses there, it loses to its positions.
+The language is artificial. Each token is, with equal probability, either the token ECHO places before it (a model must know distances
+for that), or a follower of the previous token (a model needs only that token). Nothing depends on earlier tokens, so a longer text is
+not harder than a short one: a higher loss at later places comes from the positions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SCHEMES = ("learned", "sinusoidal", "rope", "alibi")
 TIMES = (1, 2, 4)
 VOCABULARY = 24
 ECHO = 3  # places back
-SURE = 0.9  # a token's two favourite followers share this much, all tokens the rest
+SURE = 0.9  # the probability of a token's two favourite followers; all tokens share the rest
 LENGTH = 16
 STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Row:
-    """`at[n]` is the mean loss over texts of n tokens; `beyond` that over the positions after the trained length alone; `places` that of each, from ECHO - 1 on."""
+    """`at[n]` is the mean loss over texts of n tokens, `beyond` that over the positions after the trained length, `places` that of each position from ECHO - 1."""
 
     name: str
     at: dict[int, float]
@@ -52,29 +52,29 @@ def measure(
     each_step: Callable[[], None] = lambda: None,
     trained: Callable[[str, torch.nn.Module, Tensor], None] = lambda scheme, model, texts: None,
 ) -> list[Row]:
-    """Train the four on texts of `length` tokens, all on the same ones, and score them on longer ones; `trained` gets each, and these.
+    """Train the four models on the same texts of `length` tokens, and test them on longer ones; `trained` is called with each model and the test texts.
 
-    Two rows stand before theirs: the language's own chances, and those of each token after the last one, counted in the training texts.
+    Two rows come first: the language's true probabilities, and those of each token after the previous one, counted in the training texts.
     """
-    language = _followers(seed)
+    language = _draw_language(seed)
     generator = torch.Generator().manual_seed(seed)
-    lessons = _draw(language, 32 * steps, length, generator)[0].view(steps, 32, length + 1)
-    exam, chances = _draw(language, texts, TIMES[-1] * length, generator)
+    lessons = _draw_texts(language, 32 * steps, length, generator)[0].view(steps, 32, length + 1)
+    exam, chances = _draw_texts(language, texts, TIMES[-1] * length, generator)
     best = -chances.log().mean(0)
-    last_alone = -_counted(lessons).log()[exam[:, ECHO - 1 : -1], exam[:, ECHO:]].mean(0)
-    rows = [_row("best possible", best, length), _row("last token alone", last_alone, length)]
+    last_alone = -_estimate_followers(lessons).log()[exam[:, ECHO - 1 : -1], exam[:, ECHO:]].mean(0)
+    rows = [_make_row("best possible", best, length), _make_row("last token alone", last_alone, length)]
     for scheme in SCHEMES:
         model = train(chapter, scheme, lessons, seed, each_step)
         trained(scheme, model.eval(), exam[:, :-1])
         with torch.no_grad():
             logits, _ = model.eval()(exam[:, :-1])  # (B, T, V)
         losses = F.cross_entropy(logits.transpose(1, 2), exam[:, 1:], reduction="none").mean(0)  # (T,)
-        rows.append(_row(scheme, losses[ECHO - 1 :], length))
+        rows.append(_make_row(scheme, losses[ECHO - 1 :], length))
     return rows
 
 
 def train(chapter: ModuleType, scheme: str, lessons: Tensor, seed: int, each_step: Callable[[], None] = lambda: None) -> torch.nn.Module:
-    """A small GPT trained on each batch of `lessons` once. A table of positions has rows for the longest text, and only the first are trained."""
+    """Train a small GPT on each batch of `lessons` once. A table of positions has rows for the longest text, but only the first ones are trained."""
     steps, _, length = lessons[:, :, 1:].shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -91,8 +91,8 @@ def train(chapter: ModuleType, scheme: str, lessons: Tensor, seed: int, each_ste
     return model
 
 
-def _followers(seed: int) -> Tensor:
-    """What follows each token where nothing is echoed: chances (V, V)."""
+def _draw_language(seed: int) -> Tensor:
+    """Draw the language: the probabilities (V, V) of each token's followers without an echo."""
     generator = torch.Generator().manual_seed(seed)
     chances = torch.full((VOCABULARY, VOCABULARY), (1 - SURE) / VOCABULARY)
     for token in range(VOCABULARY):
@@ -100,8 +100,8 @@ def _followers(seed: int) -> Tensor:
     return chances
 
 
-def _draw(followers: Tensor, n: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Texts (n, length + 1), and the true chance of each of their tokens after the first ECHO, (n, length + 1 - ECHO)."""
+def _draw_texts(followers: Tensor, n: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw texts (n, length + 1), and return the true probability of each token after the first ECHO, (n, length + 1 - ECHO)."""
     tokens, chances = list(torch.randint(VOCABULARY, (ECHO, n), generator=generator)), []
     for _ in range(length + 1 - ECHO):
         chance = (followers[tokens[-1]] + F.one_hot(tokens[-ECHO], VOCABULARY)) / 2  # (n, V)
@@ -110,22 +110,22 @@ def _draw(followers: Tensor, n: int, length: int, generator: torch.Generator) ->
     return torch.stack(tokens, 1), torch.stack(chances, 1)
 
 
-def _counted(lessons: Tensor) -> Tensor:
-    """How often each token followed each, as chances (V, V)."""
+def _estimate_followers(lessons: Tensor) -> Tensor:
+    """Estimate the probabilities (V, V) of each token after each token from the texts."""
     pairs = lessons[..., ECHO - 1 : -1].flatten() * VOCABULARY + lessons[..., ECHO:].flatten()
     counts = pairs.bincount(minlength=VOCABULARY**2).view(VOCABULARY, VOCABULARY) + 1.0
     return counts / counts.sum(1, keepdim=True)
 
 
-def _row(name: str, losses: Tensor, length: int) -> Row:
-    """`losses` are those of positions ECHO - 1 and later."""
+def _make_row(name: str, losses: Tensor, length: int) -> Row:
+    """Make a row from the losses of positions ECHO - 1 and later."""
     ends = {times * length: times * length - (ECHO - 1) for times in TIMES}
     return Row(name, {n: losses[:end].mean().item() for n, end in ends.items()}, losses[ends[length] :].mean().item(), tuple(losses.tolist()))
 
 
-def table(rows: list[Row]) -> Table:
+def make_table(rows: list[Row]) -> Table:
     lengths = list(rows[0].at)
-    shown = Table(title="mean loss in nats a token, by length of text")
+    shown = Table(title="mean loss in nats per token, by length of text")
     shown.add_column("positions")
     for times, n in zip(TIMES, lengths):
         shown.add_column(f"{times}x ({n})", justify="right")
@@ -138,9 +138,9 @@ def table(rows: list[Row]) -> Table:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.extrapolation", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--length", type=int, default=LENGTH, help=f"of the texts to train on ({LENGTH})")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"of training ({STEPS})")
-    parser.add_argument("--target", metavar="DIR", default="solutions", help="whose chapters 1 to 7: a folder of yours, or `solutions` (the reference)")
+    parser.add_argument("--length", type=int, default=LENGTH, help=f"length of the training texts ({LENGTH})")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
+    parser.add_argument("--target", metavar="DIR", default="solutions", help="the chapters to use: a folder with chapters 1 to 7, or `solutions` (the reference)")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)  # these models are too small for more, and the sums come in one order
     console = Console()
@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(problem))
     except NotImplementedError:
         parser.error(f"{asked.target}: a part of the GPT is not implemented yet")
-    console.print(table(rows))
+    console.print(make_table(rows))
     return 0
 
 

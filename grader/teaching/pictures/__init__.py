@@ -1,4 +1,4 @@
-"""The pictures of the lessons, drawn from what the reference computes: exercises/pictures/chNN_name.svg.
+"""The pictures of the lessons, drawn from the results of the reference: exercises/pictures/chNN_name.svg.
 
 Each chapter has a module here, named like it, whose `draw(chapter)` gives the picture.
 """
@@ -19,7 +19,7 @@ PICTURES = EXERCISES / "pictures"
 
 
 def lesson_pictures() -> dict[str, str]:
-    """Every lesson's picture, by file name; a chapter whose solution is not there yet has none."""
+    """Return every lesson's picture by file name; a chapter without a solution has none."""
     written = sorted(path for path in SOLUTIONS.glob("ch*.py") if (Path(__file__).parent / f"{path.stem}.py").exists())
     package = ChapterPackage([ChapterSource(path.stem, read_source(path), str(path)) for path in sorted(SOLUTIONS.glob("ch*.py"))], "pictures")
     try:
@@ -30,7 +30,7 @@ def lesson_pictures() -> dict[str, str]:
 
 
 def write_lesson_pictures(folder: Path = PICTURES) -> list[str]:
-    """Write those that are missing or differ; returns their names."""
+    """Write the pictures that are missing or differ; return their names."""
     stale = {name: svg for name, svg in lesson_pictures().items() if _kept(folder / name) != svg}
     for name, svg in stale.items():
         write_whole(folder / name, svg)
@@ -38,7 +38,7 @@ def write_lesson_pictures(folder: Path = PICTURES) -> list[str]:
 
 
 def stale_lesson_pictures(folder: Path = PICTURES) -> list[str]:
-    """The names of pictures that are missing in `folder`, or are not what the reference draws today."""
+    """Return the names of pictures that are missing in `folder` or differ from what the reference draws now."""
     return [name for name, svg in lesson_pictures().items() if _kept(folder / name) != svg]
 
 

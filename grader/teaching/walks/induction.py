@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from grader.teaching.drawing.charts import curves
-from grader.teaching.measurements.induction import EVERY, EXAM, FOUND, PERIODS, VOCABULARY, Found, Moment
+from grader.teaching.measurements.induction import EVERY, EXAM, FOUND, PERIODS, VOCABULARY, Checkpoint, Findings
 from grader.teaching.measurements.induction import measure as grow
 from grader.teaching.walks.maps import Map, draw_maps
 from grader.teaching.walks.parts import Parts
@@ -30,7 +30,7 @@ PERIOD = PERIODS[0]  # of the text that is looked at closely
 
 @dataclass(frozen=True)
 class Numbers:
-    found: Found
+    found: Findings
     text: str  # the example, PERIOD symbols, twice
     previous: list[float]  # at each look: the largest mean weight of a head of layer 0 on the position before
     partner: int  # the head of layer 0 that ends with it
@@ -43,11 +43,11 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     row = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(seed))[:PERIOD].repeat(2)
     looks: list[Tensor] = []
 
-    def looked(model: nn.Module) -> None:
+    def at_checkpoint(model: nn.Module) -> None:
         looks.append(parts.attention_patterns(model, row[None])[:, 0])  # (layers, heads, T, T)
 
     with report_progress("training until an induction head appears", MOST) as step:
-        found = grow(parts.chapter("ch07"), parts.chapter("ch12"), seed, MOST, step, longer=LONGER, looked=looked)
+        found = grow(parts.chapter("ch07"), parts.chapter("ch12"), seed, MOST, step, longer=LONGER, at_checkpoint=at_checkpoint)
     layer, head = found.head
     previous = torch.stack([look[0].diagonal(-1, dim1=1, dim2=2).mean(1) for look in looks])  # (looks, heads)
     partner = int(previous[-1].argmax())
@@ -61,9 +61,9 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     )
 
 
-def moment(found: Found) -> tuple[int, int]:
+def steepest_rise(found: Findings) -> tuple[int, int]:
     """Return the two checkpoints between which the best score rises most."""
-    best = [max(seen.best) for seen in found.moments]
+    best = [max(seen.best) for seen in found.checkpoints]
     late = max(range(1, len(best)), key=lambda i: best[i] - best[i - 1])
     return late - 1, late
 
@@ -82,16 +82,16 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.step("Training, with checkpoints")
     page.say(f"A GPT of two layers with four heads each. Every {EVERY} steps: the loss in both halves, and the best score in each layer.")
     page.table(
-        [[seen.step, f"{seen.first:.2f}", f"{seen.second:.2f}", *(f"{score:.2f}" for score in seen.best), _mark(seen, found)] for seen in found.moments],
+        [[seen.step, f"{seen.first:.2f}", f"{seen.second:.2f}", *(f"{score:.2f}" for score in seen.best), _mark(seen, found)] for seen in found.checkpoints],
         ["step", "first half", "second half", "layer 0", "layer 1", ""],
         left=0,
     )
     page.say(f"ln {VOCABULARY} = 4.16 is the loss of guessing. Here a head with a score above {FOUND} counts as an induction head.")
 
-    early, late = (found.moments[i] for i in moment(found))
+    early, late = (found.checkpoints[i] for i in steepest_rise(found))
     page.step("When it appears")
     if found.appeared is None:
-        page.say(f"In {found.moments[-1].step} steps no head reached {FOUND}. Try another seed: --seed 1.")
+        page.say(f"In {found.checkpoints[-1].step} steps no head reached {FOUND}. Try another seed: --seed 1.")
     else:
         page.say(f"At step {found.appeared} it has appeared: head {head} of layer {layer}.")
     page.say(
@@ -107,7 +107,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         k = max(range(q + 1), key=lambda key: n.patterns[-1][q][key])
         rows.append([n.text[q], q, n.text[k], k, f"{n.patterns[-1][q][k]:.2f}", n.text[q + 1], "yes" if k == q - half + 1 else "no"])
     page.table(rows, ["symbol", "at", "attends most to", "at", "weight", "next symbol", "right"], left=0)
-    others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.elsewhere.items())
+    others = " and ".join(f"{score:.2f} with period {period}" for period, score in found.other_periods.items())
     page.say(
         f"Its score is {found.scores[layer][head]:.2f} with period {EXAM}. With periods that were not in training: {others}. "
         "It searches for a symbol, not for a distance."
@@ -118,24 +118,24 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         "This head needs another one: each key must contain the symbol at the previous position. A head in the layer below copies it, by attending to "
         f"the previous position. In layer 0 head {n.partner} does most of that; its mean weight there, by step:"
     )
-    page.bars([(str(seen.step), weight) for seen, weight in zip(found.moments, n.previous)], most=1.0)
+    page.bars([(str(seen.step), weight) for seen, weight in zip(found.checkpoints, n.previous)], most=1.0)
     page.say("classify_head gives these names:")
     page.table([[f"layer {i}", *names] for i, names in enumerate(found.names)], ["", *(f"head {h}" for h in range(len(found.names[0])))])
     page.say("`induction` is not one of its names: in the first half of a text there is no earlier copy, so there the head attends to other places.")
 
 
-def _mark(seen: Moment, found: Found) -> str:
+def _mark(seen: Checkpoint, found: Findings) -> str:
     return "<- appears" if seen.step == found.appeared else ""
 
 
 def draw(n: Numbers) -> str:
     """Scores and loss over the steps, and the head's pattern before, at and after the moment."""
-    found, (early, late) = n.found, moment(n.found)
+    found, (early, late) = n.found, steepest_rise(n.found)
     layer, head = found.head
-    steps = [seen.step for seen in found.moments]
-    scores = {f"induction, layer {i}": [(seen.step, seen.best[i]) for seen in found.moments] for i in range(len(found.scores))}
+    steps = [seen.step for seen in found.checkpoints]
+    scores = {f"induction, layer {i}": [(seen.step, seen.best[i]) for seen in found.checkpoints] for i in range(len(found.scores))}
     scores["position before, layer 0"] = list(zip(steps, n.previous))
-    losses = {"first half": [(seen.step, seen.first) for seen in found.moments], "second half": [(seen.step, seen.second) for seen in found.moments]}
+    losses = {"first half": [(seen.step, seen.first) for seen in found.checkpoints], "second half": [(seen.step, seen.second) for seen in found.checkpoints]}
     shown = sorted({early, late, len(steps) - 1})
     panels = [Map(f"after {steps[i]} steps", n.patterns[i], n.text, n.text) for i in shown]
     panels.append(Map(f"the head it needs, layer 0, head {n.partner}", n.partner_pattern, n.text, n.text))

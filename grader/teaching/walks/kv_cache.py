@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from grader.teaching.drawing.charts import curves
-from grader.teaching.measurements.cache import Row, lengths, short
+from grader.teaching.measurements.cache import Row, format_count, run_lengths
 from grader.teaching.measurements.cache import measure as time_both
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.picture_stack import stack_pictures
@@ -79,7 +79,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
     passes, first, last, moved = _watched(model, tokenizer, ids)
     by_length = _counted(parts, report_progress)
     config = parts.GPTConfig(256, BEFORE + max(WRITTEN), d_model=WIDTH, n_heads=4, n_layers=LAYERS)
-    with report_progress("writing with a cache and without", sum(length + sum(WRITTEN) for length in lengths(WRITTEN, RUNS))) as step:
+    with report_progress("writing with a cache and without", sum(length + sum(WRITTEN) for length in run_lengths(WRITTEN, RUNS))) as step:
         timed, same = time_both(parts.chapter("ch10"), parts.generate, config, BEFORE, WRITTEN, RUNS, lambda count: [step() for _ in range(count)])
     return Numbers(
         loss_after=losses[-1],
@@ -220,7 +220,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.say(f"{LAYERS} layers of width {WIDTH} continue {BEFORE} tokens, on one core. The times differ from run to run, the counts do not:")
     page.table(
         [
-            [row.tokens, short(row.tokens / row.seconds), short(row.tokens / row.seconds_cached), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
+            [row.tokens, *(format_count(row.tokens / s) for s in (row.seconds, row.seconds_cached)), f"{row.faster:.1f}x", f"{row.work / row.work_cached:.0f}x"]
             for row in n.timed
         ],
         ["new tokens", "a second, without", "with", "faster", "fewer multiplications"],

@@ -16,7 +16,7 @@ from html import unescape
 import pytest
 from grader.course.source import find_definition, read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book.code import stub_of
+from grader.teaching.book.code import find_stub
 from grader.teaching.walks import list_walks, load
 from kit_copy import Kit, posix
 
@@ -52,7 +52,7 @@ def test_every_exercise_has_its_stub_and_its_hints_folded_and_nothing_of_the_sol
         page = read_source(site / f"{chapter.name}.html")
         for exercise in chapter.exercises:
             card = page[page.index(f'<section class="exercise" id="{exercise.name}"') :].partition("</section>")[0]
-            assert " ".join(stub_of(exercise).split()) in words(card)
+            assert " ".join(find_stub(exercise).split()) in words(card)
             assert card.count('<details class="hint"><summary>') == len(exercise.hints) == 3
             for hint in exercise.hints:
                 assert " ".join(hint.split()) in words(card)
@@ -63,7 +63,7 @@ def test_the_stub_is_shown_whatever_a_learner_has_written(kit, site):
     assert "raise NotImplementedError" in words(read_source(site / "ch03_attention.html"))
     exercise = COURSE.exercise("softmax")
     stub = read_source(kit.file("ch03_attention"))
-    assert stub_of(exercise) == find_definition(stub, "softmax").text
+    assert find_stub(exercise) == find_definition(stub, "softmax").text
 
 
 def test_the_pictures_are_those_that_the_reference_draws(site):

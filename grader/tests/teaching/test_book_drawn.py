@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.teaching.book.exercise_pictures import drawn, panel_to_svg
+from grader.teaching.book.exercise_pictures import draw_exercises, panel_to_svg
 from grader.teaching.show.catalog import exercises_with_pictures
 from grader.teaching.show.panels import Bars, Chart, Grid
 
@@ -19,7 +19,7 @@ def texts(svg):
 
 @pytest.fixture(scope="module")
 def made():
-    return drawn(COURSE.exercises)
+    return draw_exercises(COURSE.exercises)
 
 
 def test_every_exercise_that_has_a_picture_has_it_and_no_other(made):

@@ -8,9 +8,9 @@ import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.teaching.book import glossary, lessons
-from grader.teaching.book.code import coloured, stub_of
+from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.formulas import mathml
-from grader.teaching.book.shapes import SHAPE, rows_of
+from grader.teaching.book.shapes import SHAPE, list_rows
 
 COURSE = load_syllabus()
 
@@ -61,7 +61,7 @@ def test_tables_of_numbers_and_code_are_no_formulas(text):
 
 def rows(name):
     exercise = COURSE.exercise(name)
-    return rows_of(exercise, stub_of(exercise))
+    return list_rows(exercise, find_stub(exercise))
 
 
 def test_shapes_are_those_of_the_docstring():
@@ -82,18 +82,18 @@ def test_shapes_are_those_of_the_docstring():
 def test_no_shape_is_written_twice():
     """Another docstring, another row."""
     exercise = COURSE.exercise("split_heads")
-    changed = stub_of(exercise).replace("(B, T, D) -> (B, H, T, d_head)", "(B, T, D) -> (B, T, H)")
-    assert [row.gives for row in rows_of(exercise, changed)] == ["(B, T, H)"]
+    changed = find_stub(exercise).replace("(B, T, D) -> (B, H, T, d_head)", "(B, T, D) -> (B, T, H)")
+    assert [row.gives for row in list_rows(exercise, changed)] == ["(B, T, H)"]
 
 
 def test_every_arrow_in_a_docstring_is_in_the_index_and_every_letter_is_explained():
-    known = set(glossary.sizes())
+    known = set(glossary.load_sizes())
     for exercise in COURSE.exercises:
-        found = rows_of(exercise, stub_of(exercise))
+        found = list_rows(exercise, find_stub(exercise))
         assert found and all(row.takes and row.gives for row in found), exercise.name
-        if re.search(r"\) -> \(", stub_of(exercise)):
+        if re.search(r"\) -> \(", find_stub(exercise)):
             assert any(row.shapes for row in found), exercise.name
-    shapes = {shape for exercise in COURSE.exercises for row in rows_of(exercise, stub_of(exercise)) for shape in row.shapes}
+    shapes = {shape for exercise in COURSE.exercises for row in list_rows(exercise, find_stub(exercise)) for shape in row.shapes}
     letters = {letter for shape in shapes for letter in re.findall(r"[A-Za-z_]+|\.\.\.", shape)}
     explained = known | {"Tq", "Tk", "d", "d_v", "q_len", "k_len", "d_model"}  # of T, of one vector, of q and k, D
     assert letters <= explained, letters - explained
@@ -108,7 +108,7 @@ def test_shapes_are_told_from_other_parentheses():
 # words and lessons
 
 
-@pytest.mark.parametrize("word", glossary.words(), ids=lambda word: word.name)
+@pytest.mark.parametrize("word", glossary.load_words(), ids=lambda word: word.name)
 def test_each_word_of_the_glossary_stands_in_its_chapters_lesson(word):
     text = " ".join(read_source(EXERCISES / f"{COURSE.chapter(word.chapter).name}.md").lower().split())
     assert re.search(rf"\b{re.escape(word.name.lower())}\b", text)
@@ -116,13 +116,13 @@ def test_each_word_of_the_glossary_stands_in_its_chapters_lesson(word):
 
 
 def test_no_word_is_explained_twice():
-    forms = [form.lower() for word in glossary.words() for form in (word.name, *word.also)]
+    forms = [form.lower() for word in glossary.load_words() for form in (word.name, *word.also)]
     assert len(set(forms)) == len(forms)
 
 
 def test_names_in_a_lesson_lead_to_where_they_are_explained():
     links = lessons.Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
-    page = lessons.page_of("# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n## A query\n\n[a query](ch02_x.md#y)\n", links)
+    page = lessons.make_page("# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n## A query\n\n[a query](ch02_x.md#y)\n", links)
     assert page.title == "One: softmax"
     assert page.body.startswith(
         '<p>A <a class="term" href="glossary.html#query">query</a>, a query, <a class="code" href="ch03.html#softmax"><code>softmax(x)</code></a>, '
@@ -133,7 +133,7 @@ def test_names_in_a_lesson_lead_to_where_they_are_explained():
 
 
 def test_what_a_lesson_says_is_never_markup():
-    page = lessons.page_of("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", lessons.Links())
+    page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", lessons.Links())
     assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body
 
 
@@ -142,6 +142,6 @@ def test_what_a_lesson_says_is_never_markup():
 
 def test_code_is_coloured_and_stays_what_it_is():
     text = "def f(x: int) -> str:\n    return '<b>'  # one & two\n\n    y = 1\n"
-    made = coloured(text)
+    made = highlight_python(text)
     assert unescape(re.sub(r"<[^>]*>", "", made)) == text
     assert 'class="k">def' in made and "<b>" not in made

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pytest
 from browser import Browser, needs_chromium
 from grader.course.syllabus import load_syllabus
-from grader.teaching.book.serving import address_of, server
+from grader.teaching.book.serving import book_address, make_server
 from grader.teaching.book.site import build
 
 pytestmark = [pytest.mark.thorough, needs_chromium]
@@ -54,9 +54,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(folder):
-    with server(folder) as serving:
+    with make_server(folder) as serving:
         threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        yield address_of(serving)
+        yield book_address(serving)
         serving.shutdown()
 
 

@@ -10,7 +10,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import balance
-from grader.teaching.measurements.balance import EXPERTS, FACTORS, TOP_KS, collapsed, measure, rows
+from grader.teaching.measurements.balance import EXPERTS, FACTORS, TOP_KS, make_collapsed_layer, make_rows, measure
 
 pytestmark = pytest.mark.thorough
 
@@ -26,7 +26,7 @@ def chapter():
 
 @pytest.fixture(scope="module")
 def runs(chapter):
-    return {(run.top_k, run.factor): run.seen for run in measure(chapter, steps=200, factors=(0.0, 0.1))}
+    return {(run.top_k, run.factor): run.checkpoints for run in measure(chapter, steps=200, factors=(0.0, 0.1))}
 
 
 def test_all_begin_collapsed_and_alike(runs):
@@ -34,20 +34,20 @@ def test_all_begin_collapsed_and_alike(runs):
         without, with_loss = runs[top_k, 0.0][0], runs[top_k, 0.1][0]
         assert without == with_loss
         assert without.shares == pytest.approx([1 / top_k] * top_k + [0.0] * (EXPERTS - top_k))
-        assert without.loss > 0.9 * EXPERTS / top_k and without.as_even_as == pytest.approx(top_k)
+        assert without.loss > 0.9 * EXPERTS / top_k and without.effective_experts == pytest.approx(top_k)
 
 
 @pytest.mark.parametrize("top_k", TOP_KS)
 def test_with_the_balance_loss_they_spread_out_and_without_it_they_do_not(runs, top_k):
     before, without, with_loss = runs[top_k, 0.0][0], runs[top_k, 0.0][200], runs[top_k, 0.1][200]
     assert without.shares == pytest.approx(before.shares, abs=0.02) and without.loss > 0.9 * before.loss
-    assert min(with_loss.shares) > 0.08 and with_loss.as_even_as > 3.5 and with_loss.loss < 1.25
+    assert min(with_loss.shares) > 0.08 and with_loss.effective_experts > 3.5 and with_loss.loss < 1.25
     assert max(with_loss.error, without.error) < 0.5 * before.error
 
 
 def test_with_one_expert_a_token_nothing_but_the_loss_moves_the_router(chapter):
     """Exactly: the weight is the constant 1, whatever the score."""
-    layer = collapsed(chapter, 1, seed=3)
+    layer = make_collapsed_layer(chapter, 1, seed=3)
     x = torch.randn(5, 6, balance.D_MODEL)
     x[..., 0] = 1.0
     found, aux_loss = layer(x)
@@ -57,7 +57,7 @@ def test_with_one_expert_a_token_nothing_but_the_loss_moves_the_router(chapter):
 
 
 def test_with_two_the_task_moves_only_the_chosen_ones_scores(chapter):
-    layer = collapsed(chapter, 2, seed=3)
+    layer = make_collapsed_layer(chapter, 2, seed=3)
     x = torch.randn(5, 6, balance.D_MODEL)
     x[..., 0] = 1.0
     found, aux_loss = layer(x)
@@ -95,8 +95,8 @@ def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch)
 
 
 def test_rows_are_shares_in_percent_and_how_it_ends():
-    seen = {0: balance.Seen([1.0, 0.0, 0.0, 0.0], 3.9, 1.1), 10: balance.Seen([0.25] * 4, 1.0, 0.2)}
-    assert rows([balance.Run(1, 0.01, seen)]) == [["1", "0.01", "100 0 0 0", "25 25 25 25", "4.0", "1.00", "0.20"]]
+    seen = {0: balance.Checkpoint([1.0, 0.0, 0.0, 0.0], 3.9, 1.1), 10: balance.Checkpoint([0.25] * 4, 1.0, 0.2)}
+    assert make_rows([balance.Run(1, 0.01, seen)]) == [["1", "0.01", "100 0 0 0", "25 25 25 25", "4.0", "1.00", "0.20"]]
 
 
 def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):

@@ -10,7 +10,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import cache
-from grader.teaching.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, main, measure, multiply_adds, seconds_until_each, short, work
+from grader.teaching.measurements.cache import LAYERS, PROMPT, TOKENS, VOCABULARY, WIDTH, count_work, format_count, main, measure, multiply_adds, time_each_token
 from torch.utils.flop_counter import FlopCounterMode
 
 pytestmark = pytest.mark.thorough
@@ -56,17 +56,17 @@ def test_whole_texts_are_counted_as_torch_counts_them(chapters, prompt, tokens):
     config = small(models)
     model, ids = chapter.CachedGPT(config), torch.arange(prompt)[None] % 11
     ways = [lambda generate=generate: generate(model, ids, tokens, temperature=0.0) for generate in (sampling.generate, chapter.generate_cached)]
-    assert tuple(counted(way) for way in ways) == work(config, prompt, tokens)
+    assert tuple(counted(way) for way in ways) == count_work(config, prompt, tokens)
 
 
 def test_rows_and_texts(chapters):
     chapter, sampling, models = chapters
-    told = []
-    rows, same = measure(chapter, sampling.generate, small(models), 8, (2, 6), 3, told.append)
+    on_tokens = []
+    rows, same = measure(chapter, sampling.generate, small(models), 8, (2, 6), 3, on_tokens.append)
     assert same and [row.tokens for row in rows] == [2, 6]
     assert all(row.seconds > 0 and row.seconds_cached > 0 and row.faster == row.seconds / row.seconds_cached for row in rows)
     assert [row.bytes for row in rows] == [2 * 2 * 3 * 4 * (8 + n) * 4 for n in (2, 6)]
-    assert sum(told) == 3 * (6 + 2 + 6)
+    assert sum(on_tokens) == 3 * (6 + 2 + 6)
 
 
 def test_another_text_is_noticed(chapters):
@@ -82,7 +82,7 @@ def test_another_text_is_noticed(chapters):
 
 def test_times_rise_from_token_to_token(chapters):
     chapter, sampling, models = chapters
-    times, text = seconds_until_each(sampling.generate, chapter.CachedGPT(small(models)), torch.zeros(1, 3, dtype=torch.long), 5)
+    times, text = time_each_token(sampling.generate, chapter.CachedGPT(small(models)), torch.zeros(1, 3, dtype=torch.long), 5)
     assert len(times) == 5 and times == sorted(times) and text.shape == (1, 8)
 
 
@@ -90,7 +90,7 @@ def test_times_rise_from_token_to_token(chapters):
     ("count", "said"), [(0.87, "0.9"), (3, "3.0"), (42, "42"), (999, "999"), (1234, "1.2k"), (9960, "10k"), (78_643_200, "79M"), (3e15, "3000T")]
 )
 def test_counts_in_few_digits(count, said):
-    assert short(count) == said
+    assert format_count(count) == said
 
 
 def test_the_tables_are_printed(capsys):
@@ -123,9 +123,9 @@ def test_the_lessons_counts_are_those_of_the_formula(chapters):
     rows = lesson_rows()
     assert [int(row[0].replace(",", "")) for row in rows] == list(TOKENS)
     for n, row in zip(TOKENS, rows):
-        without, cached = work(config, PROMPT, n)
+        without, cached = count_work(config, PROMPT, n)
         kept = chapter.kv_cache_bytes(LAYERS, cache.HEADS, WIDTH // cache.HEADS, PROMPT + n, bytes_per_value=4)
-        assert row[4:] == [short(without), short(cached), f"{without / cached:.0f}x", f"{kept / 2**20:.1f} MiB"]
+        assert row[4:] == [format_count(without), format_count(cached), f"{without / cached:.0f}x", f"{kept / 2**20:.1f} MiB"]
 
 
 def test_the_lessons_speed_up_is_the_promised_one():

@@ -59,8 +59,8 @@ def test_rows_of_a_table_that_no_text_reached_are_never_trained(chapter):
 
 
 def test_the_language_echoes_and_follows():
-    followers = extrapolation._followers(0)
-    texts, chances = extrapolation._draw(followers, 400, 40, torch.Generator().manual_seed(0))
+    followers = extrapolation._draw_language(0)
+    texts, chances = extrapolation._draw_texts(followers, 400, 40, torch.Generator().manual_seed(0))
     assert texts.shape == (400, 41) and chances.shape == (400, 41 - ECHO)
     assert followers.sum(1) == pytest.approx(torch.ones(VOCABULARY)) and (followers > 0.4).sum() == 2 * VOCABULARY
     echoes = (texts[:, ECHO:] == texts[:, :-ECHO]).float().mean()

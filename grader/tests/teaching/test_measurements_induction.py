@@ -8,7 +8,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import induction
-from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Found, Moment, measure, repeated, said
+from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS, VOCABULARY, Checkpoint, Findings, describe_findings, make_repeating_texts, measure
 
 pytestmark = pytest.mark.thorough
 
@@ -42,17 +42,17 @@ def test_training_grows_an_induction_head_and_it_is_found(found):
     chance = 1 / LENGTH
     layer, head = found.head
     assert layer == 1 and found.scores[layer][head] > FOUND > 10 * chance
-    assert found.appeared and max(found.moments[0].best) < 3 * chance
+    assert found.appeared and max(found.checkpoints[0].best) < 3 * chance
     assert all(max(row) < 0.2 for row in found.scores[:1])  # the first layer cannot: it takes two
-    assert all(score > 0.2 for score in found.elsewhere.values())
+    assert all(score > 0.2 for score in found.other_periods.values())
 
 
 def test_what_repeats_becomes_easy_when_the_head_appears(found):
     guessing = torch.log(torch.tensor(VOCABULARY)).item()
-    begun, ended = found.moments[0], found.moments[-1]
+    begun, ended = found.checkpoints[0], found.checkpoints[-1]
     assert begun.second == pytest.approx(guessing, abs=0.1) and ended.second < 0.6
-    assert all(abs(moment.first - guessing) < 0.3 for moment in found.moments)
-    before = [moment for moment in found.moments if max(moment.best) < 0.1]
+    assert all(abs(moment.first - guessing) < 0.3 for moment in found.checkpoints)
+    before = [moment for moment in found.checkpoints if max(moment.best) < 0.1]
     assert min(moment.second for moment in before) > 3.0
 
 
@@ -61,9 +61,9 @@ def test_the_lessons_table_is_what_is_measured(found):
     written = rows_of(section.splitlines(), "|")
     assert written[0] == COLUMNS
     rows = [[float(cell) for cell in row] for row in written[2:]]
-    moments = {moment.step: moment for moment in found.moments}
+    checkpoints = {moment.step: moment for moment in found.checkpoints}
     for step, first, second, *best in rows:
-        moment = moments[int(step)]
+        moment = checkpoints[int(step)]
         assert first == pytest.approx(moment.first, abs=0.2)
         if not 300 < step < 600:  # where everything moves, other machines are some steps ahead or behind
             assert [second, *best] == pytest.approx([moment.second, *moment.best], abs=0.3)
@@ -83,15 +83,16 @@ def test_a_table_is_printed(capsys, monkeypatch):
 
 
 def test_the_moment_and_the_head_are_read_off():
-    moments = [Moment(0, 4.2, 4.2, [0.0, 0.1]), Moment(50, 4.2, 2.0, [0.1, 0.6]), Moment(100, 4.2, 0.3, [0.1, 0.9])]
-    story = Found(moments, [[0.1, 0.2], [0.9, 0.3]], {8: 0.8}, [["previous", "mixed"], ["sparse", "self"]])
+    checkpoints = [Checkpoint(0, 4.2, 4.2, [0.0, 0.1]), Checkpoint(50, 4.2, 2.0, [0.1, 0.6]), Checkpoint(100, 4.2, 0.3, [0.1, 0.9])]
+    story = Findings(checkpoints, [[0.1, 0.2], [0.9, 0.3]], {8: 0.8}, [["previous", "mixed"], ["sparse", "self"]])
     assert story.appeared == 50 and story.head == (1, 0)
-    assert said(story)[:2] == ["An induction head appears by step 50.", "The best is head 0 of layer 1: 0.90 with period 16, 0.80 with period 8, never trained on."]
+    first, second, *_ = describe_findings(story)
+    assert [first, second] == ["An induction head appears by step 50.", "The best is head 0 of layer 1: 0.90 with period 16, 0.80 with period 8, not used in training."]
 
 
 def test_texts_repeat_with_their_own_periods():
     periods = torch.tensor([[PERIODS[0]], [EXAM], [PERIODS[1]]])
-    texts = repeated(3, periods, torch.Generator().manual_seed(0))
+    texts = make_repeating_texts(3, periods, torch.Generator().manual_seed(0))
     assert texts.shape == (3, LENGTH + 1)
     for text, period in zip(texts, periods[:, 0].tolist()):
         assert torch.equal(text[period:], text[:-period])

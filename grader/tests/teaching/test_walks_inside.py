@@ -14,7 +14,7 @@ from grader.execution.target import package_sources, resolve
 from grader.teaching.drawing.charts import curves
 from grader.teaching.drawing.diagrams import SEQUENTIAL
 from grader.teaching.measurements import cache, extrapolation, induction
-from grader.teaching.measurements.induction import Found, Moment
+from grader.teaching.measurements.induction import Checkpoint, Findings
 from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, picture_stack, positions
 from grader.teaching.walks import induction as induction_walk
 from walk_runs import check_page, check_required_exercises, printed_text, run_once
@@ -221,19 +221,19 @@ def test_the_language_of_the_heads_follows_its_rules():
 
 def test_the_head_that_is_watched_is_the_best_one():
     n, text = run_once("induction").numbers, run_once("induction").text
-    assert [moment.step for moment in n.found.moments] == [0, 50, 60] and len(n.patterns) == len(n.previous) == 3
+    assert [moment.step for moment in n.found.checkpoints] == [0, 50, 60] and len(n.patterns) == len(n.previous) == 3
     assert n.text[:12] == n.text[12:] and len(set(n.text)) == 12
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for pattern in (*n.patterns, n.partner_pattern) for row in pattern)
     assert sum(n.partner_pattern[i][i - 1] for i in range(1, 24)) / 23 == pytest.approx(n.previous[-1], abs=1e-5)
     assert "In 60 steps no head reached 0.5." in text
-    shown = {*induction_walk.moment(n.found), 2}
+    shown = {*induction_walk.steepest_rise(n.found), 2}
     assert shades(run_once("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
 
 
 def test_the_moment_is_told():
     n = run_once("induction").numbers
-    moments = [Moment(0, 4.2, 4.2, [0.0, 0.1]), Moment(50, 4.2, 1.9, [0.1, 0.6]), Moment(100, 4.2, 0.3, [0.1, 0.7])]
-    found = Found(moments, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
+    checkpoints = [Checkpoint(0, 4.2, 4.2, [0.0, 0.1]), Checkpoint(50, 4.2, 1.9, [0.1, 0.6]), Checkpoint(100, 4.2, 0.3, [0.1, 0.7])]
+    found = Findings(checkpoints, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
     text = " ".join(printed_text("induction", replace(n, found=found)).split())
     assert "At step 50 it has appeared: head 0 of layer 1." in text and "<- appears" in text
     assert "from step 0 to 50: the best score goes from 0.10 to 0.60, and the loss in the second half from 4.20 to 1.90" in text
@@ -246,10 +246,10 @@ def test_training_ends_a_while_after_a_head_was_found(monkeypatch):
     looks = []
     try:
         chapters = package.module("ch07_models"), package.module("ch12_interpretability")
-        found = induction.measure(*chapters, steps=50, every=2, longer=3, looked=lambda model: looks.append(model.training))
+        found = induction.measure(*chapters, steps=50, every=2, longer=3, at_checkpoint=lambda model: looks.append(model.training))
     finally:
         package.close()
-    assert [moment.step for moment in found.moments] == [0, 2, 4, 5] and len(looks) == 4
+    assert [moment.step for moment in found.checkpoints] == [0, 2, 4, 5] and len(looks) == 4
 
 
 # ---- patching

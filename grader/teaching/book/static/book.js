@@ -1,4 +1,4 @@
-// What needs a script: the search, light and dark, the contents on a small screen. Without scripts the book can be read all the same.
+// Features that need a script: the search, light and dark, the contents on a small screen. The book can be read without scripts.
 "use strict";
 
 const root = document.documentElement;
@@ -11,7 +11,7 @@ const themeButton = find("book-theme");
 const showTheme = () => themeButton.setAttribute("aria-pressed", isDark());
 themeButton.addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("headway-theme", root.dataset.theme); } catch { /* then it holds for this page */ }
+  try { localStorage.setItem("headway-theme", root.dataset.theme); } catch { /* then the choice holds for this page only */ }
   showTheme();
 });
 system.addEventListener("change", showTheme);
@@ -26,12 +26,12 @@ const showMenu = (open) => {
 menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") !== "true"));
 find("book-chapters").addEventListener("click", (event) => event.target.closest("a") && showMenu(false));
 
-// what is wider than its place can be moved with the arrow keys, too
+// boxes that are wider than the page can be scrolled with the arrow keys, too
 const reachable = () => document.querySelectorAll("main pre, main .scroll").forEach((box) => {
   if (box.scrollWidth > box.clientWidth) {
     box.tabIndex = 0;
     box.setAttribute("role", "group");
-    box.setAttribute("aria-label", "wider than the page: move it sideways");
+    box.setAttribute("aria-label", "wider than the page: scroll sideways");
   } else {
     ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
   }
@@ -56,7 +56,7 @@ function load() {
 
 const folded = (text) => text.toLowerCase().normalize("NFD").replace(/[\u0300-\u036f]/g, "");
 
-// Each word sought must begin a word of the entry (after a capital or an underscore counts); titles weigh most.
+// Each word of the query must begin a word of the entry (after a capital or an underscore counts); titles weigh most.
 function scored(entry, words) {
   const title = folded(entry[0]);
   const all = folded(`${entry[0]} ${entry[1]} ${entry[3]}`);
@@ -90,8 +90,8 @@ function show(words) {
     link.append(say("strong", "", title), say("span", "where", where), say("span", "excerpt", excerpt(text, words[0])));
     return link;
   });
-  const count = found.length === 1 ? "1 place" : found.length > SHOWN ? `${found.length} places, the first ${SHOWN}:` : `${found.length} places`;
-  const status = Object.assign(say("p", "count", found.length ? count : "Nothing is found."), { role: "status" });
+  const count = found.length === 1 ? "1 result" : found.length > SHOWN ? `${found.length} results, the first ${SHOWN}:` : `${found.length} results`;
+  const status = Object.assign(say("p", "count", found.length ? count : "No results."), { role: "status" });
   results.replaceChildren(status, ...links);
   results.hidden = false;
   chosen = -1;
