@@ -197,7 +197,7 @@ def test_the_search_finds_and_is_used_without_a_mouse(browser, address, folder, 
     assert page.js("location.pathname").endswith("/ch03_attention.html")
     page.js("document.getElementById('book-query').focus()")
     page.type("xyzzy")
-    page.until(lambda: page.js("document.querySelector('#book-results .count')?.textContent") == "Nothing is found.")
+    page.until(lambda: page.js("document.querySelector('#book-results .count')?.textContent") == "No results.")
     page.press("Escape")
     assert page.js("document.getElementById('book-results').hidden")
     assert page.errors == []
