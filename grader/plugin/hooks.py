@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import functools
 import os
-import zlib
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
 
-import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
@@ -25,7 +23,7 @@ from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E4
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import terminal  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
-from grader.verdict.examples import collect_pinned, run_pinned, use_headway_profile  # noqa: E402
+from grader.verdict.examples import collect_pinned, run_own_examples, run_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
 
@@ -131,7 +129,7 @@ def give_seed(item: pytest.Item, run: GradedRun) -> None:
     """The run's seed decides which examples hypothesis draws for this test."""
     test = _function(item).obj
     if hasattr(test, "hypothesis"):
-        hypothesis.seed(zlib.crc32(f"{run.trial.seed} {item.name}".encode()))(test)
+        seed_examples(test, item.name, run.trial.seed)
 
 
 @pytest.fixture
@@ -181,9 +179,11 @@ def _chapter_of(item: pytest.Item | None) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """After the drawn examples, the pinned ones."""
+    """After the common examples, the pinned ones and those of the run's own seed."""
     result = yield
-    run_pinned(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    run_pinned(pyfuncitem.obj, fixtures)
+    run_own_examples(pyfuncitem.obj, fixtures, pyfuncitem.config.stash[RUN].trial)
     return result
 
 

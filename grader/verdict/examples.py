@@ -1,11 +1,13 @@
 """Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
-Examples that a test pins with `@example` run at every seed, after the drawn ones.
+Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever the common examples catch is caught
+at every seed, and nobody can hand in answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
 """
 
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ import hypothesis
 from grader.verdict import comparing
 
 EXAMPLES = 6
+OWN_SHARE = 3  # a run with a seed of its own draws a third as many examples again
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,30 @@ def run_pinned(test: Any, fixtures: dict[str, Any]) -> None:
         comparing.current.sizes.clear()
         arguments = {name: value.make() if isinstance(value, Pinned) else value for name, value in pinned.items()}
         test.hypothesis.inner_test(**fixtures, **arguments)
+
+
+def seed_examples(test: Any, name: str, seed: int) -> None:
+    """Set which examples hypothesis draws for this test: the common ones, and at a seed other than 0 those of the seed."""
+    hypothesis.seed(_seed_of(name, 0))(test)
+    test.hypothesis.own_seed = _seed_of(name, seed) if seed else None
+
+
+def _seed_of(name: str, seed: int) -> int:
+    return zlib.crc32(f"{seed} {name}".encode())
+
+
+def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
+    """Run the test on the examples of the run's own seed; at seed 0 there are none."""
+    handle = getattr(test, "hypothesis", None)
+    if handle is None or handle.own_seed is None:
+        return
+    settings, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
+    test._hypothesis_internal_use_settings = hypothesis.settings(settings, max_examples=max(2, settings.max_examples // OWN_SHARE))
+    test._hypothesis_internal_use_seed, trial.own_examples = handle.own_seed, True
+    try:
+        test(**fixtures)
+    finally:
+        test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed, trial.own_examples = settings, common, False
 
 
 def use_headway_profile() -> None:

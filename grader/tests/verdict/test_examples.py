@@ -1,8 +1,9 @@
-"""The examples of a graded test are the same whatever code is loaded beside it."""
+"""The examples of a graded test do not depend on the code that is loaded; every run has the common ones, and a seed adds its own."""
 
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from grader.quality.benchmarks.workplace import copied_kit
@@ -29,13 +30,13 @@ def softmax(x, dim=-1):
 NUMBERS = "\nNUMBERS = [" + ", ".join(str(n) for n in range(101, 160)) + "]\n"
 
 
-def asked(folder, extra: str, **options) -> str:
+def asked(folder, extra: str, *arguments: str, **options) -> str:
     """What the tests asked of a right apply_rope in a chapter with this text at its end."""
     folder.mkdir()
     log = folder / "asked.txt"
     name = "ch04_positions_in_attention"
     (folder / f"{name}.py").write_text(solution("ch04") + LOGGING.format(log=str(log)) + extra)
-    run = grade("--target", str(folder), "--exercise", "apply_rope", results=folder / "results.json", **options)
+    run = grade("--target", str(folder), "--exercise", "apply_rope", *arguments, results=folder / "results.json", **options)
     assert run.exercise("apply_rope")["outcome"] == "passed", run.out
     return log.read_text()
 
@@ -50,6 +51,13 @@ def test_what_else_is_imported_does_not_change_the_examples(tmp_path):
     path = environment().get("PYTHONPATH", "")
     beside = {"PYTHONPATH": f"{tmp_path}:{path}", "PYTEST_PLUGINS": "beside"}
     assert asked(tmp_path / "plain", "") == asked(tmp_path / "numbered", "", **beside)
+
+
+def test_every_run_has_the_common_examples_and_a_seed_adds_its_own(tmp_path):
+    """What the common examples catch is caught at every seed, so no known mistake is caught by luck."""
+    common, seven, eight = (Counter(asked(tmp_path / seed, "", "--seed", seed).splitlines()) for seed in ("0", "7", "8"))
+    assert common <= seven and common <= eight
+    assert len(seven - common) > 5 and not (seven - common) <= eight
 
 
 PINNED = '''

@@ -1,7 +1,7 @@
 """Counts at how many seeds an exercise's own tests catch a known mistake. What was counted is kept, so that a stopped count goes on where it was.
 
 A mistake that fails a test which does the same at every seed is caught at every seed, and needs no further runs. A test is known to be such a
-one when it fails without any drawn example, and its questions and the answers are the same, bit for bit, at several seeds.
+one when it fails on the common or the pinned examples, and its questions and the answers are the same, bit for bit, at several seeds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
 from grader.verdict.diagnosis import text_with_mistake
-from grader.verdict.examples import pinned_examples, run_pinned
+from grader.verdict.examples import run_own_examples, run_pinned
 from hypothesis.errors import HypothesisException
 
 FOLDER = ROOT / ".headway" / "catches"
@@ -167,7 +167,7 @@ class _Counting(SuiteRunner):
             self.run.trial.close()
             say(caught.name if caught else "")
 
-    def _passes(self, exercise: Exercise, item: pytest.Function, drawn: bool = True) -> bool:
+    def _passes(self, exercise: Exercise, item: pytest.Function, own: bool = True) -> bool:
         """Does the test pass in the run's trial? Where it has examples, pytest and hypothesis are spared what follows the first failure."""
         if not hasattr(item.obj, "hypothesis"):
             return self.run_test(item, None) == "passed"
@@ -179,9 +179,10 @@ class _Counting(SuiteRunner):
         test.inner_test = _ended_by_failure(whole)
         trial.begin_test(exercise, item.name)
         try:
-            if drawn:
-                item.obj(**fixtures)
+            item.obj(**fixtures)
             run_pinned(item.obj, fixtures)
+            if own:
+                run_own_examples(item.obj, fixtures, trial)
             return True
         except BaseException:
             return False
@@ -191,8 +192,6 @@ class _Counting(SuiteRunner):
     def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
         """Say a test that fails on examples that no seed decides."""
         for item in items:
-            if hasattr(item.obj, "hypothesis") and not pinned_examples(item.obj):
-                continue  # all its examples are drawn
             first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
             if first and all(other == first for other in others):
                 return say(item.name)
@@ -201,7 +200,7 @@ class _Counting(SuiteRunner):
     def _transcript(self, exercise: Exercise, text: str, item: pytest.Function, seed: int) -> bytes:
         """A fingerprint of what the test asked both sides and what they answered; nothing where it passes."""
         self.run.trial = trial_of(exercise, text, seed)
-        passed = self._passes(exercise, item, drawn=False)
+        passed = self._passes(exercise, item, own=False)
         digest = hashlib.sha256()
         for asked in self.run.trial.transcript():
             digest.update(repr((asked.op, asked.tree, asked.reply)).encode())
