@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from _pytest.outcomes import Failed
+import pytest
 from grader.course import progress
 from grader.course.source import SourceProblem, find_definition
 from grader.course.source_check import forbidden_calls, reference_imports
@@ -19,6 +19,7 @@ from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, Run
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
 
+Failed = pytest.fail.Exception
 DIAGNOSIS_SECONDS = 60.0  # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
 
 

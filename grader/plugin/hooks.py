@@ -6,12 +6,16 @@ Only tests that carry `@exercise` are touched; the kit's own tests run as pytest
 from __future__ import annotations
 
 import functools
+import gc
 import os
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: forking after a parallel operation hangs the child
+_collecting = gc.isenabled()
+gc.disable()  # while torch and the kit are loaded, no object becomes garbage
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
@@ -19,13 +23,18 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 from grader.course.suites import tests_of  # noqa: E402
-from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
+from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import terminal  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
+from grader.plugin.pytest_internals import fixtures_of  # noqa: E402
 from grader.verdict.examples import collect_pinned, run_own_examples, run_pinned, seed_examples, use_headway_profile  # noqa: E402
+from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
+
+if _collecting:
+    gc.enable()
 
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
@@ -60,6 +69,20 @@ def _concerns_graded(config: pytest.Config) -> bool:
 # ---- which tests
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --chapter or --exercise, a suite that has none of their tests is not even imported."""
+    run = config.stash[RUN]
+    if not (run.chapters or run.names) or collection_path.suffix != ".py" or collection_path.resolve().parent != TESTS:
+        return None
+    wanted = {exercise.name for exercise in load_syllabus().exercises if _is_wanted(exercise, run)}
+    marked = set(re.findall(r"""exercise\(\s*["'](\w+)["']""", collection_path.read_text(encoding="utf-8")))
+    return True if marked.isdisjoint(wanted) else None
+
+
+def _is_wanted(exercise: Exercise, run: GradedRun) -> bool:
+    return (not run.chapters or exercise.chapter in run.chapters) and (not run.names or exercise.name in run.names)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     run = config.stash[RUN]
@@ -71,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (left if run.chapters or run.names else kept).append(item)
             continue
         exercise = load_syllabus().exercise(mark.args[0])
-        if (run.chapters and exercise.chapter not in run.chapters) or (run.names and exercise.name not in run.names):
+        if not _is_wanted(exercise, run):
             left.append(item)
             continue
         run.register_test(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
@@ -93,7 +116,8 @@ def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A session of graded tests only is told in our words; one with the kit's own tests keeps pytest's tracebacks."""
+    """A session of graded tests only is reported in the kit's words; one with the kit's own tests keeps pytest's tracebacks."""
+    gc.freeze()  # torch and the suites stay until the end: no garbage collection needs to look through them, pytest's closing ones least of all
     if session.items and all(item.get_closest_marker("exercise") for item in session.items):
         session.config.option.tbstyle = "no"
 
@@ -121,7 +145,7 @@ def _prepare(item: pytest.Function, run: GradedRun) -> None:
     elif not hasattr(handle.inner_test, "__wrapped__"):
         handle.inner_test = each_example(handle.inner_test)
         collect_pinned(item.obj)
-        item.obj._hypothesis_internal_database_key = b""  # there is no database; to find the key, hypothesis reads the test's source anew
+        skip_database_key(item.obj)
     give_seed(item, run)
 
 
@@ -181,7 +205,7 @@ def _chapter_of(item: pytest.Item | None) -> str:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """After the common examples, the pinned ones and those of the run's own seed."""
     result = yield
-    fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    fixtures = fixtures_of(pyfuncitem)
     run_pinned(pyfuncitem.obj, fixtures)
     run_own_examples(pyfuncitem.obj, fixtures, pyfuncitem.config.stash[RUN].trial)
     return result
@@ -190,6 +214,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, Any, pytest.TestReport]:
     problem = call.excinfo.value if call.excinfo else None
+    if item.get_closest_marker("exercise"):
+        drop_patch(item)
     report = yield
     if not item.get_closest_marker("exercise") or (call.when != "call" and report.passed):
         return report

@@ -12,6 +12,7 @@ from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
 from grader.plugin.layout import Page, print_result
+from grader.plugin.pytest_internals import width_of
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def header(run: GradedRun) -> list[str]:
 
 def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
     """Print everything below the row of dots."""
-    page = Page(reporter.write_line, reporter._tw.fullwidth)
+    page = Page(reporter.write_line, width_of(reporter))
     verbose = reporter.config.get_verbosity() > 0
     for module, words in run.broken.items():
         page.title(f"{module}.py does not import")

@@ -14,11 +14,11 @@ from os import _exit  # the learner's code may replace os._exit
 import pluggy
 import pytest
 import torch
-from _pytest import terminal
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.execution.target import reference_of
 from grader.plugin.hooks import RUN
+from grader.plugin.pytest_internals import freeze_plugin_names
 from grader.processes.report import Report
 from grader.processes.server import Assignment, Runner
 from grader.verdict.trial import CALL_SECONDS
@@ -69,8 +69,7 @@ def warm() -> None:
 
 def settle_header(session: pytest.Session) -> None:
     """Keep the versions for the header, which pytest would read from the packages' metadata in every run: 10 ms of 70."""
-    names = terminal._plugin_nameversions(session.config.pluginmanager.list_plugin_distinfo())
-    terminal._plugin_nameversions = lambda plugininfo: names
+    freeze_plugin_names(session.config)
     pluggy.__version__ = pluggy.__version__
 
 

@@ -10,6 +10,7 @@ from typing import NoReturn, TextIO, cast
 
 import pytest
 from grader.execution.exit_reason import CONNECTION_CLOSED
+from grader.plugin.pytest_internals import set_page
 from grader.processes.job import encode
 
 MARGIN = 2.0  # seconds that a run gets beyond those it asked for
@@ -71,7 +72,6 @@ def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, c
     """pytest's own reporter, writing to this file."""
     config.pluginmanager.unregister(name="terminalreporter")
     reporter = pytest.TerminalReporter(config, cast(TextIO, file))
-    reporter._tw.hasmarkup = reporter.hasmarkup = colour
-    reporter._tw.fullwidth = reporter._screen_width = columns
+    set_page(reporter, columns, colour)
     config.pluginmanager.register(reporter, "terminalreporter")
     return reporter

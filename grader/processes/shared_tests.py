@@ -18,11 +18,11 @@ from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus
 from typing import Any, TypeVar
 
 import pytest
-from _pytest.runner import runtestprotocol
 from grader.course.syllabus import load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
+from grader.plugin.pytest_internals import run_test
 from grader.processes.report import Report, restart_capture
 from grader.system import process_tree
 from grader.verdict.results import ExerciseResult, TestResult
@@ -95,7 +95,7 @@ class Sharing:
         """Replaces pytest's own, which reports while the test runs."""
         if self.quiet is None:
             return None
-        self.quiet += runtestprotocol(item, log=False, nextitem=nextitem)
+        self.quiet += run_test(item, nextitem)
         return True
 
     def _share(self) -> None:

@@ -1,6 +1,7 @@
 """Imports run one way: nothing in the kit imports, at any depth, what imports it. Read from the source, so that an import inside a function counts too."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def test_no_module_imports_what_imports_it():
 
 def test_a_circle_is_found():
     assert _circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}}) == [("b",), ("c",)]
+
+
+def test_private_interfaces_of_libraries_are_used_in_one_module_each():
+    """pytest's and hypothesis's, which may change with every version."""
+    private = {
+        re.compile(r"\b_pytest\b|\._initrequest\b|\._fixtureinfo\b|\._tw\b|\b_screen_width\b"): "grader/plugin/pytest_internals.py",
+        re.compile(r"hypothesis\.(internal|_(?!_)|core|extra)|_hypothesis_internal|_hypothesis_failing"): "grader/verdict/hypothesis_internals.py",
+    }
+    for path in _modules().values():
+        text = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#"))
+        for pattern, module in private.items():
+            assert path == ROOT / module or not pattern.search(text), f"{path}: {pattern.search(text)}"
 
 
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])

@@ -6,7 +6,6 @@ at every seed, and nobody can hand in answers to all examples. Examples that a t
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import hypothesis
 from grader.verdict import comparing
+from grader.verdict.hypothesis_internals import drawing_others, ignore_local_constants
 
 EXAMPLES = 6
 OWN_SHARE = 3  # a run with a seed of its own draws a third as many examples again
@@ -66,13 +66,12 @@ def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
     handle = getattr(test, "hypothesis", None)
     if handle is None or handle.own_seed is None:
         return
-    settings, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
-    test._hypothesis_internal_use_settings = hypothesis.settings(settings, max_examples=max(2, settings.max_examples // OWN_SHARE))
-    test._hypothesis_internal_use_seed, trial.own_examples = handle.own_seed, True
+    trial.own_examples = True
     try:
-        test(**fixtures)
+        with drawing_others(test, handle.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
+            test(**fixtures)
     finally:
-        test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed, trial.own_examples = settings, common, False
+        trial.own_examples = False
 
 
 def use_headway_profile() -> None:
@@ -83,16 +82,4 @@ def use_headway_profile() -> None:
         suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )  # fmt: skip
     hypothesis.settings.load_profile("headway")
-    _ignore_local_constants()
-
-
-def _ignore_local_constants() -> None:
-    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the person graded before.
-
-    No setting turns this off; older versions do not do it.
-    """
-    with contextlib.suppress(ImportError):
-        from hypothesis.internal.conjecture import providers
-
-        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
-        providers._get_local_constants = lambda: providers._local_constants  # the original searches all modules for local ones
+    ignore_local_constants()

@@ -51,7 +51,7 @@ def _parts(exercise: Exercise) -> Iterator[object]:
             if chapter.name == exercise.module:
                 own = find_definition(reference.text, exercise.name)
                 yield own.text if own else None  # with its comments: the edits of mistakes may touch them
-    suites = [path for path in suites_of(exercise.module) if any(name == exercise.name for name, _ in tests_in(path).values())]
+    suites = suites_with(exercise)
     for path in suites:
         yield path.name, meaning(path.read_text(encoding="utf-8"), exercise.name)
     for path in _helpers(suites):
@@ -59,6 +59,11 @@ def _parts(exercise: Exercise) -> Iterator[object]:
     yield [(m.id, m.replace, m.with_) for m in misconceptions(exercise.module) if m.exercise == exercise.name]
     variants = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
     yield variants.read_text(encoding="utf-8") if variants.is_file() else None
+
+
+def suites_with(exercise: Exercise) -> list[Path]:
+    """The files that hold the exercise's tests."""
+    return [path for path in suites_of(exercise.chapter) if any(name == exercise.name for name, _ in tests_in(path).values())]
 
 
 def deciding_files() -> list[Path]:

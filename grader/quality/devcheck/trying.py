@@ -6,12 +6,12 @@ import time
 from dataclasses import asdict, dataclass
 
 import pytest
-from _pytest.runner import runtestprotocol
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.graded_run import GradedRun
+from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.report import Report, restart_capture
 from grader.quality.devcheck.subjects import Subject
@@ -65,9 +65,9 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     for item, after in zip(items, [*items[1:], None]):
         assert isinstance(item, pytest.Function)
         report.extend_deadline(BETWEEN_SECONDS)
-        item._initrequest()
+        reset_fixtures(item)
         hooks.give_seed(item, run)
-        runtestprotocol(item, log=False, nextitem=after)
+        run_test(item, after)
     spent = (time.process_time() - began) * 1000
     run.trial.close()
     if subject.kind == "degenerate":

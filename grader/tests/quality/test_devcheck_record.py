@@ -3,8 +3,8 @@
 import ast
 import re
 
-from grader.course.syllabus import ROOT, load_syllabus
-from grader.quality.devcheck.fingerprint import GRADER, PRINTING, deciding_files, meaning
+from grader.course.syllabus import ROOT, TESTS, load_syllabus
+from grader.quality.devcheck.fingerprint import GRADER, PRINTING, deciding_files, meaning, suites_with
 from grader.quality.devcheck.record import HEAD, RECORD, read_record
 
 SUITE = '''
@@ -52,6 +52,12 @@ def test_the_test_of_another_exercise_means_nothing_to_this_one():
     other = SUITE.replace("merge_heads(1) == 1", "merge_heads(2) == 2")
     assert meaning(other, "split_heads") == meaning(SUITE, "split_heads")
     assert meaning(other, "merge_heads") != meaning(SUITE, "merge_heads")
+
+
+def test_an_exercises_suites_are_found():
+    found = {path for exercise in load_syllabus().exercises for path in suites_with(exercise)}
+    assert found == set(TESTS.glob("test_ch*.py"))
+    assert all(suites_with(exercise) for exercise in load_syllabus().exercises)
 
 
 def test_results_depend_on_no_other_room():

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import pytest
-from _pytest.runner import runtestprotocol
 from grader.course.syllabus import Exercise
 from grader.execution.target import Target
 from grader.plugin import hooks
 from grader.plugin.graded_run import GradedRun
+from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, restart_capture
 from grader.system.process_tree import end_fork
 from grader.system.streams import redirect_to_null
 from grader.verdict import trial
+from grader.verdict.hypothesis_internals import only_generate
 from grader.verdict.trial import Trial
-from hypothesis import Phase, settings
 
 CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; on a busy machine the clock says little
 PROCESSOR_SECONDS = 2  # code that loops for ever is stopped after so long, and three times what the reference takes
@@ -48,9 +48,7 @@ class SuiteRunner:
         trial.TEST_SECONDS = math.inf
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
         for item in self.tests:
-            drawn = getattr(item.obj, "_hypothesis_internal_use_settings", None)
-            if drawn:  # the smallest example is not needed
-                item.obj._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+            only_generate(item.obj)  # the smallest example is not needed
         gc.freeze()  # what is here already is not looked through in every process forked from this one
 
     def answer(self, job: Any) -> list:
@@ -93,9 +91,9 @@ class SuiteRunner:
     def run_test(self, item: pytest.Function, after: pytest.Function | None) -> str:
         """The outcome of this test in the run's trial."""
         self.last = "error"  # where nothing is noted
-        item._initrequest()
+        reset_fixtures(item)
         hooks.give_seed(item, self.run)
-        runtestprotocol(item, log=False, nextitem=after)
+        run_test(item, after)
         return self.last
 
 

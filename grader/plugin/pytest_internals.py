@@ -1,0 +1,44 @@
+"""Every use of what pytest does not promise to keep. Nothing else in the kit imports from `_pytest` or uses a private attribute of its objects.
+
+Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until somebody has tried it. Each function says what it relies on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from _pytest import terminal
+from _pytest.runner import runtestprotocol
+
+
+def run_test(item: pytest.Item, following: pytest.Item | None) -> list[pytest.TestReport]:
+    """Set up, run and tear down one test, without reporting it: `_pytest.runner.runtestprotocol`."""
+    return runtestprotocol(item, log=False, nextitem=following)
+
+
+def reset_fixtures(item: pytest.Function) -> None:
+    """Make a test that has run ready to run again, with fixtures of its own: `Function._initrequest`."""
+    item._initrequest()
+
+
+def fixtures_of(item: pytest.Function) -> dict[str, Any]:
+    """The values of the fixtures that the test function names as parameters: `Function._fixtureinfo`."""
+    return {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+
+
+def width_of(reporter: pytest.TerminalReporter) -> int:
+    """The number of columns that the reporter writes: `TerminalReporter._tw`."""
+    return reporter._tw.fullwidth
+
+
+def set_page(reporter: pytest.TerminalReporter, columns: int, colour: bool) -> None:
+    """Have the reporter write for a terminal other than this process's: `TerminalReporter._tw`, `_screen_width`."""
+    reporter._tw.hasmarkup = reporter.hasmarkup = colour
+    reporter._tw.fullwidth = reporter._screen_width = columns
+
+
+def freeze_plugin_names(config: pytest.Config) -> None:
+    """Read the names and versions of the installed plugins once, for all headers to come: `_pytest.terminal._plugin_nameversions`."""
+    names = terminal._plugin_nameversions(config.pluginmanager.list_plugin_distinfo())
+    terminal._plugin_nameversions = lambda plugininfo: names

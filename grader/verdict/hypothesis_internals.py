@@ -1,0 +1,56 @@
+"""Every use of what hypothesis does not promise to keep. Nothing else in the kit uses a private name of it.
+
+Tried with hypothesis 6.100.0 and 6.170.15; `pyproject.toml` excludes hypothesis 7 until somebody has tried it. A version that lacks one of these names
+never did what it turns off, or does it at the cost of some milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hypothesis import Phase, settings
+
+
+def ignore_local_constants() -> None:
+    """Stop hypothesis from drawing constants that it finds in loaded modules, such as the learner's or those of the person graded before.
+
+    Relies on `hypothesis.internal.conjecture.providers`. No setting turns this off; older versions do not do it.
+    """
+    with contextlib.suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]  # the original has a cache; this needs none
+        providers._get_local_constants = lambda: providers._local_constants  # the original searches all modules for local ones
+
+
+def skip_database_key(test: Any) -> None:
+    """There is no database; to find a test's key in one, hypothesis reads the test's source. Relies on `_hypothesis_internal_database_key`."""
+    test._hypothesis_internal_database_key = b""
+
+
+def drop_patch(item: Any) -> None:
+    """Write no patch that adds the failing examples to the test's file: it is not the learner's, and importing the writer takes 13 ms.
+
+    Relies on `_hypothesis_failing_examples`, which hypothesis's plugin for pytest reads when a test has failed.
+    """
+    vars(item).pop("_hypothesis_failing_examples", None)
+
+
+def only_generate(test: Any) -> None:
+    """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
+        test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+
+
+@contextlib.contextmanager
+def drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
+    """Draw the examples of another seed; `count` makes their number from the usual one. Relies on `_hypothesis_internal_use_settings` and `…_use_seed`."""
+    usual, common = test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed
+    test._hypothesis_internal_use_settings = settings(usual, max_examples=count(usual.max_examples))
+    test._hypothesis_internal_use_seed = seed
+    try:
+        yield
+    finally:
+        test._hypothesis_internal_use_settings, test._hypothesis_internal_use_seed = usual, common
