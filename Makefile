@@ -15,7 +15,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 
-.PHONY: learn test test-rest test-all book readme bench proof help
+.PHONY: learn test test-rest test-all test-lowest test-newest book readme bench proof help
 
 learn: .venv/.learn
 	@$(BIN)/headway
@@ -34,6 +34,25 @@ test-rest: .venv/.dev
 	$(BIN)/headway dev-check --fresh
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "thorough and not alone" grader/tests
 	$(BIN)/python -m pytest -m "thorough and alone" grader/tests
+	$(MAKE) test-lowest test-newest
+
+# The graded suites and the command, at the lowest versions that pyproject.toml allows and at the newest ones. torch alone is the version that
+# constraints.txt names, in both: its newest build for Linux brings several gigabytes of CUDA.
+test-lowest: .venv/.dev
+	sed -nE 's/^    "([a-z-]+)>=([0-9.]+),.*/\1==\2/p' pyproject.toml | grep -v '^torch=' > .venv/lowest.txt
+	$(call try_versions,lowest,-c .venv/lowest.txt)
+
+test-newest: .venv/.dev
+	$(call try_versions,newest,)
+
+define try_versions
+	$(BIN)/python -m venv --clear .venv/$(1)
+	.venv/$(1)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt torch
+	.venv/$(1)/bin/python -m pip install --disable-pip-version-check -q $(2) -e .
+	.venv/$(1)/bin/python -m pytest --target solutions
+	.venv/$(1)/bin/headway --version && .venv/$(1)/bin/headway list && .venv/$(1)/bin/headway hint softmax && .venv/$(1)/bin/headway check --help
+	.venv/$(1)/bin/headway check softmax | grep 'softmax'  # a stub does not pass, so the status says nothing; a traceback goes to the other stream
+endef
 
 test-all: test test-rest
 
