@@ -25,7 +25,7 @@ from grader.execution.target import reference_of
 GRADER = ROOT / "grader"
 DECIDING = ("course", "execution", "plugin", "quality/devcheck", "system", "verdict")  # rooms of grader/ that a result depends on
 PRINTING = (  # what lies in those rooms and decides nothing
-    "course/hints.py", "course/progress.py", "course/solution_diff.py", "course/status.py",
+    "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
     "plugin/layout.py", "plugin/terminal.py",
     "quality/devcheck/fingerprint.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
     "verdict/explanation.py", "verdict/relations",
