@@ -4,6 +4,7 @@ import math
 
 import torch
 from devices_and_dtypes import check_device_of_result
+from distributions import logits_of
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, shaped, sizes
 from hypothesis import given, settings
@@ -12,11 +13,6 @@ from strategies import distinct, seeds, tensor
 
 INF = math.inf
 cubes = distinct("B", "T", V=(8, 11))
-
-
-def logits_of(*probabilities):
-    """Logits whose softmax these are; -inf where it is 0."""
-    return torch.tensor(probabilities, dtype=torch.float64).log().float()
 
 
 def clear_of_sums(logits, p):

@@ -9,6 +9,7 @@ import math
 
 import torch
 from devices_and_dtypes import check_device_of_result
+from distributions import logits_of
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import holds, same, shaped
 from hypothesis import given, settings
@@ -17,11 +18,6 @@ from strategies import distinct, seeds, tensor
 INF = math.inf
 LUCK = 20.0
 cubes = distinct("B", "T", V=(8, 11))
-
-
-def logits_of(*probabilities):
-    """Logits whose softmax these are; -inf where it is 0."""
-    return torch.tensor(probabilities, dtype=torch.float64).log().float()
 
 
 def draws(sample, logits, n, seed, temperature=1.0, top_k=None, top_p=None):
