@@ -43,7 +43,8 @@ class SuiteRunner:
         self.report = report
         self.run: GradedRun = session.config.stash[hooks.RUN]
         self.last = ""  # how the last test ended
-        vars(self.run).update(finished=self._note, message_of=lambda test: "")  # messages are not shown
+        self.run.record_test = self._note  # type: ignore[method-assign, assignment]
+        self.run.message_of = lambda test: ""  # type: ignore[method-assign]  # messages are not shown
         restart_capture(session.config)
         trial.TEST_SECONDS = math.inf
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
