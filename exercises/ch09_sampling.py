@@ -67,6 +67,19 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
     raise NotImplementedError
 
 
+def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
+    """Keep the tokens at least min_p times as likely as the likeliest, make the others -inf: (..., V) -> (..., V).
+
+    The limit is a share of each distribution's greatest probability. With min_p = 0 everything stays; with min_p = 1 the likeliest
+    token stays, and every token that is exactly as likely. Values that stay are unchanged, in the dtype of the logits; a logit that
+    is -inf already stays -inf. Raises a ValueError that names min_p when it is below 0 or above 1.
+    """
+    # TODO 1: check min_p; name it in the error
+    # TODO 2: take the probabilities, and the greatest of each distribution, (..., 1)
+    # TODO 3: make the logits of the tokens below min_p times the greatest -inf, in a new tensor
+    raise NotImplementedError
+
+
 def sample_next_token(
     logits: Tensor,
     temperature: float = 1.0,

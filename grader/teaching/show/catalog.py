@@ -150,6 +150,11 @@ SUBJECTS = {
         "the probabilities of the next word",
         "The fewest words whose sum reaches p: the word that crosses p stays.",
     ),
+    "min_p_filter": Subject(
+        "sampling.min_p_filter",
+        "the probabilities of the next word",
+        "The limit is a share of the longest bar: words below it get 0, the others keep their proportions.",
+    ),
     "sample_next_token": Subject(
         "sampling.sample_next_token",
         "how often each word is drawn",

@@ -73,6 +73,14 @@ def test_top_p_is_hugging_faces(ch09, warpers, kind):
     assert torch.equal(ch09.top_p_filter(logits, 1.0), logits)
 
 
+@pytest.mark.parametrize("kind", LOGITS)
+def test_min_p_is_hugging_faces_with_ties_too(ch09, warpers, kind):
+    logits = LOGITS[kind]()
+    for scores in (logits, logits.round(), torch.zeros_like(logits)):
+        for min_p in (0.0, 0.011, 0.1, 0.37, 0.9, 1.0):
+            assert torch.equal(ch09.min_p_filter(scores, min_p), warpers.MinPLogitsWarper(min_p)(None, scores))
+
+
 def test_in_gpt2s_vocabulary_only_rounding_may_decide_otherwise(ch09, warpers):
     """Of 50,257 tokens some running sum always touches p: where the two differ, it is there."""
     logits = torch.randn(50257) * 2.5

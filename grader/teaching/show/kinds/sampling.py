@@ -28,6 +28,10 @@ def top_p_filter(side: Implementation) -> list[Panel]:
     return [_unfiltered_bars(), *(_filtered_bars(f"p = {p:g}", side.top_p_filter(LOGITS, p)) for p in (0.6, 0.9))]
 
 
+def min_p_filter(side: Implementation) -> list[Panel]:
+    return [_unfiltered_bars(), *(_filtered_bars(f"min_p = {m:g}", side.min_p_filter(LOGITS, m)) for m in (0.1, 0.5))]
+
+
 def sample_next_token(side: Implementation) -> list[Panel]:
     """How often each word is drawn. There is more than one correct way to draw, so the shares may differ a little."""
     panels: list[Panel] = [_unfiltered_bars()]
