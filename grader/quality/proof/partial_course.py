@@ -18,19 +18,38 @@ def with_missing_exercises(module: str, text: str) -> str:
         return text
     solution = read_source(SOLUTIONS / f"{module}.py")
     statements = parse(solution).body
-    own = {name for statement in parse(text).body for name in bound_names(statement)}
-    needed, waiting = set(), list(missing)
+    own = {name for statement in parse(text).body for name in _names_of(statement)}
+    imports: list[str] = []
+    needed: set[ast.stmt] = set()
+    waiting, seen = list(missing), set(own)
     while waiting:
         name = waiting.pop()
+        seen.add(name)
         for statement in statements:
-            if name in bound_names(statement) and statement not in needed:
+            if name not in _names_of(statement) or statement in needed:
+                continue
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                imports.append(_import_of(statement, name))
+            else:
                 needed.add(statement)
-                waiting += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id not in own]
-    parts = [_text_of(solution, statement) for statement in statements if statement in needed]
-    return "\n\n\n".join([text.rstrip("\n"), *parts]) + "\n"
+                waiting += {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - seen
+    definitions = [definition(solution, min(bound_names(statement))).text.rstrip("\n") for statement in statements if statement in needed]
+    return "\n\n\n".join([text.rstrip("\n"), *(["\n".join(sorted(set(imports)))] if imports else []), *definitions]) + "\n"
 
 
-def _text_of(solution: str, statement: ast.stmt) -> str:
+def _names_of(statement: ast.stmt) -> set[str]:
+    """The names that a statement defines, assigns or imports."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
-        return ast.unparse(statement)
-    return definition(solution, min(bound_names(statement))).text.rstrip("\n")
+        return {_imported_name(alias) for alias in statement.names}
+    return bound_names(statement)
+
+
+def _imported_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _import_of(statement: ast.Import | ast.ImportFrom, name: str) -> str:
+    """The statement with this name alone, so that it imports nothing that the course defines itself."""
+    names = [alias for alias in statement.names if _imported_name(alias) == name]
+    one = ast.Import(names) if isinstance(statement, ast.Import) else ast.ImportFrom(statement.module, names, statement.level)
+    return ast.unparse(one)

@@ -37,6 +37,14 @@ def test_an_exercise_that_a_course_lacks_is_the_references():
     assert with_missing_exercises("ch09_sampling", text) == text
 
 
+def test_what_the_references_exercise_uses_is_imported_where_the_course_does_not():
+    text = read_source(SOLUTIONS / "ch09_sampling.py")
+    lacking = replace_definition(text, "top_k_filter", "").replace("import math\n", "from math import inf\n").replace("math.inf", "inf")
+    completed = with_missing_exercises("ch09_sampling", lacking)
+    added = completed.removeprefix(lacking.rstrip("\n")).split("\n\n\n")
+    assert [part.partition("(")[0].strip() for part in added] == ["", "import math", "def top_k_filter"]
+
+
 @pytest.mark.thorough
 @pytest.mark.alone
 def test_honest_courses_get_full_marks(tmp_path):
