@@ -95,7 +95,7 @@ def show(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Save the picture in a file.", show_default=False)] = None,
 ) -> None:
-    """Draw what an exercise computes: your result and the reference's."""
+    """Draw your result of an exercise beside the reference's."""
     from grader.cli.commands.show import show
 
     raise typer.Exit(show(name, out))
@@ -119,7 +119,7 @@ def open_command(name: AnyName = None) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Check the installation, and that the tests find your code."""
+    """Check the installation and whether tests find your code."""
     from grader.cli.commands.doctor import doctor
 
     raise typer.Exit(doctor())
@@ -131,9 +131,9 @@ def book(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; by default any free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only print its address.")] = True,
 ) -> None:
-    """Read the lessons as a book in your browser; Control-C stops it.
+    """Read the lessons as a book in your browser.
 
-    It opens at the current chapter, or at NAME."""
+    It opens at the current chapter, or at NAME; Control-C stops it."""
     from grader.cli.commands.book import book
 
     raise typer.Exit(book(name, port, browser))
@@ -218,7 +218,7 @@ def regrade(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the grades.")] = Path("grades"),
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", show_default=False)] = None,
 ) -> None:
-    """Grade one person anew (for instructors).
+    """Grade one person again (for instructors).
 
     With what the last `headway grade` was asked."""
     from grader.cli.commands.grade import regrade

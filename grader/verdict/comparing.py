@@ -131,7 +131,8 @@ def refuses(
             raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
         missing = missing_values(problem.message, naming)
         if missing:
-            raise Mismatch(f"{wanted}. It raised {said}, and the message does not contain {' and '.join(missing)}. {line}") from None
+            without = f", and the message does not contain {' and '.join(missing)}" if problem.message else ""
+            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}") from None
         return
     raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
 

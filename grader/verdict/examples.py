@@ -64,7 +64,7 @@ def _seed_of(name: str, seed: int) -> int:
 def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
     """Run the test on the examples of the run's own seed; at seed 0 there are none."""
     handle = getattr(test, "hypothesis", None)
-    if handle is None or handle.own_seed is None:
+    if getattr(handle, "own_seed", None) is None:  # seed 0, or no graded test
         return
     trial.own_examples = True
     try:

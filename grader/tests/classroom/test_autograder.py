@@ -158,7 +158,7 @@ def test_results_exist_even_if_the_autograder_is_broken(autograder, offline):
     finally:
         settings.write_text(kept)
     found = json.loads((autograder / "results" / "results.json").read_text())
-    assert found["score"] == 0 and "tell your instructor" in found["output"]
+    assert found["score"] == 0 and "ask your instructor" in found["output"]
 
 
 def test_the_archive_has_its_scripts_at_the_top_and_is_the_same_every_time(kit, tmp_path):

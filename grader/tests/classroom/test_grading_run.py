@@ -117,7 +117,7 @@ def test_only_changed_and_named_submissions_are_graded(again):
     assert marks(out)["Wrong"]["total"] == "17"
     before = exports(out)
     ran = headway("regrade", "Twin", "--out", out)
-    assert "Handed in by Right, Twin alike" in ran.out and "11 people, 1 submission graded now" in ran.out, ran.out
+    assert "Right, Twin submitted the same content" in ran.out and "11 people, 1 submission graded now" in ran.out, ran.out
     assert exports(out) == before
     ran = headway("regrade", "Twni", "--out", out)
     assert ran.status == 2 and "did you mean Twin" in ran.out
@@ -285,7 +285,7 @@ def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
     asked = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
     ran = subprocess.run([sys.executable, "-c", SURROUNDED, *map(str, asked)], env=environment(), capture_output=True, text=True, timeout=240)
     told = " ".join(ran.stdout.split())
-    assert ran.returncode == 1 and "Not graded: Right: the process for your code did not start: it could not be isolated" in told, ran
+    assert ran.returncode == 1 and "Not graded: Right: the process for your code did not start: the sandbox could not be set up" in told, ran
     assert "the next run tries again" in told
     ran = headway(*asked)
     assert ran.status == 0 and marks(tmp_path / "grades")["Right"]["total"] == "7", ran.out
@@ -311,14 +311,14 @@ def test_wrong_use_gives_one_sentence(people, tmp_path):
     (tmp_path / "rules.toml").write_text("[points]\nsofmax = 3\n", encoding="utf-8")
     wrong = {
         ("grade", tmp_path / "nowhere"): "does not exist",
-        ("grade", tmp_path / "empty"): "holds no submissions",
+        ("grade", tmp_path / "empty"): "contains no submissions",
         ("grade", people, "--exercises", "sofmax"): "did you mean softmax",
         ("grade", people, "--chapters", "ch33"): "ch33",
         ("grade", people, "--points", tmp_path / "rules.toml"): "softmax",
         ("grade", people, "--points", tmp_path / "missing.toml"): "missing.toml",
         ("grade", people, "--out", tmp_path / "a file"): "a file",
-        ("grade", people, "--out", people / "grades"): "would lie among the submissions",
-        ("regrade", "Alpha", "--out", tmp_path / "empty"): "no folder that `headway grade` has written to",
+        ("grade", people, "--out", people / "grades"): "is inside the folder with the submissions",
+        ("regrade", "Alpha", "--out", tmp_path / "empty"): "is not a folder that `headway grade` has written to",
     }
     for arguments, sentence in wrong.items():
         ran = headway(*arguments, *(() if "--out" in arguments else ("--out", tmp_path / "grades")))

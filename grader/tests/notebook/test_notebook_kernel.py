@@ -75,7 +75,7 @@ def test_whatever_ends_the_program_ends_the_call(notebook):
 
 def test_a_check_within_a_check_says_so(notebook):
     shown = notebook.run('inner = []\ndef softmax(x, dim=-1):\n    inner.append(check("softmax", softmax))\n    return x\ncheck("softmax", softmax)\ninner[0]')
-    assert shown.text == "Another check is still running. Wait until it has finished, then run this one again."
+    assert " ".join(shown.text.split()) == "Another check is still running. Wait until it has finished, then run this one again."
 
 
 def test_the_stop_button_stops_it(notebook, tmp_path):

@@ -172,7 +172,7 @@ def test_what_goes_wrong_is_a_sentence(kit, site, tmp_path):
     assert "did you mean softmax" in kit.run("book", "sofmax", status=2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"port {port} cannot be used" in kit.run("book", "--port", str(port), "--no-browser", status=1)
+        assert f"port {port} is in use or not allowed" in kit.run("book", "--port", str(port), "--no-browser", status=1)
     hidden = tmp_path / "without"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text("import sys; sys.modules['markdown_it'] = None\n")

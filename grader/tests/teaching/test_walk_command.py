@@ -143,7 +143,7 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
     arguments = ["-m", "grader.cli", "walk", "qkv", "--pace"]
     child = pexpect.spawn(sys.executable, arguments, cwd=str(fresh.root), env=fresh.environment(), dimensions=(50, 80), encoding="utf-8", timeout=SECONDS)
     child.expect("None of the 7 exercises")
-    child.expect("1  What comes in")
+    child.expect("1  The input: x")
     child.expect("press any key to continue, q to quit")
     assert "2  Three maps" not in child.before and re.search(r"\x1b\[[0-9;]*48;", child.before), "numbers are coloured in a terminal"
     child.send(" ")

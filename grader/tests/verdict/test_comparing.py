@@ -92,7 +92,8 @@ def test_an_error_may_name_its_numbers_in_any_words(kind, message):
 
 @pytest.mark.parametrize("message", ["", "170 and 2", "17 heads", "1.7 and 2", "17.5 and 2", "0.2 of 17", "d_model does not fit"])
 def test_a_number_inside_another_number_is_not_named(message):
-    assert "does not name" in wrong(refuses, raising("ValueError", message), naming=WIDTH).sentence
+    problem = wrong(refuses, raising("ValueError", message), naming=WIDTH)
+    assert ("does not contain" if message else "without a message") in problem.sentence
 
 
 @pytest.mark.parametrize(
@@ -108,8 +109,8 @@ def test_a_number_may_be_written_in_several_ways(value, message):
 
 def test_a_word_counts_only_as_a_whole_word():
     refuses(raising("ValueError", "activation='elu'"), naming=("elu",))
-    assert "does not name elu" in wrong(refuses, raising("ValueError", "use gelu or relu"), naming=("elu",)).sentence
-    assert "does not name -1" in wrong(refuses, raising("ValueError", "layer 1"), naming=(-1,)).sentence
+    assert "does not contain elu" in wrong(refuses, raising("ValueError", "use gelu or relu"), naming=("elu",)).sentence
+    assert "does not contain -1" in wrong(refuses, raising("ValueError", "layer 1"), naming=(-1,)).sentence
 
 
 def test_a_missing_error_is_explained_with_a_line_to_copy():
@@ -125,10 +126,9 @@ def test_a_missing_error_is_explained_with_a_line_to_copy():
 def test_an_error_without_the_numbers_is_explained_with_a_line_to_copy():
     problem = wrong(refuses, raising("ValueError", "17 is odd"), naming=WIDTH, because="b")
     wanted = "b, so the call should raise ValueError with d_model = 17 and n_heads = 2 in its message. It raised"
-    assert problem.sentence == f"{wanted} ValueError: 17 is odd, which does not name n_heads = 2. For example: {COPIED}"
+    assert problem.sentence == f"{wanted} ValueError: 17 is odd, and the message does not contain n_heads = 2. For example: {COPIED}"
     problem = wrong(refuses, raising("AssertionError", ""), naming=WIDTH, because="b")
-    missing = "which does not name d_model = 17 and n_heads = 2"
-    assert problem.sentence == f"{wanted} AssertionError without a message, {missing}. For example: {COPIED}"
+    assert problem.sentence == f"{wanted} AssertionError without a message. For example: {COPIED}"
 
 
 def test_a_bare_assert_is_enough_where_no_number_is_asked_for():
