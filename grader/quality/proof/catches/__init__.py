@@ -1,7 +1,7 @@
 """`catches`: at how many seeds of 200 each known mistake is caught by its exercise's own tests. Being caught must never be luck.
 
-Every submission of a class meets examples of its own, drawn from its content. A mistake that a test catches only now and then wants a pinned example
-(`@example`) that shows it, or a test of its own; CONTRIBUTING.md says how.
+Every run draws the common examples, and a submission of a class gets some of its own besides. If a test catches a mistake only at some seeds, the mistake
+needs a pinned example (`@example`) that shows it, or a test of its own; CONTRIBUTING.md says how.
 """
 
 from __future__ import annotations
