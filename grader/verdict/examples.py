@@ -63,12 +63,12 @@ def _seed_of(name: str, seed: int) -> int:
 
 def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
     """Run the test on the examples of the run's own seed; at seed 0 there are none."""
-    handle = getattr(test, "hypothesis", None)
-    if getattr(handle, "own_seed", None) is None:  # seed 0, or no graded test
+    own_seed = getattr(getattr(test, "hypothesis", None), "own_seed", None)  # a test that belongs to no exercise has none
+    if own_seed is None:
         return
     trial.own_examples = True
     try:
-        with drawing_others(test, handle.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
+        with drawing_others(test, own_seed, lambda usual: max(2, usual // OWN_SHARE)):
             test(**fixtures)
     finally:
         trial.own_examples = False

@@ -113,7 +113,7 @@ def test_in_the_watch_it_is_the_key_s(kit):
     begin = text.index("def causal_mask")
     kit.file("ch03_attention").write_text(text[:begin] + text[begin:].replace(STUB, WRONG, 1))
     with watching(kit, "causal_mask", columns=100, rows=60, COLORTERM="truecolor", DISPLAY="", WAYLAND_DISPLAY="") as terminal:
-        terminal.wait("See it: the key s")
+        terminal.wait("For a picture: press s")
         terminal.press("s")
         shown = terminal.wait("Your result differs from the reference's in 12 of 70 numbers.")
         assert "yours - reference" in shown and "FAILED" not in shown and "\x1b[38;2;8;48;107" in terminal.raw
