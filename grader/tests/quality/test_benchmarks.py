@@ -56,7 +56,7 @@ def test_grading_measures_the_judge_against_a_process_each():
     cold, _, judged, _ = (float(row[place]) * (1 if row[place + 1] == "s" else 1e-3) for place in (1, 3, 5, 7))
     assert abs(float(row[10]) - cold / judged) <= 0.06 * cold / judged and abs(float(row[9]) - 60 / judged) <= 0.06 * 60 / judged
     assert re.search(r"^→ Grading, one exercise: \d+ times as quick as a pytest process each; the goal is 40: (not )?met\.", done.stdout, re.M)
-    assert re.search(r"^→ From the first 2 of them to the last, memory grew by -?\d+ MB in the grader, -?\d+ MB in the judge, ", done.stdout, re.M)
+    assert re.search(r"^→ From the first 2 of them to the last, memory grew by -?\d+ MB in the grader, -?\d+ MB in the dispatcher, ", done.stdout, re.M)
     assert "A class of 4, softmax alone" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
 
 
