@@ -33,6 +33,7 @@ class LearnerError(Exception):
     def __init__(self, type_name: str, message: str, where: Where | None = None) -> None:
         super().__init__(message)
         self.type_name, self.message, self.where = type_name, message, where
+        self.call: Any = None  # the proxy's Call that raised it
 
 
 class RuleBroken(LearnerError):

@@ -9,7 +9,6 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from os import _exit, getpid
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -23,6 +22,7 @@ from grader.execution.errors import HostDied, OutOfTime, builtin_kind, message_o
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import gradients, is_cut_off, is_defined_in, with_gradient
+from grader.execution.inner_calls import NOTE, InnerCalls, compile_helper
 from grader.execution.overrides import DefinitionOverride
 from grader.execution.threads import Threads, new_threads, pauses, running_threads
 from grader.execution.values import CannotCross, pack, unpack
@@ -56,6 +56,7 @@ class Host:
         self.forbidden: tuple[str, ...] = ()
         self.differentiable = False  # must every result of the learner's code carry gradient?
         self.notice = notice  # called with each forbidden name that the code runs
+        self.inner_calls = InnerCalls(self._is_learners)
         self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
@@ -66,6 +67,7 @@ class Host:
     def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         try:
             arguments = unpack(tree, buffers, self.find_object)
+            self.inner_calls.number += op in ("call", "gradients")
             if op == "call":
                 result = self.call((tree, buffers), *arguments)
             else:
@@ -90,6 +92,7 @@ class Host:
         """Begin a new example: drop the objects of the last one, and seed the random generators."""
         self.objects.clear()
         self.numbers.clear()
+        self.inner_calls.clear()
         self.forbidden, self.differentiable = tuple(forbidden), differentiable
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
@@ -161,9 +164,13 @@ class Host:
 
     def do_bring(self, name: str, source: str) -> Any:
         """Define a small helper of the test here."""
-        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
-        exec(_compiled(source), space)
+        space = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math, NOTE: self.inner_calls.call_and_note}
+        exec(compile_helper(source, _BROUGHT), space)
         return space[name]
+
+    def do_inner_call(self, number: int) -> list:
+        """The last call of the learner's code that a helper of the test made during the call with this number: name and arguments; or nothing."""
+        return list(self.inner_calls.last.get(number, ()))
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
         before = running_threads()
@@ -276,11 +283,6 @@ def _module(value: Any) -> torch.nn.Module:
     if not isinstance(value, torch.nn.Module):
         raise _Refused(f"an object of type {type(value).__name__} was used where an nn.Module is expected")
     return value
-
-
-@lru_cache(maxsize=256)
-def _compiled(source: str) -> CodeType:
-    return compile(source, _BROUGHT, "exec")
 
 
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, RuleBroken, Todo, Where, mirrored, printable
+from grader.execution.calls import Call, Label, Reading, test_lines
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo, Where, mirrored, printable
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
 
@@ -25,16 +26,6 @@ class Exchange:
     buffers: list[bytes]
     reply: dict
     out: list[bytes]
-
-
-@dataclass(frozen=True)
-class Call:
-    """The last call, as a failure message shows it: "softmax", its arguments, and the result."""
-
-    what: str
-    args: tuple
-    options: dict
-    result: Any = None
 
 
 class HostConnection(Protocol):
@@ -67,13 +58,15 @@ class Boundary:
     def __init__(self, connection: HostConnection) -> None:
         self.connection = connection
         self.log: list[Exchange] = []
-        self.last_call: Call | None = None
+        self.calls: list[Call] = []  # of the current example
+        self.readings: list[Reading] = []
+        self.requests = 0  # calls of this example
         self.loaded = False
         self.spent = 0.0  # seconds that the host has worked on requests
 
     def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
         """Begin a new example: handles of the last one become invalid, the random generators are seeded, the log is empty."""
-        self.log, self.last_call, spent = [], None, self.spent
+        self.log, self.calls, self.readings, self.requests, spent = [], [], [], 0, self.spent
         self.ask("begin", seed, list(forbidden), differentiable)
         if not self.loaded:
             self._load()
@@ -105,6 +98,43 @@ class Boundary:
             self.connection.abandon()
             raise HostDied(f"the reply is malformed ({printable(garbage, 200)})") from None
         raise problem
+
+
+    def call(self, what: str, op: str, callee: Handle, args: tuple, options: dict, request: tuple) -> Any:
+        """Send a request that runs a function of the implementation, and record the call."""
+        call = Call(what, args, options, None, callee, test_lines())
+        self.calls.append(call)
+        self.requests += 1
+        call.number = self.requests
+        try:
+            result = self.ask(op, *request, path=_called(what, args, options))
+        except LearnerError as problem:
+            problem.call = call
+            raise
+        call.result = result
+        if isinstance(result, Handle):  # an object of a helper class
+            object.__setattr__(result, "_is_helper", callee._is_helper)
+        return result
+
+    def read(self, owner: Handle, op: str, *arguments: Any, path: str = "") -> Any:
+        """Send a request that reads a value from an object, and record which object it came from."""
+        result = self.ask(op, owner, *arguments, path=path)
+        self.readings.append(Reading(result, owner, len(self.calls)))
+        return result
+
+    def inner_call(self, call: Call) -> Call | None:
+        """The last call of the implementation's own code that a helper of the test made during this call; None if `call` called no helper."""
+        if call.callee is None or not call.callee._is_helper:
+            return None
+        try:
+            reply, out = self.connection.exchange("inner_call", *pack([call.number], _handle_of))
+            found = unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
+            if not found:
+                return None
+            what, args, options = found
+            return Call(printable(what, 200), tuple(args), {printable(name, 80): value for name, value in options.items()})
+        except (Exception, HostDied, OutOfTime):  # the host has ended, or its answer is malformed
+            return None
 
 
 def _is_tool_lookup(name: str) -> bool:
@@ -144,7 +174,9 @@ class Implementation:
 
     def bring(self, helper: Any) -> Any:
         """Define a small self-contained function or class of the test in the host (it may use torch, nn, F, math)."""
-        return self._boundary.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
+        brought = self._boundary.ask("bring", helper.__name__, _source_of(helper), path=helper.__name__)
+        object.__setattr__(brought, "_is_helper", True)
+        return brought
 
 
 @cache
@@ -159,24 +191,26 @@ class Handle:
         object.__setattr__(self, "_boundary", boundary)
         object.__setattr__(self, "_handle", handle)
         object.__setattr__(self, "_path", path or handle[1])
+        object.__setattr__(self, "_owner", None)  # of a method: its object
+        object.__setattr__(self, "_is_helper", False)  # is it a helper of the test, and not the implementation's?
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        boundary, what = self._boundary, self._path
-        boundary.last_call = Call(what, args, options)
-        result = boundary.ask("call", self, args, options, path=_called(what, args, options))
-        boundary.last_call = Call(what, args, options, result)
-        return result
+        return self._boundary.call(self._path, "call", self, args, options, (self, args, options))
 
     def __getattr__(self, name: str) -> Any:
         if _is_tool_lookup(name):
             raise AttributeError(name)
-        return self._boundary.ask("attribute", self, name, path=f"{self._path}.{name}")
+        found = self._boundary.read(self, "attribute", name, path=f"{self._path}.{name}")
+        if isinstance(found, Handle):
+            object.__setattr__(found, "_owner", self)
+            object.__setattr__(found, "_is_helper", self._is_helper)
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._boundary.ask("set_attribute", self, name, value)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._boundary.ask("item", self, index, path=f"{self._path}[{index}]")
+        return self._boundary.read(self, "item", index, path=f"{self._path}[{index}]")
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._boundary.ask("set_item", self, index, value)
@@ -185,7 +219,7 @@ class Handle:
         return self._boundary.ask("len", self)
 
     def __iter__(self):
-        return iter(self._boundary.ask("list", self, path=f"{self._path}[…]"))
+        return iter(self._boundary.read(self, "list", path=f"{self._path}[…]"))
 
     def __contains__(self, item: Any) -> bool:
         return self._boundary.ask("contains", self, item)
@@ -228,10 +262,9 @@ class Gradients:
 
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
     """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not depend on is None."""
-    boundary, what = f._boundary, f._path
-    boundary.last_call = Call(what, inputs, options)
-    found = boundary.ask("gradients", f, list(inputs), options, cotangent, path=_called(what, inputs, options))
-    boundary.last_call = Call(what, inputs, options, found["output"])
+    found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
+    f._boundary.calls[-1].result = found["output"]
+    f._boundary.readings.append(Reading(found, f, len(f._boundary.calls)))
     return Gradients(found["output"], found["inputs"], found["parameters"])
 
 
@@ -271,4 +304,4 @@ def randomise(module: Handle, seed: int, scale: float = 1.0) -> dict[str, Tensor
 def _ask_module(module: Any, op: str, *arguments: Any) -> Any:
     if not isinstance(module, Handle):
         raise RuleBroken("Rule", f"the result is a {type(module).__name__}, where an nn.Module is expected")
-    return module._boundary.ask(op, module, *arguments)
+    return module._boundary.read(module, op, *arguments)

@@ -150,6 +150,8 @@ class _Unpacker:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise CannotCross("more parts than a value can have")
+        if type(tree) is float:
+            return tree * 1.0  # a new object: each call's number has an identity, also where the code returns the same constant twice
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
         if isinstance(tree, list):

@@ -67,7 +67,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = self._todo_message(exercise, str(problem))
         elif outcome != "passed":
-            details = explain_failure(problem, promise, self.trial.last_call(), comparing.current, printable(printed[-4000:], 4000))
+            details = explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = details.message, details.explanation, details
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = details

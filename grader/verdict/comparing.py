@@ -15,6 +15,7 @@ import torch
 from grader.execution.errors import LearnerError
 from grader.execution.proxy import Handle
 from grader.verdict.expected_errors import Naming, list_values, missing_values, raise_line
+from grader.verdict.failed_calls import current_moments
 from torch import Tensor
 
 _equal = torch.equal  # saved before any learner's code can replace it
@@ -53,9 +54,11 @@ def sizes(**named: int | None) -> None:
 class Mismatch(AssertionError):
     """A law does not hold. `sentence` says so; `got` and `expected` are the two values, if there are two."""
 
-    def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False) -> None:
+    def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False, looked_at: Any = None) -> None:
         super().__init__(sentence)
         self.sentence, self.got, self.expected, self.tol, self.compared = sentence, got, expected, tol, compared
+        self.looked_at = got if looked_at is None else looked_at  # the very object that the assertion was given
+        self.moments = current_moments()
         current.mismatches.append(self)
 
 
@@ -80,7 +83,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
     if isinstance(expected, Tensor):
         _close_tensor(got, expected, what, 0.0)
         return
-    got = _whole_number(got) if isinstance(expected, int) else got
+    given, got = got, _whole_number(got) if isinstance(expected, int) else got
     if isinstance(got, Tensor):
         equal = False
     elif isinstance(expected, dict) and isinstance(got, dict):
@@ -88,7 +91,7 @@ def same(got: Any, expected: Any, what: str = "the result") -> None:
     else:
         equal = got == expected
     if not equal or isinstance(got, bool) != isinstance(expected, bool) or (isinstance(expected, list) and not isinstance(got, list)):
-        raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} came out wrong", got, expected, compared=True, looked_at=given)
 
 
 def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: torch.dtype | None = None) -> Tensor:
@@ -128,13 +131,13 @@ def refuses(
     except LearnerError as problem:
         said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
         if not isinstance(problem, errors):
-            raise Mismatch(f"{wanted}. It raised {said}. {line}") from None
+            raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call) from None
         missing = missing_values(problem.message, naming)
         if missing:
             without = f", and the message does not contain {' and '.join(missing)}" if problem.message else ""
-            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}") from None
+            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}", looked_at=problem.call) from None
         return
-    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}")
+    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}", looked_at=result)
 
 
 def _short(value: Any) -> str:
@@ -191,7 +194,7 @@ def _close_number(got: Any, expected: float, what: str, tol: float | None) -> No
     value = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
     limit = 1e-5 if tol is None else tol
     if isinstance(value, bool) or not isinstance(value, abstract.Real) or not math.isclose(value, expected, rel_tol=limit, abs_tol=limit):
-        raise Mismatch(f"{_capitalize(what)} came out wrong", value, expected, compared=True)
+        raise Mismatch(f"{_capitalize(what)} came out wrong", value, expected, compared=True, looked_at=got)
 
 
 def _check_container(got: Any, expected: Any, what: str) -> None:

@@ -8,9 +8,11 @@ import textwrap
 from typing import Any
 
 import torch
+from grader.execution.calls import Call
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
-from grader.execution.proxy import Call
+from grader.execution.proxy import Boundary
 from grader.verdict.comparing import Example, Mismatch
+from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
 from grader.verdict.relations import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
@@ -22,10 +24,12 @@ TALL = 12  # lines of one value; a longer one is only described
 _NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
-def explain_failure(problem: BaseException | None, promise: str, call: Call | None, example: Example, printed: str = "") -> Failure:
+def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
     """The explanation of whatever ended the test; pytest-check fails a test without an exception."""
+    calls = _calls_to_show(problem, boundary, example)
+    call = calls[-1] if calls else None
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
-    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_call_lines(call), printed=printed)
+    common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_lines_of_calls(calls), printed=printed)
     if isinstance(problem, OutOfTime | HostDied):
         return Failure(message=_sentence(str(problem)), **common)
     if "Flaky" in type(problem).__name__:
@@ -40,6 +44,8 @@ def explain_failure(problem: BaseException | None, promise: str, call: Call | No
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
         text = _describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
+        if problem.where is None and call is not None and call is not problem.call:  # a helper of the test raised it, after the call
+            text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
         return Failure(message=_sentence(f"{_name(call)} {text}", capital=False), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different results when it was repeated. Look for state that survives between calls, or for random numbers.", **common)
@@ -50,6 +56,22 @@ def explain_failure(problem: BaseException | None, promise: str, call: Call | No
         return Failure(message=_sentence(str(problem).split("\n")[0]), **common)
     returned = f"{_name(call)} returned {format_value(call.result)[:200]}; " if call else ""
     return Failure(message=_sentence(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})", capital=False), **common)
+
+
+def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, example: Example) -> list[Call]:
+    """The calls that the failure is about; for a helper of the test, the call of the learner's code that it made."""
+    if boundary is None:
+        return []
+    if isinstance(problem, OutOfTime | HostDied):
+        return boundary.calls[-1:]
+    mismatch = example.mismatches[0] if example.mismatches else problem
+    if isinstance(mismatch, Mismatch):
+        calls = find_calls(boundary, mismatch.looked_at, mismatch.moments)
+    elif isinstance(problem, LearnerError):
+        calls = [problem.call] if problem.call else boundary.calls[-1:]
+    else:
+        calls = find_calls(boundary, None, moments_of(problem.__traceback__ if problem else None))
+    return [boundary.inner_call(call) or call for call in calls]
 
 
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
@@ -118,10 +140,18 @@ def _name(call: Call | None) -> str:
     return call.what if call else "the chapter"
 
 
-def _call_lines(call: Call | None) -> list[str]:
+def _lines_of_calls(calls: list[Call]) -> list[str]:
+    """One call with its arguments below it; several calls with a line for each."""
+    if len(calls) == 1:
+        return _call_lines(calls[0])
+    lines = list(dict.fromkeys(_call_lines(call)[0] for call in calls))
+    if len(lines) <= MOST_CALLS:
+        return lines if len(lines) > 1 else [*_call_lines(calls[-1])] if lines else []
+    return [*lines[: MOST_CALLS - 1], f"… and {len(lines) - MOST_CALLS + 1} more calls"]
+
+
+def _call_lines(call: Call) -> list[str]:
     """`softmax(x, dim=0)` as lines: the call, then each small tensor argument."""
-    if call is None:
-        return []
     parts: list[str] = []
     below: list[str] = []
     for position, value in enumerate(call.args):

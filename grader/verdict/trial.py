@@ -21,7 +21,7 @@ from grader.course.torch_operators import reportable
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Boundary, Call, Exchange, HostConnection, Implementation
+from grader.execution.proxy import Boundary, Exchange, HostConnection, Implementation
 from grader.execution.target import Target, package_sources, resolve
 from grader.execution.worker import Worker, WorkerPool
 from grader.verdict import comparing
@@ -177,10 +177,10 @@ class Trial:
         boundary.connection.shortcuts.clear()
         return sorted(seen)
 
-    def last_call(self) -> Call | None:
-        """The learner's last call in the running example, for the words of a failure."""
-        boundary = self._boundaries.get(self._exercise.chapter)
-        return boundary.last_call if boundary else None
+    @property
+    def current_boundary(self) -> Boundary | None:
+        """The boundary with the calls of the running example, for the explanation of a failure; None before the chapter is loaded."""
+        return self._boundaries.get(self._exercise.chapter)
 
     def transcript(self) -> list[Exchange]:
         """The questions of the last example to both sides, with the answers."""

@@ -93,9 +93,10 @@ def _explain_missing_picture(exercise: Exercise, problem: BaseException, trial: 
         if missing and not missing.startswith(f"{exercise.name} in ") and _is_written(exercise, trial.target):
             return f"Your result cannot be drawn yet, because {missing}. This shows the reference's result."
         return "Your code is not implemented yet. This shows the reference's result."
-    call = None if isinstance(problem, ChapterBroken) else trial.last_call()
+    boundary = None if isinstance(problem, ChapterBroken) else trial.current_boundary
+    call = boundary.calls[-1] if boundary and boundary.calls else None
     if isinstance(problem, ChapterBroken | OutOfTime | HostDied | LearnerError | comparing.Mismatch):
-        words = explain_failure(problem, "", call, comparing.current)
+        words = explain_failure(problem, "", boundary, comparing.current)
         sentence, where = words.message, words.where
     else:
         returned = re.sub(r"\s+", " ", format_value(call.result))[:120] if call else ""

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
+from grader.execution.calls import Call
 from grader.execution.errors import mirrored
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Boundary, Call, Implementation
+from grader.execution.proxy import Boundary, Implementation
 from grader.verdict import comparing
 from grader.verdict.comparing import Mismatch, close, holds, refuses, same, shaped
 from grader.verdict.explanation import explain_failure
@@ -154,10 +155,16 @@ def test_an_exception_of_the_learners_own_is_the_builtin_that_it_inherits_from()
     assert "It raised Loud: width 0." in said
 
 
+def boundary_with(call):
+    boundary = Boundary(InProcessHost([ChapterSource("toy", "", "toy.py")], "toy", 1.0, 10.0))
+    boundary.calls.append(call)
+    return boundary
+
+
 def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
     comparing.sizes(B=3, T=5)
     problem = wrong(close, X * 2, X, "the output")
-    words = explain_failure(problem, "The output is right.", Call("f", (X,), {"dim": -1}, X * 2), comparing.current)
+    words = explain_failure(problem, "The output is right.", boundary_with(Call("f", (X,), {"dim": -1}, X * 2)), comparing.current)
     assert words.promise == "The output is right."
     assert words.sizes == "B=3 T=5"
     assert words.called[0] == "f(tensor 3x5, dim=-1)"
@@ -167,7 +174,7 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
 
 
 def test_what_a_test_stumbles_over_is_said_of_the_answer():
-    words = explain_failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", Call("f", (1,), {}, None), comparing.current)
+    words = explain_failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", boundary_with(Call("f", (1,), {}, None)), comparing.current)
     assert words.message.startswith("f returned None; the test cannot continue with this value")
 
 

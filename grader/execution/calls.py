@@ -1,0 +1,47 @@
+"""Records which calls of the implementation a test made, and what it read from objects, for the explanation of a failure."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of the implementation, as a failure message shows it: "softmax", its arguments, and the result."""
+
+    what: str
+    args: tuple
+    options: dict
+    result: Any = None
+    callee: Any = None  # the handle that was called
+    lines: list[tuple[str, int]] = field(default_factory=list)  # where the test made the call: file and line, innermost frame first
+    number: int = -1  # of its request in this example; the host uses the same numbers
+
+
+class Label(str):
+    """The name of an argument that cannot cross the boundary."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value that the test read from an object: an attribute, an item, the parameters."""
+
+    value: Any
+    owner: Any
+    calls_before: int
+
+
+def test_lines() -> list[tuple[str, int]]:
+    """The files and lines of the frames that made the current call, innermost first."""
+    frame: FrameType | None = sys._getframe(3)
+    found: list[tuple[str, int]] = []
+    while frame is not None and len(found) < 6:
+        found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return found

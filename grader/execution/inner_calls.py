@@ -1,0 +1,58 @@
+"""Notes which calls of the learner's code a helper of the test makes, so that a failure shows the learner's own function and its arguments."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+NOTE = "_headway_call"  # the name under which an instrumented helper finds `call_and_note`
+
+
+class _CallsThroughNote(ast.NodeTransformer):
+    """Rewrites `f(x)` as `_headway_call(f, x)`; calls of builtins stay, because `super()` and `locals()` depend on their frame."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id):
+            return node
+        return ast.copy_location(ast.Call(ast.Name(NOTE, ast.Load()), [node.func, *node.args], node.keywords), node)
+
+
+@lru_cache(maxsize=256)
+def compile_helper(source: str, filename: str) -> CodeType:
+    """The helper's source, compiled so that each of its calls goes through the function NOTE."""
+    tree = ast.parse(source, filename)
+    for definition in tree.body:
+        if isinstance(definition, ast.FunctionDef | ast.ClassDef):
+            definition.body = [_CallsThroughNote().visit(statement) for statement in definition.body]
+    return compile(ast.fix_missing_locations(tree), filename, "exec")
+
+
+class InnerCalls:
+    """The last call of the learner's code in each call of this example."""
+
+    def __init__(self, is_learners: Callable[[Any], bool]) -> None:
+        self.is_learners = is_learners
+        self.number = 0  # of the running call
+        self.last: dict[int, tuple[str, tuple, dict]] = {}
+
+    def clear(self) -> None:
+        self.number = 0
+        self.last.clear()
+
+    def call_and_note(self, target: Any, /, *args: Any, **options: Any) -> Any:
+        if self.is_learners(target):
+            self.last[self.number] = _name_of(target), args, options
+        return target(*args, **options)
+
+
+def _name_of(target: Any) -> str:
+    """`softmax`, `GPT(…)`, `AdamW(…).step`: a function, an object that is called, a method."""
+    name, owner = getattr(target, "__name__", None), getattr(target, "__self__", None)
+    if not isinstance(name, str):
+        return f"{type(target).__name__}(…)"
+    return name if owner is None or isinstance(owner, type) else f"{type(owner).__name__}(…).{name}"

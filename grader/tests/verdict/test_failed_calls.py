@@ -1,0 +1,213 @@
+"""A failure shows the call whose value the assertion looked at, and the learner's own function when a helper of the test made the call."""
+
+import pytest
+import torch
+from grader.course.chapter_source import ChapterSource
+from grader.execution.in_process import InProcessHost
+from grader.execution.proxy import Boundary, Implementation, gradients, parameters
+from grader.verdict import comparing
+from grader.verdict.comparing import close, holds, refuses, same
+from grader.verdict.explanation import explain_failure
+
+CHAPTER = '''
+import torch
+from torch import nn
+
+
+def half(x):
+    return x / 2
+
+
+def rate(step):
+    return 0.5
+
+
+def count(text):
+    return len(text)
+
+
+def pair(x):
+    return x + 1, [x + 2]
+
+
+def broken(x):
+    raise ValueError(f"not {x}")
+
+
+class Scale(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(float(by)))
+
+    def forward(self, x):
+        return x * self.by
+
+    def grow(self):
+        with torch.no_grad():
+            self.by += 1
+'''
+
+
+@pytest.fixture
+def learner():
+    boundary = Boundary(InProcessHost([ChapterSource("toy", CHAPTER, "toy.py")], "toy", 1.0, 10.0))
+    boundary.begin(0)
+    comparing.new_test()
+    yield Implementation(boundary)
+    boundary.connection.close()
+
+
+def called(learner, test):
+    """What the failure of this test shows as `called`."""
+    comparing.new_example()
+    with pytest.raises(Exception) as caught:
+        test()
+    return explain_failure(caught.value, "p", learner._boundary, comparing.current).called
+
+
+def x(number):
+    return torch.arange(4.0) + number
+
+
+def test_the_call_that_returned_the_value_and_not_the_last_one(learner):
+    def test():
+        got = [learner.half(x(k)) for k in range(5)]
+        close(got[1], x(9), "the value")
+
+    assert called(learner, test) == ["half(tensor 4)", "argument 1 = [1, 2, 3, 4]"]
+
+
+def test_a_part_of_a_value_leads_to_its_call(learner):
+    def test():
+        first, others = learner.pair(x(0)), learner.pair(x(7))
+        learner.half(x(3))
+        assert others is not None
+        close(first[1][0][2:], x(9)[2:], "two of its values")
+
+    assert called(learner, test)[1] == "argument 1 = [0, 1, 2, 3]"
+
+
+def test_equal_numbers_of_several_calls_are_not_confused(learner):
+    def test():
+        rates = [learner.rate(step) for step in range(6)]
+        for step, got in enumerate(rates):
+            close(got, 0.5 if step < 2 else 0.75, f"the rate at step {step}")
+
+    assert called(learner, test) == ["rate(2)"]
+
+
+def test_a_value_that_the_test_computed_leads_to_the_calls_that_it_came_from(learner):
+    def test():
+        first, second = learner.half(x(1)), learner.half(x(2))
+        learner.half(x(3))
+        distance = (first - second).abs().sum()
+        holds(distance > 100, "they are close together")
+
+    assert called(learner, test) == ["half(tensor 4)", "argument 1 = [2, 3, 4, 5]"]
+
+
+def test_small_numbers_lead_to_their_call_by_the_line_that_made_it(learner):
+    def test():
+        wrong = learner.count("four")
+        right = learner.count("six")
+        holds(right == 3, "three letters")
+        same(wrong, 5, "the number")
+
+    assert called(learner, test) == ["count('four')"]
+
+
+def test_in_a_loop_only_the_last_round_counts(learner):
+    def test():
+        for text in ("a", "bb", "ccc", "dddd"):
+            holds(learner.count(text) < 3, "short texts only")
+
+    assert called(learner, test) == ["count('ccc')"]
+
+
+def test_facts_about_many_calls_show_a_few_of_them(learner):
+    def test():
+        counts = [learner.count("a" * n) for n in range(9)]
+        holds(sum(counts) == 0, "nothing was counted")
+
+    assert called(learner, test) == ["count('')", "count('a')", "… and 7 more calls"]
+
+
+def test_an_error_that_is_raised_later_leads_to_the_call_that_raised_it(learner):
+    def test():
+        try:
+            learner.broken(7)
+        except ValueError as problem:
+            saved = problem
+        learner.half(x(0))
+        raise saved
+
+    assert called(learner, test) == ["broken(7)"]
+
+
+def test_a_call_that_should_have_raised_an_error(learner):
+    def test():
+        results = [learner.half(x(4)), learner.half(x(5))]
+        refuses(lambda: results[0])
+
+    assert called(learner, test)[1] == "argument 1 = [4, 5, 6, 7]"
+
+
+def test_what_is_read_from_an_object_leads_to_the_last_call_with_it(learner):
+    def test():
+        scale, other = learner.Scale(2), learner.Scale(5)
+        scale.grow()
+        by = parameters(scale)["by"]
+        other(x(0))
+        close(by, torch.tensor(9.0), "the factor")
+
+    assert called(learner, test) == ["Scale(2).grow()"]
+
+
+def test_gradients_lead_to_their_call(learner):
+    def test():
+        found = gradients(learner.half, x(1))
+        learner.half(x(8))
+        close(found.inputs[0], x(0), "the gradient")
+
+    assert called(learner, test)[1] == "argument 1 = [1, 2, 3, 4]"
+
+
+def helper(f, number):
+    """Calls the learner's function, as tests do that need a mode or a count around it."""
+    with torch.no_grad():
+        return f(torch.arange(3.0) + number)
+
+
+def helper_that_fails(f, number):
+    return f(number).nothing
+
+
+def test_a_helper_of_the_test_is_not_shown_but_the_call_in_it(learner):
+    def test():
+        close(learner.bring(helper)(learner.half, 5), torch.zeros(3), "the value")
+
+    assert called(learner, test) == ["half(tensor 3)", "argument 1 = [5, 6, 7]"]
+
+
+def test_a_helper_that_calls_an_object_shows_the_object(learner):
+    def test():
+        close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
+
+    assert called(learner, test)[0] == "Scale(…)(tensor 3)"
+
+
+def test_an_error_in_a_helper_names_the_learners_function(learner):
+    comparing.new_example()
+    with pytest.raises(AttributeError) as caught:
+        learner.bring(helper_that_fails)(learner.count, "abc")
+    words = explain_failure(caught.value, "p", learner._boundary, comparing.current)
+    assert words.called == ["count('abc')"]
+    assert words.message.startswith("count returned a value with which the test cannot continue (AttributeError: 'int' object has no attribute 'nothing'")
+
+
+def test_an_error_of_the_learners_code_in_a_helper_is_the_learners(learner):
+    comparing.new_example()
+    with pytest.raises(ValueError) as caught:
+        learner.bring(helper)(learner.broken, 1)
+    words = explain_failure(caught.value, "p", learner._boundary, comparing.current)
+    assert words.called[0] == "broken(tensor 3)" and words.message.startswith("broken raised ValueError")

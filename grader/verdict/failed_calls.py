@@ -1,0 +1,198 @@
+"""Finds the calls whose values a failed assertion looked at.
+
+First by identity: the value that the assertion was given, or the object or the storage that it is part of, is the result of a call. A value that the
+test computed has no such identity; its assertion's source then names the variables it was computed from, and those lead to calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from grader.course.syllabus import TESTS
+from grader.execution.calls import Call
+from grader.execution.proxy import Boundary, Handle
+from grader.verdict.assertion_source import evaluate, is_in_comprehension, last_binding, looked_at_expressions, outermost, statement_at
+from torch import Tensor
+
+MOST_CALLS = 3  # shown for one failure
+MOST_PARTS = 2_000  # of one value that are searched
+MOST_STEPS = 60  # from variable to variable
+_TEST_FOLDERS = (f"{TESTS}{os.sep}", f"{Path(__file__).parents[1] / 'tests'}{os.sep}")
+
+
+@dataclass
+class Moment:
+    """A line that a frame of the test was at, with its variables."""
+
+    file: str
+    line: int
+    variables: dict[str, Any]
+
+
+def current_moments() -> list[Moment]:
+    """The test's frames, innermost first: those above the kit's own assertions and below the library that runs the test."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_test(frame.f_code.co_filename):
+        frame = frame.f_back
+    found: list[Moment] = []
+    while frame is not None and len(found) < 4 and _is_test(frame.f_code.co_filename):
+        found.append(Moment(frame.f_code.co_filename, frame.f_lineno, dict(frame.f_locals)))
+        frame = frame.f_back
+    return found
+
+
+def moments_of(traceback: TracebackType | None) -> list[Moment]:
+    """The test's frames in a traceback, innermost first."""
+    found: list[Moment] = []
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if _is_test(frame.f_code.co_filename):
+            found.insert(0, Moment(frame.f_code.co_filename, traceback.tb_lineno, dict(frame.f_locals)))
+        traceback = traceback.tb_next
+    return found[:4]
+
+
+def find_calls(boundary: Boundary | None, looked_at: Any, moments: list[Moment]) -> list[Call]:
+    """The calls behind a value, in the order in which they were made; a call itself is its own answer. Without a trace of any, the last call."""
+    if boundary is None or not boundary.calls:
+        return []
+    if isinstance(looked_at, Call):
+        return [looked_at]
+    search = _Search(boundary)
+    found = search.calls_of(looked_at)
+    if not found and moments:
+        found = search.follow(moments)
+    return sorted(found or boundary.calls[-1:], key=boundary.calls.index)
+
+
+class _Search:
+    def __init__(self, boundary: Boundary) -> None:
+        self.boundary = boundary
+        self.makers: dict[int, Call] = {}  # by identity of the value, or of its storage
+        self.steps = 0
+        for call in boundary.calls:
+            self._add(call.result, call)
+        for reading in boundary.readings:
+            left_by = self._last_involving(reading.owner, reading.calls_before)
+            if left_by:
+                self._add(reading.value, left_by)
+
+    def _add(self, value: Any, call: Call) -> None:
+        for part in _parts(value):
+            if (key := _identity(part)) is not None:
+                self.makers[key] = call
+
+    def _last_involving(self, owner: Any, before: int) -> Call | None:
+        """The last call, before this moment, of the object or with it: the call that left it as it was read."""
+        for call in reversed(self.boundary.calls[:before]):
+            if owner in _handles([call.callee, call.args, call.options, call.result]) or _owner_of(call.callee) == owner:
+                return call
+        return None
+
+    def calls_of(self, value: Any) -> list[Call]:
+        """The calls that returned this value or parts of it."""
+        own = self.makers.get(key) if (key := _identity(value)) is not None else None
+        if own:
+            return [own]
+        parts = (self.makers.get(key) for part in _parts(value) if (key := _identity(part)) is not None)
+        return list(dict.fromkeys(call for call in parts if call))
+
+    def follow(self, moments: list[Moment]) -> list[Call]:
+        """The calls that the statement at the innermost moment depends on; if there are none, the statement that called it, and so on."""
+        for moment in moments:
+            statement = statement_at(moment.file, moment.line)
+            if statement is None:
+                continue
+            found = self._of_expressions(looked_at_expressions(statement), moment)
+            if found:
+                return found
+        return []
+
+    def _of_expressions(self, expressions: Iterable[ast.expr], moment: Moment) -> list[Call]:
+        found: dict[int, Call] = {}
+        for expression in expressions:
+            for part in outermost(expression):
+                for call in self._of_expression(part, moment):
+                    found[id(call)] = call
+        return list(found.values())
+
+    def _of_expression(self, expression: ast.expr, moment: Moment) -> list[Call]:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            return []
+        if isinstance(expression, ast.Call):
+            return self._made_by(expression, moment.file)
+        found = self.calls_of(evaluate(expression, moment.variables))
+        if found:
+            return found
+        name = next((node.id for node in ast.walk(expression) if isinstance(node, ast.Name)), None)
+        value = moment.variables.get(name or "")
+        if name is None or name not in moment.variables or callable(value) and not isinstance(value, Handle):
+            return []
+        if found := self.calls_of(value):
+            return found
+        return self._of_binding(name, moment)
+
+    def _of_binding(self, name: str, moment: Moment) -> list[Call]:
+        """The calls that the last assignment of this name, above the line, depends on."""
+        source = last_binding(moment.file, moment.line, name)
+        if source is None:
+            return []
+        before = Moment(moment.file, source.lineno, moment.variables)
+        return self._of_expressions([source], before)
+
+    def _made_by(self, expression: ast.Call, file: str) -> list[Call]:
+        """The calls made on the lines of this expression: all of them inside a comprehension, and only the last ones where a loop repeats the statement."""
+        first, last = expression.lineno, expression.end_lineno or expression.lineno
+        calls = [call for call in self.boundary.calls if any(where == file and first <= line <= last for where, line in call.lines)]
+        if is_in_comprehension(file, expression):
+            return calls
+        return calls[-sum(isinstance(node, ast.Call) for node in ast.walk(expression)) :]
+
+
+# ---- values
+
+
+def _identity(value: Any) -> int | None:
+    """A key that only this value has; a tensor shares it with its views. None for values that Python may share, such as small numbers."""
+    if isinstance(value, Tensor):
+        return value.untyped_storage()._cdata if not value.is_meta else id(value)
+    if value is None or isinstance(value, bool | int | str | bytes | type):
+        return None
+    return id(value)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The value, and what it contains."""
+    waiting, count = [value], 0
+    while waiting and count < MOST_PARTS:
+        part = waiting.pop()
+        count += 1
+        yield part
+        if isinstance(part, list | tuple | set):
+            waiting.extend(reversed(list(part)))
+        elif isinstance(part, dict):
+            waiting.extend(reversed(part.values()))
+
+
+def _handles(values: Any) -> list[Handle]:
+    return [part for part in _parts(values) if isinstance(part, Handle)]
+
+
+def _owner_of(callee: Any) -> Any:
+    return object.__getattribute__(callee, "_owner") if isinstance(callee, Handle) else None
+
+
+# ---- frames
+
+
+def _is_test(file: str) -> bool:
+    """Is this a graded suite, a module beside it, or a test of the kit's own?"""
+    return file.startswith(_TEST_FOLDERS)
