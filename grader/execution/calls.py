@@ -20,6 +20,11 @@ class Call:
     lines: list[tuple[str, int]] = field(default_factory=list)  # where the test made the call: file and line, innermost frame first
     number: int = -1  # of its request in this example; the host uses the same numbers
 
+    @property
+    def is_helpers(self) -> bool:
+        """Was a helper of the test called, and not the implementation?"""
+        return self.callee is not None and self.callee._is_helper
+
 
 class Label(str):
     """The name of an argument that cannot cross the boundary."""

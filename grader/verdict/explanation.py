@@ -71,7 +71,9 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
         calls = [problem.call] if problem.call else boundary.calls[-1:]
     else:
         calls = find_calls(boundary, None, moments_of(problem.__traceback__ if problem else None))
-    return [boundary.inner_call(call) or call for call in calls]
+    shown = [boundary.inner_call(call) or call for call in calls]
+    own = [call for call in shown if not call.is_helpers]
+    return own or [call for call in boundary.calls if not call.is_helpers][-1:] or shown
 
 
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:

@@ -30,6 +30,10 @@ def pair(x):
     return x + 1, [x + 2]
 
 
+def nothing(x):
+    return None
+
+
 def broken(x):
     raise ValueError(f"not {x}")
 
@@ -194,6 +198,20 @@ def test_a_helper_that_calls_an_object_shows_the_object(learner):
         close(learner.bring(helper)(learner.Scale(3), 5), torch.zeros(3), "the value")
 
     assert called(learner, test)[0] == "Scale(…)(tensor 3)"
+
+
+def helper_without_calls(number):
+    """Makes something that the test needs."""
+    return [number]
+
+
+def test_a_helper_that_calls_nothing_is_not_shown(learner):
+    def test():
+        prepared = learner.bring(helper_without_calls)(5)
+        missing = learner.nothing(prepared)
+        close(missing, torch.ones(3), "the value")
+
+    assert called(learner, test) == ["nothing([5])"]
 
 
 def test_an_error_in_a_helper_names_the_learners_function(learner):
