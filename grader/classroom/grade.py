@@ -22,7 +22,7 @@ from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
 
 
-class Grader(Protocol):
+class AnyDispatcher(Protocol):
     """Grades submissions: with servers on this machine (judging/dispatch.py), or on a cluster (judging/cluster.py)."""
 
     def grade(self, submission: Submission) -> Verdict | str: ...
@@ -47,16 +47,16 @@ class GradingOutcome:
         return [person.name for person in self.graded_class.people if person.problem]
 
 
-def grade(
+def grade_class(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    grader: Grader, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
+    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
 ) -> GradingOutcome:  # fmt: skip
     """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name."""
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
     todo = book.submissions_to_do(submissions)
     report_progress(0, len(todo), "")
-    with closing(_grade_all(todo, grader, at_once)) as verdicts:
+    with closing(_grade_all(todo, dispatcher, at_once)) as verdicts:
         for number, (submission, verdict) in enumerate(verdicts, start=1):
             book.store_verdict(submission.digest, verdict)
             report_progress(number, len(todo), submission.name)
@@ -77,7 +77,7 @@ def write_outputs(graded_class: GradedClass, folder: Path) -> tuple[list[Path], 
     return written, []
 
 
-def _grade_all(todo: Sequence[Submission], grader: Grader, at_once: int):
+def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int):
     """Each submission with its verdict, in the order of completion; at most `at_once` are graded at a time."""
     waiting, running = iter(todo), {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
@@ -85,7 +85,7 @@ def _grade_all(todo: Sequence[Submission], grader: Grader, at_once: int):
         def start_next() -> None:
             submission = next(waiting, None)
             if submission is not None:
-                running[pool.submit(grader.grade, submission)] = submission
+                running[pool.submit(dispatcher.grade, submission)] = submission
 
         for _ in range(at_once):
             start_next()
@@ -99,5 +99,5 @@ def _grade_all(todo: Sequence[Submission], grader: Grader, at_once: int):
                     start_next()
         finally:
             if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
-                grader.close()
+                dispatcher.close()
                 pool.shutdown(cancel_futures=True)

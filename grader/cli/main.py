@@ -1,4 +1,4 @@
-"""The `headway` command: it parses, calls and prints; grader/commands does the work."""
+"""The `headway` command: it parses, calls and prints; grader/cli/commands does the work."""
 
 from __future__ import annotations
 

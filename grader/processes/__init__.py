@@ -14,9 +14,9 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                    or Reserve.start() where forking is not safe     streams to /dev/null, dies with the server
                                    (prestarted.py); the server goes on              |
                                                                                     Service.runners[type(job)]:
-                                                                                      CheckJob    run_tests   (check_run.py)
-                                                                                      PictureJob  draw        (picture_run.py)
-                                                                                      GradeJob    grade       (classroom/judging/server.py)
+                                                                                      CheckJob    prepare_session  (check_run.py)
+                                                                                      PictureJob  draw             (picture_run.py)
+                                                                                      GradeJob    prepare_run      (classroom/judging/server.py)
                                                                                       TryJob, MutantsJob, CountJob  (quality/server.py)
                                    <--------- alive: seconds -----------------------  Report.extend_deadline, before each slow step
                      <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them

@@ -17,14 +17,14 @@ from grader.plugin.hooks import RUN
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, reporter_on, restart_capture
-from grader.processes.shared_tests import Sharing, mapped, processors
+from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
 from grader.verdict.trial import Trial
 
 IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
 
 
-def run_tests(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
-    """Prepare the session for this job; its tests run next. `fork`: is forking safe here?"""
+def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:
+    """Select the tests of this job, and set up its trial and its reporter; pytest's own loop runs the tests next. `fork`: is forking safe here?"""
     limit_this_process()
     with contextlib.suppress(OSError):  # a folder that is gone: paths are shown whole
         os.chdir(job.cwd)
@@ -33,7 +33,7 @@ def run_tests(session: pytest.Session, job: CheckJob, report: Report, fork: bool
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
-    run.map_mistakes = mapped if fork and processors() > 1 else map
+    run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
     session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
@@ -45,8 +45,8 @@ def run_tests(session: pytest.Session, job: CheckJob, report: Report, fork: bool
     reporter.stats["deselected"] = [item for item in suites if item not in session.items]
     reporter.report_collect(final=True)
     report.flush()
-    if fork and not job.in_worker and processors() > 1:
-        config.pluginmanager.register(Sharing(session, report, processors()))
+    if fork and not job.in_worker and count_processes() > 1:
+        config.pluginmanager.register(Sharing(session, report, count_processes()))
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

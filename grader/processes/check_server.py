@@ -10,10 +10,10 @@ from grader.processes.server_process import main
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import run_tests
+    from grader.processes.check_run import prepare_session
     from grader.processes.picture_run import draw
 
-    return Service({CheckJob: partial(run_tests, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
+    return Service({CheckJob: partial(prepare_session, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
 
 
 if __name__ == "__main__":

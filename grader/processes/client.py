@@ -65,7 +65,7 @@ def _line(sock: socket.socket) -> bytes:
     return line
 
 
-def running() -> Address | None:
+def find_running_server() -> Address | None:
     """The address of the server that some watch has started on this kit, or None."""
     try:
         said = json.loads(ADDRESS.read_text(encoding="utf-8"))
@@ -77,9 +77,9 @@ def running() -> Address | None:
         return None
 
 
-def answers(job: Job) -> Iterator[dict[str, Any]]:
+def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
     """The messages of the running server; NoServer before the first where none is running or it is not up to date."""
-    address = running()
+    address = find_running_server()
     if address is None:
         raise NoServer("")
     try:
@@ -146,6 +146,6 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            if (address := running()) and address.pid == self.process.pid:
+            if (address := find_running_server()) and address.pid == self.process.pid:
                 _clear(address)
         self.said.close()

@@ -102,7 +102,7 @@ def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
         yield from map(decode, lines.add(piece))
 
 
-def again(why: str) -> str:
+def retry_sentence(why: str) -> str:
     """The sentence for a reader on why a run starts once more."""
     return f"Your code brought down the process that tested it: {why}. Testing it once more, in a process of its own:"
 

@@ -35,7 +35,7 @@ ALONE_SECONDS = 0.02  # a run that takes no longer is not worth sharing
 FEWEST = 3  # tests that must be left
 
 
-def processors() -> int:
+def count_processes() -> int:
     """Among how many processes a run's tests are shared on this machine."""
     return min(MOST, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
 
@@ -228,7 +228,7 @@ class Sharing:
             self._report_next()
 
 
-def mapped(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
+def map_in_two_processes(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
     """`map`, every other thing in a copy of this process."""
     if len(things) < 2 or _threads() != 1:
         return [function(thing) for thing in things]

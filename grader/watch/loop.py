@@ -18,7 +18,7 @@ from grader.course.solution_diff import diff_with_reference
 from grader.course.source import SourceProblem, parse, read_source
 from grader.course.status import is_passed, locate, next_unpassed
 from grader.course.syllabus import EXERCISES, Exercise
-from grader.processes.job import again
+from grader.processes.job import retry_sentence
 from grader.teaching.show.catalog import has_picture
 from grader.teaching.show.panels import Picture
 from grader.verdict.summary import Verdict
@@ -128,7 +128,7 @@ class Watch:
             case {"again": why}:
                 state.retry_reason, state.test = why, ""
                 if isinstance(self.screen, Plain):
-                    self.screen.print_message(again(why))
+                    self.screen.print_message(retry_sentence(why))
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict

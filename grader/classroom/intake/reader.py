@@ -60,7 +60,7 @@ def read_in_subprocess(path: Path, add_note: NoteCallback = lambda sentence: Non
     while True:
         state.current = (NAMES, "")
         try:
-            _read(path, state, limits)
+            _run_reader(path, state, limits)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -83,7 +83,7 @@ def _reject_current(state: _ReadState, why: str, path: Path) -> None:
         refused[""] = f"it cannot be read: {why}; submit only the chapter files"
 
 
-def _read(path: Path, state: _ReadState, limits: ReadLimits) -> None:
+def _run_reader(path: Path, state: _ReadState, limits: ReadLimits) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     job = dict(path=str(path), done=list(state.done), refused=state.refused, memory=limits.memory, seconds=limits.seconds, chapter_seconds=limits.chapter_seconds)
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

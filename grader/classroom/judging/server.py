@@ -66,12 +66,12 @@ class GradingService(Service):
 
     def __init__(self, isolation: Isolation) -> None:
         super().__init__(
-            {GradeJob: self.grade}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
+            {GradeJob: self.prepare_run}, idle_seconds=IDLE, longest_request=1 << 26, crashed="grading it broke off: {}; the next run tries again"
         )  # fmt: skip
         self.isolation = isolation
 
-    def grade(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
-        become_grader(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
+    def prepare_run(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
+        prepare_session(session, job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
 
 
 class ForkingGradingService(GradingService):
@@ -98,15 +98,15 @@ class ForkingGradingService(GradingService):
     def close(self) -> None:
         self.pool.close()
 
-    def grade(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
+    def prepare_run(self, session: pytest.Session, job: GradeJob, report: Report) -> None:
         assert self.pool.control is not None
         self.pool.control.close()
         limits.limit_growth(MEMORY)
-        become_grader(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
+        prepare_session(session, job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
-def become_grader(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
-    """Turn the waiting session into a run of all that is to be graded of this submission. What pytest prints goes nowhere."""
+def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
+    """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. What pytest prints goes nowhere."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)

@@ -13,8 +13,8 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import load_scores
 from grader.course.status import is_passed, locate, next_step, read_course
 from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
-from grader.processes.client import NoServer, ServerLost, answers
-from grader.processes.job import CheckJob, again
+from grader.processes.client import NoServer, ServerLost, ask_running_server
+from grader.processes.job import CheckJob, retry_sentence
 from grader.verdict.summary import Verdict
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
@@ -78,13 +78,13 @@ def _run_in_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
     columns = shutil.get_terminal_size().columns
     job = CheckJob(found.id if isinstance(found, Chapter) else found.name, os.getcwd(), columns if columns >= 40 else 80, make_console().color_system is not None)
     outcomes: dict[str, str] = {}
-    for message in answers(job):
+    for message in ask_running_server(job):
         match message:
             case {"text": text}:
                 sys.stdout.write(text)
                 sys.stdout.flush()
             case {"again": why}:
-                print_wrapped(make_console(), f"\n\n{again(why)}", style="yellow")
+                print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
             case {"verdict": data}:
                 outcomes = Verdict.from_data(data).outcomes
             case {"done": status}:

@@ -42,7 +42,7 @@ def grade(
         with closing(dispatcher), Gradebook(out) as book:
             before = book.list_people()
             _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
-            status = _run(class_submissions, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
+            status = _grade_with_progress(class_submissions, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
             if changed:
                 _print_changed(before, book.list_people())
             return status
@@ -139,8 +139,11 @@ def _connect_cluster(address: str, names: list[str], seed: int, require_isolatio
     return cluster, cluster.threads or os.cpu_count() or 1
 
 
-def _run(class_submissions, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]) -> int:
-    from grader.classroom.grade import grade as grade_class
+def _grade_with_progress(
+    class_submissions, book: Gradebook, chosen: list[Exercise], seed: int, rules: Rules, out: Path, dispatcher, at_once: int, notes: list[str]
+) -> int:
+    """Grade the class, with a bar or lines that show how far it is, and print the summary. The exit status."""
+    from grader.classroom.grade import grade_class
     from grader.classroom.judging.dispatch import GradingStopped
 
     console = make_console()

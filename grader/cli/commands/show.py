@@ -11,7 +11,7 @@ from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.status import next_step, read_course, short_path
 from grader.course.syllabus import Chapter, Exercise
 from grader.files import write_whole
-from grader.processes.client import NoServer, ServerLost, answers
+from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import PictureJob
 from grader.teaching.show import figures
 from grader.teaching.show.catalog import exercises_with_pictures, has_picture
@@ -80,7 +80,7 @@ def drawn(exercise: Exercise) -> Picture:
 
 def draw_in_server(exercise: Exercise) -> Picture:
     """Draw in the server of a running watch; NoServer if there is none."""
-    for message in answers(PictureJob(exercise.name, os.getcwd())):
+    for message in ask_running_server(PictureJob(exercise.name, os.getcwd())):
         match message:
             case {"picture": data}:
                 return Picture.from_data(data)

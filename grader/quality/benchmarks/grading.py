@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.grade import grade
+from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission, read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
@@ -183,7 +183,7 @@ def _class(folder: Path, options: argparse.Namespace) -> None:
 
     try:
         with Gradebook(folder / "out") as book:
-            graded = grade(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, told)
+            graded = grade_class(handed_in, book, [exercise], 0, Rules(), folder / "out", dispatcher, options.jobs, told)
     finally:
         dispatcher.close()
     if graded.graded_now != options.submissions or graded.ungraded:

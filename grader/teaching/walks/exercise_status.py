@@ -19,7 +19,7 @@ from pathlib import Path
 from grader.course.source import SourceProblem, find_definition, read_source
 from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS, Exercise, load_syllabus, suites_of
 from grader.files import write_whole
-from grader.processes.client import NoServer, ServerLost, answers
+from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import CheckJob
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.verdict.summary import Verdict
@@ -114,7 +114,7 @@ def _test_with_server(exercise: Exercise) -> Verdict:
     if os.environ.get("PYTEST_ADDOPTS"):
         raise NoServer("")  # the user's own pytest options would have no effect in the server
     verdict = None
-    for message in answers(CheckJob(exercise.name, os.getcwd())):
+    for message in ask_running_server(CheckJob(exercise.name, os.getcwd())):
         match message:
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)

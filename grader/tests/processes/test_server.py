@@ -105,9 +105,8 @@ def test_a_file_that_is_no_address_is_cleared_away(kit, content):
     path.parent.mkdir()
     path.write_text(content)
     assert "Everything" not in kit.run("hint", "softmax")  # nobody else minds it
-    answer = subprocess.run(
-        [sys.executable, "-c", "from grader.processes.client import running; print(running())"], cwd=kit.root, env=kit.environment(), capture_output=True, text=True
-    )  # fmt: skip
+    command = [sys.executable, "-c", "from grader.processes.client import find_running_server; print(find_running_server())"]
+    answer = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
     assert answer.stdout == "None\n" and not path.exists()
 
 

@@ -4,13 +4,13 @@ import os
 import sys
 
 import pytest
-from grader.processes.shared_tests import mapped, processors
+from grader.processes.shared_tests import count_processes, map_in_two_processes
 from warm_runs import checked, write_softmax
 
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only"),
-    pytest.mark.skipif(processors() == 1, reason="there is one processor: nothing is shared"),
+    pytest.mark.skipif(count_processes() == 1, reason="there is one processor: nothing is shared"),
 ]
 
 SLOW = """import os, time; time.sleep(0.01)
@@ -70,11 +70,11 @@ def test_a_question_to_many_is_shared_too():
     def asked(number):
         return number, os.getpid()
 
-    found = mapped(asked, range(7))
+    found = map_in_two_processes(asked, range(7))
     assert [number for number, _ in found] == list(range(7))
     assert len({pid for _, pid in found}) == (2 if len(os.listdir("/proc/self/task")) == 1 else 1)
 
 
 def test_what_a_lost_copy_was_asked_is_answered_here():
     here = os.getpid()
-    assert mapped(lambda number: number if os.getpid() == here else os._exit(1), range(5)) == list(range(5))
+    assert map_in_two_processes(lambda number: number if os.getpid() == here else os._exit(1), range(5)) == list(range(5))
