@@ -6,8 +6,8 @@ import contextlib
 import os
 import queue
 import signal
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 from grader.console.editor import editor_for
@@ -39,19 +39,19 @@ class Watch:
     def __init__(self, exercise: Exercise, screen: Screen | Plain) -> None:
         self.state = State(exercise, keys=isinstance(screen, Screen))
         self.screen = screen
-        self.events: queue.SimpleQueue[tuple] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # calls of the methods on_...
         self.verdicts: dict[str, Verdict] = {}
         self.chooser: Chooser | None = None
         self.diff_confirmed = False
         self.is_open = True
         self.run_number = 0
-        self.runs = Runs(lambda number, message: self.events.put(("run_message", number, message)), lambda name, message: self.events.put(("picture", name, message)))
-        self.saves = SaveWatcher(EXERCISES, lambda names: self.events.put(("saved", names)), lambda notice: self.events.put(("save_notice", notice)))
+        self.runs = Runs(self._queued(self.on_run_message), self._queued(self.on_picture))
+        self.saves = SaveWatcher(EXERCISES, self._queued(self.on_saved), self._queued(self.on_save_notice))
 
     @cached_property
     def keyboard(self) -> Keyboard:
         """Created at its first use, which needs a screen."""
-        return Keyboard(lambda key: self.events.put(("key", key)))
+        return Keyboard(self._queued(self.on_key))
 
     @property
     def full_screen(self) -> Screen:
@@ -66,7 +66,7 @@ class Watch:
         with contextlib.ExitStack() as stack:
             stack.callback(self.runs.close)
             stack.callback(self.saves.close)
-            stack.enter_context(forward_signals(self.events, isinstance(self.screen, Screen)))
+            stack.enter_context(forward_signals(self._signal_handlers()))
             if isinstance(self.screen, Screen):
                 stack.enter_context(self.screen.fullscreen())
                 self.keyboard.open()
@@ -76,10 +76,18 @@ class Watch:
             self.start_run()
             while self.is_open:
                 self.draw()
-                for what, *about in self._next_events():
-                    getattr(self, f"on_{what}")(*about)
+                for handle_event in self._next_events():
+                    handle_event()
 
-    def _next_events(self) -> Iterator[tuple]:
+    def _queued(self, handler: Callable[..., None]) -> Callable[..., None]:
+        """A function for other threads and for signals: it puts a call of `handler` into the queue, and the loop makes that call."""
+        return lambda *arguments: self.events.put(partial(handler, *arguments))
+
+    def _signal_handlers(self) -> dict[str, Callable[[], None]]:
+        ending = dict.fromkeys(("SIGTERM", "SIGHUP", "SIGINT"), self._queued(self.on_quit))
+        return ending | ({"SIGWINCH": self._queued(self.on_resized), "SIGTSTP": self._queued(self.on_suspended)} if isinstance(self.screen, Screen) else {})
+
+    def _next_events(self) -> Iterator[Callable[[], None]]:
         """Wait for the next event, then yield it and all that have arrived by then; nothing when the wait times out."""
         with contextlib.suppress(queue.Empty):
             yield self.events.get(timeout=0.5 if self.state.running else 3600)

@@ -16,10 +16,10 @@ TRIES = 3  # servers for one run: the learner's code may have killed the first, 
 
 
 class Runs:
-    """Calls `report` with each message of a run (processes/job.py lists them) and the run's number; the message `waking` while a server starts."""
+    """Calls `on_message` with a run's number and each of its messages (processes/job.py lists them), and with the message `waking` while a server starts."""
 
-    def __init__(self, report: Callable[[int, dict[str, Any]], None], drawn: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
-        self.report, self.drawn = report, drawn
+    def __init__(self, on_message: Callable[[int, dict[str, Any]], None], on_picture: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
+        self.on_message, self.on_picture = on_message, on_picture
         self.number = 0
         self.server: ServerProcess | None = None
         self.sock: socket.socket | None = None
@@ -59,7 +59,7 @@ class Runs:
                 for message in read(sock):
                     if number != self.number:
                         return
-                    self.report(number, message)
+                    self.on_message(number, message)
                     if "done" in message or "trouble" in message:
                         return
             if number != self.number:
@@ -67,7 +67,7 @@ class Runs:
             with self.lock:
                 self._end_server()
             in_worker = True  # the server was killed, most likely by the code that it ran
-        self.report(number, {"trouble": f"There is no verdict: {problem}."})
+        self.on_message(number, {"trouble": f"There is no verdict: {problem}."})
 
     def _start_run(self, number: int, job: Job) -> socket.socket | None:
         """The socket from which messages come; None where a newer run has started in the meantime."""
@@ -83,7 +83,7 @@ class Runs:
     def _ask(self, number: int, job: Job) -> socket.socket:
         """Ask the server, when it is ready."""
         if self.server is None or not self.server.alive:
-            self.report(number, {"waking": True})
+            self.on_message(number, {"waking": True})
             self.server = ServerProcess()
         try:
             return self.server.address().ask(job)
@@ -92,7 +92,7 @@ class Runs:
             raise
 
     def draw(self, name: str) -> None:
-        """Draw a picture while a run goes on; `drawn` gets the picture, or a sentence where there is none."""
+        """Draw a picture while a run goes on; `on_picture` gets the picture, or a sentence where there is none."""
         threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
 
     def _draw(self, name: str) -> None:
@@ -109,10 +109,10 @@ class Runs:
             with sock:
                 for message in read(sock):
                     if "picture" in message or "trouble" in message:
-                        self.drawn(name, message)
+                        self.on_picture(name, message)
                         return
             break
-        self.drawn(name, {"trouble": problem})
+        self.on_picture(name, {"trouble": problem})
 
     def _end_server(self) -> None:
         if self.server is not None:

@@ -1,24 +1,22 @@
-"""Signals as events of the watch: quit, a resized window, Control-Z."""
+"""Calls a function for each signal that the watch handles: quit, a resized window, Control-Z."""
 
 from __future__ import annotations
 
 import contextlib
-import queue
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 
 @contextlib.contextmanager
-def forward_signals(events: queue.SimpleQueue, screen: bool) -> Iterator[None]:
-    """Put an event into the queue for each signal, until the context ends."""
-    events_by_signal = {"SIGTERM": "quit", "SIGHUP": "quit", "SIGINT": "quit"} | ({"SIGWINCH": "resized", "SIGTSTP": "suspended"} if screen else {})
+def forward_signals(handlers: Mapping[str, Callable[[], None]]) -> Iterator[None]:
+    """Call the handler of each named signal that this system has, until the context ends."""
     before = {}
-    for name, event in events_by_signal.items():
+    for name, handler in handlers.items():
         number = getattr(signal, name, None)
         if number is not None:
-            before[number] = signal.signal(number, lambda *_, event=event: events.put((event,)))
+            before[number] = signal.signal(number, lambda *_, handler=handler: handler())
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier_handler in before.items():
+            signal.signal(number, earlier_handler)
