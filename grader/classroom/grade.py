@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from grader.classroom import exports
+from grader.classroom import exports, report
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
@@ -61,20 +61,12 @@ def grade_class(
             book.store_verdict(submission.digest, verdict)
             report_progress(number, len(todo), submission.name)
     graded_class = book.graded_class(rules)
-    written, more = write_outputs(graded_class, folder)
-    return GradingOutcome(graded_class, len(todo), written, notes + more)
-
-
-def write_outputs(graded_class: GradedClass, folder: Path) -> tuple[list[Path], list[str]]:
-    """Write every export and the report; return the files, and a sentence for each that could not be made."""
-    from grader.classroom import report
-
     written = exports.write_all(graded_class, folder)
     try:
         written.append(report.write(graded_class, folder))
     except report.ReportProblem as problem:
-        return written, [str(problem)]
-    return written, []
+        notes.append(str(problem))
+    return GradingOutcome(graded_class, len(todo), written, notes)
 
 
 def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int):

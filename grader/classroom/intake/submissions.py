@@ -154,15 +154,19 @@ def _read_class(class_input: ClassInput, add_note: NoteCallback, progress: ReadP
     _report_ignored_files(layout, add_note)
     files_by_location = {} if class_input.folder else _sort_archive_members(class_input, layout, progress)
 
-    def read(location: Location) -> list[Submission]:
+    def read_location(location: Location) -> list[Submission]:
+        """One submission for each person of a group (usually one person)."""
         files = files_by_location.pop(location, None) or SubmissionFiles(problem=location.problem)
         if class_input.folder and not files.problem:
             entries = layout.walk_location(location, class_input.folder)
             files.add_all(progress.report_while_reading(entries, _location_key(location)), path_of=lambda found: layout.locate(found.path)[1])
-        return _read_location(class_input, location, files, progress)
+        folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder else None
+        content, time_from = _read_files(files, folder, _location_key(location), progress)
+        when = location.submitted
+        return [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
 
     for location in locations:
-        yield from _read_guarded(_location_key(location), location.names, progress, partial(read, location))
+        yield from _read_guarded(_location_key(location), location.names, progress, partial(read_location, location))
 
 
 def _sort_archive_members(class_input: ClassInput, layout: ClassLayout, progress: ReadProgress) -> dict[Location, SubmissionFiles]:
@@ -200,14 +204,6 @@ def _report_ignored_files(layout: ClassLayout, add_note: NoteCallback) -> None:
 def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(shorten(name) for name in names[:3]) + more
-
-
-def _read_location(class_input: ClassInput, location: Location, files: SubmissionFiles, progress: ReadProgress) -> list[Submission]:
-    """One submission for each person of a group (usually one person)."""
-    folder = class_input.folder.joinpath(*location.folder) if class_input.folder and location.is_folder else None
-    content, time_from = _read_files(files, folder, _location_key(location), progress)
-    when = location.submitted
-    return [_make_submission(name, content, location.time_from if when else time_from, when) for name in location.names]
 
 
 def _read_files(files: SubmissionFiles, folder: Path | None, key: str, progress: ReadProgress) -> tuple[SubmissionContent, str]:
