@@ -62,29 +62,26 @@ class Host:
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Do what one request says. Every exception becomes an answer, except that of a time limit."""
         with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
-            return self._answer(op, tree, buffers)
-
-    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        try:
-            arguments = unpack(tree, buffers, self.find_object)
-            self.inner_calls.number += op in ("call", "gradients")
-            if op == "call":
-                result = self.call((tree, buffers), *arguments)
-            else:
-                result = getattr(self, f"do_{op}")(*arguments)
-            body, out = pack(result, self.make_handle)
-            return {"value": body}, out
-        except CannotCross as problem:
-            return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
-        except _Refused as problem:
-            return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
-        except (OutOfTime, HostDied):
-            raise
-        except BaseException as problem:
-            return {"error": self.describe(problem)}, []
-        finally:
-            if getpid() != self.pid:
-                _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
+            try:
+                arguments = unpack(tree, buffers, self.find_object)
+                self.inner_calls.number += op in ("call", "gradients")
+                if op == "call":
+                    result = self.call((tree, buffers), *arguments)
+                else:
+                    result = getattr(self, f"do_{op}")(*arguments)  # one of the operations below
+                body, out = pack(result, self.make_handle)
+                return {"value": body}, out
+            except CannotCross as problem:
+                return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
+            except _Refused as problem:
+                return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
+            except (OutOfTime, HostDied):
+                raise
+            except BaseException as problem:
+                return {"error": self.describe(problem)}, []
+            finally:
+                if getpid() != self.pid:
+                    _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
 
     # ---- the operations
 

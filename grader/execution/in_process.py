@@ -49,11 +49,11 @@ class InProcessHost:
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         """Answer with the host's own random state: what it draws must not depend on what the reference or the test has drawn."""
         if op in WITHOUT_RANDOMNESS:
-            return self._answer(op, tree, buffers)
+            return self._answer_in_time(op, tree, buffers)
         outside = _random_state()
         _set_random_state(self.random_state)
         try:
-            return self._answer(op, tree, buffers)
+            return self._answer_in_time(op, tree, buffers)
         finally:
             self.random_state = _random_state()
             _set_random_state(outside)
@@ -61,7 +61,7 @@ class InProcessHost:
     def _notice(self, name: str) -> None:
         (self.import_shortcuts if self.loading else self.shortcuts).add(name)
 
-    def _answer(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
+    def _answer_in_time(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
         self.loading = op == "load"
         if self.trusted:
             return self.host.answer(op, tree, buffers)

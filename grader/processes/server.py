@@ -107,7 +107,7 @@ class Server:
             self._watch(self.lifeline, self._read_lifeline)
         last_run = time.monotonic()
         while self.open:
-            for act in self._pending_actions():
+            for act in self._due():
                 act()
                 if self.assignment:
                     return self.assignment
@@ -117,7 +117,7 @@ class Server:
             self.open = self.open and now - last_run < self.service.idle_seconds
         return None
 
-    def _pending_actions(self) -> Iterator[Callable[[], None]]:
+    def _due(self) -> Iterator[Callable[[], None]]:
         """What to do now; waits until there is something, or for a moment. A deadline counts only after the messages that have come."""
         for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
             yield key.data

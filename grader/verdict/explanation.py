@@ -13,7 +13,7 @@ from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOf
 from grader.execution.proxy import Boundary
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
-from grader.verdict.relations import explain
+from grader.verdict.relations.engine import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
 from grader.verdict.value_text import first_difference, format_value

@@ -1,5 +1,1 @@
-"""`explain` describes in sentences how a wrong tensor differs from the right one."""
-
-from grader.verdict.relations.engine import explain
-
-__all__ = ["explain"]
+"""How a wrong tensor differs from the right one, in sentences. Begin with `engine.py`, which tries the relations in a fixed order."""
