@@ -1,4 +1,4 @@
-"""The server that tries implementations for dev-check and the proofs: `python -m grader.quality.server [--prestarted]`. pool.py of dev-check starts it."""
+"""The server that tries implementations for dev-check and the proofs: `python -m grader.quality.server [--prestarted]`. devcheck/pool.py starts it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES
-from grader.quality.benchmarks.workplace import without_marks
+from grader.quality.benchmarks.workplace import without_markers
 from grader.verdict.diagnosis import text_with_mistake
 from pytest_runs import environment, solution
 
@@ -27,7 +27,7 @@ ENDLESS = "\n\ndef {}(*arguments, **options):\n    while True:\n        pass\n"
 
 def mistake(exercise: str, number: int = 0) -> str:
     """The chapter with one known mistake in this exercise."""
-    return without_marks(text_with_mistake(MODULE, misconceptions(MODULE, exercise)[number]))
+    return without_markers(text_with_mistake(MODULE, misconceptions(MODULE, exercise)[number]))
 
 
 def make_class(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from grader.course.syllabus import load_syllabus
-from grader.quality.benchmarks.workplace import without_marks
+from grader.quality.benchmarks.workplace import without_markers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, pseudo-terminals and modes are POSIX's")
 
@@ -42,7 +42,7 @@ class Kit:
     def solve(self, module: str) -> None:
         """The chapter as a learner who has everything right would have it."""
         text = (self.root / "solutions" / f"{module}.py").read_text(encoding="utf-8")
-        self.file(module).write_text(without_marks(text), encoding="utf-8")
+        self.file(module).write_text(without_markers(text), encoding="utf-8")
 
     def edit(self, module: str, old: str, new: str) -> None:
         path = self.file(module)

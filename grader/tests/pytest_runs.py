@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from grader.course.syllabus import ROOT, SOLUTIONS, load_syllabus
-from grader.quality.benchmarks.workplace import solved
+from grader.quality.benchmarks.workplace import solved_chapter
 
 QUICK = """
 import pytest
@@ -72,7 +72,7 @@ def grade(*arguments: str, results: Path | None = None, cwd: Path = ROOT, quick:
 
 def solution(chapter: str) -> str:
     """A chapter as a learner who has everything right would have it."""
-    return solved(module(chapter))
+    return solved_chapter(module(chapter))
 
 
 def module(chapter: str) -> str:

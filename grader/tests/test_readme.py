@@ -8,7 +8,7 @@ from grader.course.readme_table import check_readme_table, write_readme_table
 from grader.course.source import read_source
 from grader.course.syllabus import ROOT, load_syllabus
 from grader.quality.readme import terminal
-from grader.quality.readme.record import FOLDER, begun
+from grader.quality.readme.record import FOLDER, unfinished_chapter
 from grader.teaching.corpora import ENGLISH_HINDI
 from rich.text import Text
 
@@ -24,7 +24,7 @@ def test_the_recorded_session_is_what_a_learner_sees_today(kit):
     """The same mistake, tested now: every line of its verdict is in the picture, and so is what the course says of it when it is mended."""
     shown = " ".join(" ".join(texts(read_source(FOLDER / "session.svg"))).split())
     file = kit.file("ch03_attention")
-    file.write_text(begun(read_source(file)), encoding="utf-8")
+    file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
     said = kit.run("check", "softmax", status=1)
     verdict = said[said.index("The whole tensor") : said.index("For a hint")]
     for line in filter(None, (" ".join(line.split()) for line in verdict.splitlines())):

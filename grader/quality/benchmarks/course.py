@@ -1,6 +1,6 @@
-"""course: what the lessons say is quick. Today that is one thing, the KV cache: a text with it against the same text without.
+"""course: measures what the lessons call fast. Today that is the KV cache: writing a text with it, compared with writing the same text without it.
 
-The table of lesson 10, on one thread; `headway measure cache` makes all of it, with work and memory.
+It gives the table of lesson 10, on one thread; `headway measure cache` computes the whole table, with work and memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
-from grader.quality.benchmarks.figures import machine, ratio, shown, table
+from grader.quality.benchmarks.figures import format_seconds, machine, print_figure, table
 from grader.teaching.measurements import cache
 
 
@@ -22,12 +22,15 @@ def measure(tokens: tuple[int, ...], runs: int) -> int:
     with cache.use_threads(1):
         rows, same = cache.measure(chapter, sampling.generate, config, cache.PROMPT, tokens, runs)
     if not same:
-        print("course: the two texts differ: what is quick here is not what generate writes")
+        print("course: the text with the cache differs from the text without it, so their times cannot be compared")
         return 1
-    cells = [[f"{row.tokens:,}", shown(row.seconds), shown(row.seconds_cached), f"{row.faster:.0f}", f"{row.work / row.work_cached:.0f}"] for row in rows]
+    cells = [
+        [f"{row.tokens:,}", format_seconds(row.seconds), format_seconds(row.seconds_cached), f"{row.faster:.0f}", f"{row.work / row.work_cached:.0f}"]
+        for row in rows
+    ]
     print(table(["new tokens", "without cache", "with cache", "times", "by multiply-adds"], cells, words=0) + "\n")
     times, lengths = (_listed([f"{number:,.0f}" for number in numbers]) for numbers in ([row.faster for row in rows], tokens))
-    ratio(f"With the KV cache, writing {lengths} new tokens after a prompt of {cache.PROMPT} is {times} times as quick as without.")
+    print_figure(f"With the KV cache, writing {lengths} new tokens after a prompt of {cache.PROMPT} is {times} times as fast as without.")
     return 0
 
 
@@ -38,7 +41,7 @@ def _listed(words: list[str]) -> str:
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks course", description=__doc__.partition("\n")[0])
     parser.add_argument("--tokens", type=int, nargs="+", default=list(cache.TOKENS), metavar="N", help="lengths of text (16 64 256 1024)")
-    parser.add_argument("--runs", type=int, default=cache.RUNS, metavar="N", help="times that each is measured (3)")
+    parser.add_argument("--runs", type=int, default=cache.RUNS, metavar="N", help="how often each is measured (3)")
     return parser.parse_args(arguments)
 
 

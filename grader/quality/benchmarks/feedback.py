@@ -1,7 +1,7 @@
-"""feedback: from a save to the verdict, with the watch's own parts, against a cold `python -m pytest` of the same tests.
+"""feedback: measures the time from a save to the verdict, with the watch's own parts, and compares it with a cold `python -m pytest` of the same tests.
 
-The clock runs from before a chapter's file is written until the verdict is there; then it is looked at, whether it is the true one. First
-the main exercise of each chapter, warm and cold by turns; then every exercise, right and with a known mistake, whose name has to be found.
+The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked. First comes the main
+exercise of each chapter, warm and cold in turn; then every exercise, correct and with a known mistake, which the diagnosis must name.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
-from grader.quality.benchmarks.figures import machine, middle, ratio, shown, table
-from grader.quality.benchmarks.workplace import copied_kit, environment, inside, is_a_copy, solved, without_marks
+from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
+from grader.quality.benchmarks.workplace import copied_kit, environment, is_a_copy, run_in_copy, solved_chapter, without_markers
 from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
@@ -29,13 +29,13 @@ GOAL_RATIO, GOAL_SECONDS = 15, 0.3
 PATIENCE = 120.0
 
 
-class Untrue(Exception):
-    """What was timed is not the verdict it should have been."""
+class WrongVerdict(Exception):
+    """The timed run gave a wrong verdict."""
 
 
 @dataclass
 class Times:
-    """Of one exercise in one state of its file. The processor's time is that of the whole run, to its end."""
+    """Times of one exercise in one state of its file. Processor time covers the whole run, until its process has ended."""
 
     exercise: Exercise
     tests: int = 0
@@ -43,20 +43,20 @@ class Times:
     warm_processor: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     cold_processor: list[float] = field(default_factory=list)
-    named: bool = False  # was a mistake called by its name?
+    named: bool = False  # whether the diagnosis named the mistake
 
     @property
     def ratio(self) -> float:
-        return middle(self.cold) / middle(self.warm)
+        return median_or_nan(self.cold) / median_or_nan(self.warm)
 
 
 class Watched:
-    """Saves a chapter and waits for the verdict, as somebody does who has the watch open beside the editor."""
+    """Saves a chapter and waits for the verdict, like a learner with an open watch."""
 
     def __init__(self) -> None:
-        self.heard: queue.Queue = queue.Queue()
+        self.messages: queue.Queue = queue.Queue()
         self.name = ""
-        self.runs = Runs(lambda number, message: self.heard.put((number, message)))
+        self.runs = Runs(lambda number, message: self.messages.put((number, message)))
         self.saves = SaveWatcher(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
 
     def __enter__(self) -> Watched:
@@ -70,30 +70,30 @@ class Watched:
         self.runs.start(self.name)
 
     def save(self, exercise: Exercise, text: str) -> tuple[Verdict, float, float]:
-        """The verdict, the seconds until it came, and the processor's."""
+        """Save `text`; return the verdict, the seconds until it came, and the processor time of the run."""
         self.name = exercise.name
         before = self._processor()
         began = time.perf_counter()
         (EXERCISES / f"{exercise.module}.py").write_text(text, encoding="utf-8")
-        verdict = Verdict.from_data(self._hear("verdict"))
+        verdict = Verdict.from_data(self._wait_for("verdict"))
         seconds = time.perf_counter() - began
-        self._hear("done")
-        time.sleep(0.05)  # until its process is put away, and its time is on the server's account
+        self._wait_for("done")
+        time.sleep(0.05)  # until the server has reaped the run's process, whose time then counts as the server's
         return verdict, seconds, self._processor() - before
 
-    def _hear(self, wanted: str):
+    def _wait_for(self, wanted: str):
         while True:
             try:
-                number, message = self.heard.get(timeout=PATIENCE)
+                number, message = self.messages.get(timeout=PATIENCE)
             except queue.Empty:
-                raise Untrue(f"{self.name}: no {wanted} within {PATIENCE:g} s") from None
+                raise WrongVerdict(f"{self.name}: no {wanted} within {PATIENCE:g} s") from None
             if number == self.runs.number and ("trouble" in message or "again" in message):
-                raise Untrue(f"{self.name}: {message}")
+                raise WrongVerdict(f"{self.name}: {message}")
             if number == self.runs.number and wanted in message:
                 return message[wanted]
 
     def _processor(self) -> float:
-        """Seconds that the server's runs have used; Linux tells."""
+        """Processor seconds of all runs of the server that have ended, from /proc."""
         if self.runs.server is None:
             return float("nan")
         try:
@@ -104,7 +104,7 @@ class Watched:
 
 
 def cold(exercise: Exercise) -> tuple[float, float]:
-    """Seconds of `python -m pytest --exercise NAME` from its start to its end, and the processor's."""
+    """Seconds of `python -m pytest --exercise NAME` from its start to its end, and its processor time."""
     before = os.times()
     began = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-q", "--exercise", exercise.name]
@@ -112,106 +112,110 @@ def cold(exercise: Exercise) -> tuple[float, float]:
     seconds = time.perf_counter() - began
     after = os.times()
     if done.returncode:
-        raise Untrue(f"{exercise.name}: pytest ends with status {done.returncode}:\n{done.stdout.decode(errors='replace')}")
+        raise WrongVerdict(f"{exercise.name}: pytest ends with status {done.returncode}:\n{done.stdout.decode(errors='replace')}")
     return seconds, after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def right(watched: Watched, times: Times) -> None:
-    """One save of the right code."""
-    text = solved(times.exercise.module)
-    result, seconds, processor = _true(watched, times.exercise, text, "passed")
+def measure_correct_code(watched: Watched, times: Times) -> None:
+    """Measure one save of correct code."""
+    text = solved_chapter(times.exercise.module)
+    result, seconds, processor = _expect(watched, times.exercise, text, "passed")
     times.tests = len(result.tests)
     times.warm.append(seconds)
     times.warm_processor.append(processor)
 
 
-def wrong(watched: Watched, times: Times) -> None:
-    """One save of the first mistake in the exercise's catalogue."""
+def measure_mistake(watched: Watched, times: Times) -> None:
+    """Measure one save of the first mistake in the exercise's catalogue."""
     exercise = times.exercise
     mistake = misconceptions(exercise.module, exercise.name)[0]
-    result, seconds, processor = _true(watched, exercise, without_marks(text_with_mistake(exercise.module, mistake)), "failed")
+    result, seconds, processor = _expect(watched, exercise, without_markers(text_with_mistake(exercise.module, mistake)), "failed")
     times.named = result.diagnosis is not None and result.diagnosis.id == mistake.id
     times.warm.append(seconds)
     times.warm_processor.append(processor)
 
 
-def _true(watched: Watched, exercise: Exercise, text: str, outcome: str):
+def _expect(watched: Watched, exercise: Exercise, text: str, outcome: str):
     verdict, seconds, processor = watched.save(exercise, text)
     result = verdict.result(exercise.name)
     if result is None or result.outcome != outcome or result.partial:
-        raise Untrue(f"{exercise.name}: the verdict should be {outcome!r}, and is {result.outcome if result else 'not there'!r}")
+        raise WrongVerdict(f"{exercise.name}: the verdict should be {outcome!r}, but is {result.outcome if result else 'missing'!r}")
     return result, seconds, processor
 
 
 def main_exercises(chosen: list[Exercise]) -> list[Exercise]:
-    """In each chapter the one with most points, of those chosen."""
+    """The exercise with the most points in each chapter, of the chosen ones."""
     chapters = dict.fromkeys(exercise.chapter for exercise in chosen)
     return [max((e for e in chosen if e.chapter == chapter), key=lambda e: e.points) for chapter in chapters]
 
 
 def measure(chosen: list[Exercise], runs: int) -> None:
-    """Everything, printed as it comes."""
-    print(f"feedback: {machine()}\nmedians of {runs}; \"processor\" is user and system time of the whole run, which a load beside it changes less\n")
+    """Measure everything, and print each result when it is complete."""
+    print(f"feedback: {machine()}\nmedians of {runs}; \"processor\" is user and system time of the whole run, which depends less on other load\n")
     with Watched() as watched:
-        right(watched, Times(chosen[0]))  # the server starts
+        measure_correct_code(watched, Times(chosen[0]))  # the server starts
         chapters = [Times(exercise) for exercise in main_exercises(chosen)]
         for _ in range(runs):
             for times in chapters:
-                right(watched, times)
+                measure_correct_code(watched, times)
                 seconds, processor = cold(times.exercise)
                 times.cold.append(seconds)
                 times.cold_processor.append(processor)
-        tell(by_chapter(chapters))
-        good, bad = [Times(exercise) for exercise in chosen], [Times(exercise) for exercise in chosen]
+        print_results(by_chapter(chapters))
+        correct, mistaken = [Times(exercise) for exercise in chosen], [Times(exercise) for exercise in chosen]
         for _ in range(runs):
-            for passing, failing in zip(good, bad):
-                right(watched, passing)
-                wrong(watched, failing)
+            for passing, failing in zip(correct, mistaken):
+                measure_correct_code(watched, passing)
+                measure_mistake(watched, failing)
         print()
-        tell(by_exercise(good, bad))
+        print_results(by_exercise(correct, mistaken))
 
 
-def tell(told: tuple[str, list[str]]) -> None:
-    """Print a table, and under it the sentences that say what is in it."""
-    rows, sentences = told
+def print_results(results: tuple[str, list[str]]) -> None:
+    """Print a table, and below it the sentences that describe it."""
+    rows, sentences = results
     print(f"{rows}\n")
     for sentence in sentences:
-        ratio(sentence)
+        print_figure(sentence)
 
 
 def by_chapter(chapters: list[Times]) -> tuple[str, list[str]]:
     rows = [
         [
-            t.exercise.chapter, t.exercise.name, str(t.tests), shown(middle(t.cold)), shown(middle(t.warm)), f"{t.ratio:.1f}",
-            shown(middle(t.cold_processor)), shown(middle(t.warm_processor)),
+            t.exercise.chapter, t.exercise.name, str(t.tests), format_seconds(median_or_nan(t.cold)), format_seconds(median_or_nan(t.warm)), f"{t.ratio:.1f}",
+            format_seconds(median_or_nan(t.cold_processor)), format_seconds(median_or_nan(t.warm_processor)),
         ]
         for t in chapters
     ]  # fmt: skip
     heads = ["chapter", "exercise", "tests", "cold", "save to verdict", "ratio", "processor cold", "processor warm"]
-    reached = middle([times.ratio for times in chapters])
-    found = f"From a save to the verdict, in the median chapter: {reached:.1f} times as quick as a cold pytest; the goal is {GOAL_RATIO}: {_met(reached >= GOAL_RATIO)}."
-    return table(heads, rows, words=2), [found]
+    reached = median_or_nan([times.ratio for times in chapters])
+    compared = f"{reached:.1f} times as fast as a cold pytest; the goal is {GOAL_RATIO}: {_met(reached >= GOAL_RATIO)}"
+    return table(heads, rows, words=2), [f"From a save to the verdict, in the median chapter: {compared}."]
 
 
-def by_exercise(good: list[Times], bad: list[Times]) -> tuple[str, list[str]]:
+def by_exercise(correct: list[Times], mistaken: list[Times]) -> tuple[str, list[str]]:
     rows = [
         [
             passing.exercise.chapter, passing.exercise.name, "trains" if passing.exercise.name in TRAINING else "", str(passing.tests),
-            shown(middle(passing.warm)), shown(middle(passing.warm_processor)),
-            shown(middle(failing.warm)), shown(middle(failing.warm_processor)), "yes" if failing.named else "no",
+            format_seconds(median_or_nan(passing.warm)), format_seconds(median_or_nan(passing.warm_processor)),
+            format_seconds(median_or_nan(failing.warm)), format_seconds(median_or_nan(failing.warm_processor)), "yes" if failing.named else "no",
         ]
-        for passing, failing in zip(good, bad)
+        for passing, failing in zip(correct, mistaken)
     ]  # fmt: skip
     heads = ["chapter", "exercise", "", "tests", "right", "processor", "mistaken", "processor", "named"]
-    late = sorted((t for t in good if middle(t.warm) > GOAL_SECONDS and t.exercise.name not in TRAINING), key=lambda t: -middle(t.warm))
-    named = sum(times.named for times in bad)
-    under = f"Under {shown(GOAL_SECONDS)} for every exercise that does not train: {_met(not late)}"
+    late = sorted((t for t in correct if median_or_nan(t.warm) > GOAL_SECONDS and t.exercise.name not in TRAINING), key=lambda t: -median_or_nan(t.warm))
+    named = sum(times.named for times in mistaken)
+    under = f"Under {format_seconds(GOAL_SECONDS)} for every exercise that does not train: {_met(not late)}"
     return table(heads, rows, words=3), [
-        f"Right code: {shown(middle([middle(t.warm) for t in good]))} in the median exercise, {shown(max(middle(t.warm) for t in good))} in the slowest.",
+        f"Right code: {_median_and_slowest(correct)}.",
         under + (f"; not for {', '.join(t.exercise.name for t in late)}." if late else "."),
-        f"With a known mistake: {shown(middle([middle(t.warm) for t in bad]))} in the median exercise, {shown(max(middle(t.warm) for t in bad))} in the slowest; "
-        f"{named} of {len(bad)} mistakes called by their names.",
+        f"With a known mistake: {_median_and_slowest(mistaken)}; {named} of {len(mistaken)} mistakes named.",
     ]
+
+
+def _median_and_slowest(times: list[Times]) -> str:
+    seconds = [median_or_nan(each.warm) for each in times]
+    return f"{format_seconds(median_or_nan(seconds))} in the median exercise, {format_seconds(max(seconds))} in the slowest"
 
 
 def _met(goal: bool) -> str:
@@ -220,8 +224,8 @@ def _met(goal: bool) -> str:
 
 def parsed(arguments: list[str]) -> tuple[list[Exercise], int]:
     parser = argparse.ArgumentParser(prog="python -m grader.quality.benchmarks feedback", description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="times that each is measured (5)")
-    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one; may be given again")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured (5)")
+    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this one; may be repeated")
     options = parser.parse_args(arguments)
     syllabus = load_syllabus()
     try:
@@ -232,15 +236,15 @@ def parsed(arguments: list[str]) -> tuple[list[Exercise], int]:
 
 
 def run(arguments: list[str]) -> int:
-    parsed(arguments)  # what is wrong with them is said before anything is copied
+    parsed(arguments)  # report wrong arguments before copying anything
     with copied_kit() as root:
-        return inside(root, "grader.quality.benchmarks.feedback", arguments)
+        return run_in_copy(root, "grader.quality.benchmarks.feedback", arguments)
 
 
 if __name__ == "__main__":
     if not is_a_copy():
-        sys.exit("this saves over the exercises of the kit it stands in; `python -m grader.quality.benchmarks feedback` makes a copy first")
+        sys.exit("feedback overwrites the exercises of its kit; run `python -m grader.quality.benchmarks feedback`, which makes a copy first")
     try:
         measure(*parsed(sys.argv[1:]))
-    except Untrue as problem:
+    except WrongVerdict as problem:
         sys.exit(f"feedback: {problem}")

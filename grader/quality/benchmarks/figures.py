@@ -1,4 +1,4 @@
-"""What every benchmark prints: the machine it ran on, medians, and times as a person reads them."""
+"""What every benchmark prints: the machine it ran on, medians, and readable times."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from statistics import median
 import torch
 
 MARK = "→ "
-ratios: list[str] = []  # what this process has found, in the order it came
+printed_figures: list[str] = []  # the figures printed by this process, in order
 
 
-def ratio(sentence: str) -> None:
-    """Print a figure to be quoted; all of a run stand together at its end."""
+def print_figure(sentence: str) -> None:
+    """Print a figure to be quoted; all figures of a run are repeated at its end."""
     print(MARK + sentence, flush=True)
-    ratios.append(sentence)
+    printed_figures.append(sentence)
 
 
 def machine() -> str:
-    """One line; a load beside ours makes all times longer."""
+    """One line; other load on the machine makes all times longer."""
     load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
     system = f"{platform.system()} {platform.machine()}"
     return f"{system}, {os.cpu_count()} processors{load}, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def middle(seconds: list[float]) -> float:
+def median_or_nan(seconds: list[float]) -> float:
     return median(seconds) if seconds else float("nan")
 
 
-def shown(seconds: float) -> str:
-    """"4.12 s", "180 ms", and nothing where nothing was measured."""
+def format_seconds(seconds: float) -> str:
+    """"4.12 s" or "180 ms"; an empty string for NaN, when nothing was measured."""
     if seconds != seconds:
         return ""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def table(heads: list[str], rows: list[list[str]], words: int) -> str:
-    """Columns as wide as they need; the first `words` of them stand on the left."""
+    """Columns as wide as their longest cell; the first `words` of them are left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     lines = []
     for row in [heads, *rows]:

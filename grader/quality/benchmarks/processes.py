@@ -1,4 +1,4 @@
-"""What Linux tells of processes: who descends from whom, who is still there, what they use and hold, and which sockets are theirs."""
+"""Reads what Linux reports about processes: their descendants, which of them still run, their memory and processor time, and their sockets."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
-Members = dict[int, str]  # process -> when it was born: a number may be given anew
+Members = dict[int, str]  # process -> its start time, because process numbers are reused
 
 
-def family(pid: int) -> Members:
-    """Whatever descends from this process."""
+def descendants(pid: int) -> Members:
+    """All descendants of this process."""
     found: Members = {}
     new = [pid]
     while new:
         children = [child for parent in new for child in children_of(parent)]
-        found |= {child: born(child) for child in children}
+        found |= {child: start_time(child) for child in children}
         new = children
     return found
 
 
 def children_of(pid: int) -> list[int]:
-    """Of all its threads; it may end while we look."""
+    """The children of all its threads; empty if it ends meanwhile."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -32,13 +32,13 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
 
 
-def alive(members: Members) -> list[int]:
-    """Those of them that still run; not zombies, and not others of the same number."""
-    return [pid for pid, since in members.items() if since and born(pid) == since]
+def still_running(members: Members) -> list[int]:
+    """The processes of these that still run: no zombies, and no newer process with the same number."""
+    return [pid for pid, since in members.items() if since and start_time(pid) == since]
 
 
-def called(pids: list[int], words: str) -> int:
-    """The first of these processes whose command line holds these words and that is no bubblewrap around it; 0 where there is none."""
+def find_process(pids: list[int], words: str) -> int:
+    """The first of these processes whose command line contains these words, without a bubblewrap around it; 0 if there is no such process."""
     for pid in pids:
         if words.encode() in _read(f"/proc/{pid}/cmdline") and b"bwrap" not in _read(f"/proc/{pid}/comm"):
             return pid
@@ -50,14 +50,14 @@ def command_line(pid: int) -> str:
 
 
 def memory(pid: int) -> tuple[float, float]:
-    """Megabytes it holds, and its share of what it holds with others; NaN where nobody tells."""
+    """Resident megabytes, and the proportional share of them (Rss and Pss); NaN if they cannot be read."""
     words = dict(re.findall(rb"^(Rss|Pss): +(\d+) kB", _read(f"/proc/{pid}/smaps_rollup"), re.MULTILINE))
     rss, pss = (int(words[key]) / 1024 if key in words else float("nan") for key in (b"Rss", b"Pss"))
     return rss, pss
 
 
 def processor(pid: int) -> float:
-    """Seconds of the processors that it has used, and those of its children that have ended; 0 where nobody tells."""
+    """Processor seconds of the process and of its children that have ended; 0 if they cannot be read."""
     return sum(map(int, _stat(pid)[11:15])) / _TICKS
 
 
@@ -66,12 +66,12 @@ def descriptors(pid: int) -> int:
 
 
 def sockets(pids: list[int]) -> set[str]:
-    """The numbers of the sockets that these processes hold."""
+    """The numbers of these processes' sockets."""
     return {found[1] for pid in pids for link in _links(pid) if (found := _SOCKET.fullmatch(link))}
 
 
 def open_sockets() -> set[str]:
-    """The numbers of all sockets of the machine, whoever holds them."""
+    """The numbers of all sockets of the machine, whatever process has them open."""
     found: set[str] = set()
     for table, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
         rows = [line.split() for line in _read(f"/proc/net/{table}").decode(errors="replace").splitlines()[1:]]
@@ -79,14 +79,14 @@ def open_sockets() -> set[str]:
     return found - {"0"}
 
 
-def born(pid: int) -> str:
-    """When it began, in the kernel's own count. Empty for one that is gone, or a zombie."""
+def start_time(pid: int) -> str:
+    """Start time of a process in the kernel's clock ticks; empty if it has ended or is a zombie."""
     fields = _stat(pid)
     return "" if not fields or fields[0] == "Z" else fields[19]
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc/PID/stat says after the name: its state, its parent and so on."""
+    """The fields of /proc/PID/stat after the name: state, parent and so on."""
     return _read(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
 
 

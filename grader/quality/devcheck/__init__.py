@@ -1,4 +1,4 @@
-"""`headway dev-check`: is every exercise what the kit promises? A law that catches nothing, a mistake unnamed, a variant refused: each is an error."""
+"""`headway dev-check`: does every exercise keep the kit's promises? A test that catches nothing, a mistake without a diagnosis, a rejected variant: each is an error."""
 
 from grader.quality.devcheck.check import run
 

@@ -1,4 +1,4 @@
-"""Puts invariants and trials together, has the table printed, and says with its exit status whether the kit keeps its word."""
+"""Runs invariants and trials, prints the table, and returns as its exit status whether the kit keeps its promises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.quality.devcheck.table import Mutants, Row, for_a_page, for_a_termin
 from grader.quality.devcheck.trying import Tried, TryJob
 
 SEEDS = (0, 1, 2)
-GIVEN_AWAY = 0.1  # of an exercise's points: what an implementation that understands nothing may earn
+TRIVIAL_SHARE = 0.1  # the largest share of an exercise's points that trivial code may earn
 
 
 def run(
@@ -31,12 +31,12 @@ def run(
 ) -> int:
     """Check the whole kit, or the chapters and exercises named. 0 when every promise holds, 1 when one does not.
 
-    `changed`: of these, try only what has changed since it was recorded to keep every promise. Whatever is tried, its record is written.
+    `changed`: try only those that have changed since they were recorded as keeping every promise. Every result is recorded.
 
-    `table`: standard output has nothing but the table, as Markdown for a page; everything else goes to standard error. What is known of the
-    exercises' `mutants` has two columns there.
+    `table`: standard output has only the table, as Markdown for a page; everything else is printed to standard error. Known results of the
+    exercises' `mutants` fill two columns there.
     """
-    began, beside = time.monotonic(), sys.stderr if table else sys.stdout
+    began, messages_to = time.monotonic(), sys.stderr if table else sys.stdout
     exercises = load_syllabus().chosen(names)
     problems = list(_static(exercises, everything=not names))
     recorded = unchanged(exercises) if changed else set()
@@ -47,28 +47,28 @@ def run(
     broken = set(stale)
     try:
         for job, tried in try_all(jobs, fresh):
-            found = [sentence for entry in tried for sentence in _judge(rows[job.exercise], job, entry)]
+            found = [sentence for entry in tried for sentence in _problems_of(rows[job.exercise], job, entry)]
             problems += found
             broken |= {job.exercise} if found else set()
     except PoolBroken as error:
-        print(f"dev-check cannot run the suites: {error}", file=beside)
+        print(f"dev-check cannot run the suites: {error}", file=messages_to)
         return 1
     _record([exercise for exercise in tried_now if exercise.name not in broken], [exercise for exercise in tried_now if exercise.name in broken])
     if rows:
         print((for_a_page if table else for_a_terminal)(list(rows.values())), flush=True)
     for sentence in dict.fromkeys(problems):
-        print(f"✗ {sentence}", file=beside)
+        print(f"✗ {sentence}", file=messages_to)
     word = f"{len(set(problems))} promise{'s' * (len(set(problems)) > 1)} broken" if problems else "every promise holds"
     many = f"{len(exercises)} exercise{'s' * (len(exercises) > 1)}, {'three seeds, in process and in workers' if full else 'one seed'}"
     if recorded:
         many += f"; {len(recorded)} unchanged since tests/checked.toml was written and not tried"
-    print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=beside)
+    print(f"dev-check: {many}: {word} ({time.monotonic() - began:.0f} s)", file=messages_to)
     return 1 if problems else 0
 
 
-def _record(kept: list[Exercise], broken: list[Exercise]) -> None:
+def _record(intact: list[Exercise], broken: list[Exercise]) -> None:
     try:
-        record(kept, broken)
+        record(intact, broken)
     except OSError as error:
         print(problem(error, "write tests/checked.toml"), file=sys.stderr)
 
@@ -87,7 +87,7 @@ def _static(exercises: list[Exercise], everything: bool):
 
 
 def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], dict[str, str]]:
-    """What to try, and which exercises cannot be tried, with the reason."""
+    """The jobs, and the exercises that cannot be tried, each with the reason."""
     jobs: list[TryJob] = []
     stale: dict[str, str] = {}
     for exercise in exercises:
@@ -103,8 +103,8 @@ def _jobs(exercises: list[Exercise], full: bool) -> tuple[list[TryJob], dict[str
     return jobs, stale
 
 
-def _judge(row: Row, job: TryJob, tried: Tried):
-    """What this trial shows to be wrong with the exercise's suite."""
+def _problems_of(row: Row, job: TryJob, tried: Tried):
+    """The problems that this trial shows in the exercise's suite."""
     exercise, points = row.exercise, row.exercise.points
     at = f"(seed {job.seed}, {'in a worker' if job.in_worker else 'in process'})"
     failed = [f"{test}: {tried.messages.get(test, '')}" for test, outcome in tried.outcomes.items() if outcome not in ("passed", "todo")]
@@ -114,7 +114,7 @@ def _judge(row: Row, job: TryJob, tried: Tried):
     if tried.kind == "stub":
         row.tests = len(tried.outcomes)
         if tried.earned or set(tried.outcomes.values()) != {"todo"}:
-            yield f"{exercise.name}: the stub gets {tried.earned:g} points and {sorted(set(tried.outcomes.values()))}, where all should be todo {at}"
+            yield f"{exercise.name}: the stub gets {tried.earned:g} points and {sorted(set(tried.outcomes.values()))} instead of todo everywhere {at}"
     elif tried.kind == "reference":
         row.milliseconds = max(row.milliseconds, tried.milliseconds) if not job.in_worker else row.milliseconds
         if tried.earned != points or tried.forbidden:
@@ -133,6 +133,6 @@ def _judge(row: Row, job: TryJob, tried: Tried):
         elif tried.diagnosis != tried.name:
             row.unnamed.add(tried.name)
             yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + tried.diagnosis if tried.diagnosis else 'not named'} {at}; fails {failed[0][:160]}"
-    elif tried.earned > GIVEN_AWAY * points:
+    elif tried.earned > TRIVIAL_SHARE * points:
         passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
-        yield f"{exercise.name}: `{tried.name}` understands nothing and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"
+        yield f"{exercise.name}: `{tried.name}` is trivial code and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"

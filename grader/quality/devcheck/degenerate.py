@@ -1,4 +1,4 @@
-"""Implementations that understand nothing: whatever they earn, the tests give away."""
+"""Trivial implementations: the points that they earn are points that the tests give away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KINDS = ("none", "constant", "input", "zeros", "refuses")
 def degenerate(text: str, exercise: str, kind: str) -> str:
     """The chapter with this exercise replaced by one that returns None, a constant, its input, right-shaped zeros, or raises ValueError.
 
-    A class keeps its __init__ (except where it is to refuse): the names are right and nothing else is.
+    A class keeps its __init__ (except when it is to raise): the names are right and nothing else is.
     """
     return f"{text}\n\n{inspect.getsource(_degrade)}\n\n_degrade(globals(), {exercise!r}, {kind!r})\n"
 
@@ -33,7 +33,7 @@ def _degrade(space, name, kind):
         return type(value)() if isinstance(value, bool | int | float | str | bytes | dict) else value
 
     def replaced(original, method):
-        works_on_its_arguments = inspect.signature(original).return_annotation in (None, "None")  # what it does is not what it returns
+        works_on_its_arguments = inspect.signature(original).return_annotation in (None, "None")  # its effect is on its arguments, not in its result
 
         @functools.wraps(original)
         def answer(*args, **kwargs):

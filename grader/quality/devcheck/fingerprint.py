@@ -1,6 +1,6 @@
 """A fingerprint of everything that an exercise's result in dev-check depends on, and of nothing else.
 
-Python source counts by its meaning: comments, docstrings and layout change no result, so they change no fingerprint. What only words
+Python source counts by its meaning: comments, docstrings and layout change no result, so they change no fingerprint. Code that only formulates
 a message or prints a page is left out too. Python's own version is not part of it: fingerprints must agree between contributors on
 different Pythons, and CI tries every exercise without trusting any of them.
 """
@@ -24,7 +24,7 @@ from grader.execution.target import reference_of
 
 GRADER = ROOT / "grader"
 DECIDING = ("course", "execution", "plugin", "quality/devcheck", "system", "verdict")  # rooms of grader/ that a result depends on
-PRINTING = (  # what lies in those rooms and decides nothing
+PRINTING = (  # files in those rooms that affect no result
     "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
     "plugin/layout.py", "plugin/terminal.py",
     "quality/devcheck/fingerprint.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
@@ -33,7 +33,7 @@ PRINTING = (  # what lies in those rooms and decides nothing
 
 
 def fingerprint(exercise: Exercise) -> str:
-    """Of one exercise: 32 hexadecimal digits."""
+    """The fingerprint of one exercise: 32 hexadecimal digits."""
     digest = hashlib.sha256()
     for part in _parts(exercise):
         digest.update(repr(part).encode("utf-8", "surrogatepass") + b"\0")
@@ -42,7 +42,7 @@ def fingerprint(exercise: Exercise) -> str:
 
 def _parts(exercise: Exercise) -> Iterator[object]:
     yield _machinery()
-    yield [version.partition("+")[0] for version in (torch.__version__, hypothesis.__version__, pytest.__version__)]  # torch says its build after a +
+    yield [version.partition("+")[0] for version in (torch.__version__, hypothesis.__version__, pytest.__version__)]  # torch appends its build after a +
     yield exercise.name, exercise.chapter, exercise.module, exercise.points, exercise.forbids, exercise.own_forbids, exercise.gradient
     number = load_syllabus().chapter(exercise.chapter).number
     for chapter in load_syllabus().chapters:
@@ -62,7 +62,7 @@ def _parts(exercise: Exercise) -> Iterator[object]:
 
 
 def suites_with(exercise: Exercise) -> list[Path]:
-    """The files that hold the exercise's tests."""
+    """The files that contain the exercise's tests."""
     return [path for path in suites_of(exercise.chapter) if any(name == exercise.name for name, _ in tests_in(path).values())]
 
 

@@ -1,4 +1,4 @@
-"""What can be seen without running anything: one function an invariant, each sentence saying what is wrong and what to do."""
+"""What can be checked without running code: one function for each invariant; each sentence says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PROMISED_ERROR = re.compile(r"(ValueError|KeyError)s?[^.]*\bnam(e|es|ing)\b")
 def names_are_unique() -> Iterator[str]:
     for name, count in Counter(exercise.name for exercise in load_syllabus().exercises).items():
         if count > 1:
-            yield f"{name}: {count} exercises have this name; names are how everything is found"
+            yield f"{name}: {count} exercises have this name; names must be unique, because everything is found by name"
     if any(exercise.name == ROOM for exercise in load_syllabus().exercises):
-        yield f"{ROOM}: an exercise needs another name; [{ROOM}] has a meaning of its own in tests/misconceptions"
+        yield f"{ROOM}: rename this exercise; [{ROOM}] has another meaning in tests/misconceptions"
 
 
 def stubs_are_in_step() -> Iterator[str]:
@@ -40,7 +40,7 @@ def readme_table_is_in_step() -> Iterator[str]:
 
 def pictures_are_in_step() -> Iterator[str]:
     for name in stale_lesson_pictures():
-        yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it anew"
+        yield f"exercises/pictures/{name} is not what the reference draws today; `headway stubs` draws it again"
 
 
 def points_are_positive(chapter: Chapter) -> Iterator[str]:
@@ -83,7 +83,7 @@ def catalogue_names_exercises(chapter: Chapter) -> Iterator[str]:
 
 
 def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
-    """A suite may ask for names of its own chapter and earlier ones only, and checks nothing softly inside @given."""
+    """A suite may use names of its own chapter and earlier ones only, and must not use `with check` inside @given."""
     later = {e.name for c in load_syllabus().chapters if c.number > chapter.number for e in c.exercises}
     for path in sorted(TESTS.glob(f"test_{chapter.name}*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -95,12 +95,12 @@ def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
                     if isinstance(inner, ast.With) and any("'check'" in ast.dump(item.context_expr) for item in inner.items):
                         yield f"{chapter.id}: {path.name}, line {inner.lineno} uses `with check` under @given, where failures would be collected from every example"
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
-                yield f"{chapter.id}: {path.name}, line {node.lineno}: {node.name} has no docstring to promise anything"
+                yield f"{chapter.id}: {path.name}, line {node.lineno}: {node.name} has no docstring, which is what learners read as its promise"
 
 
 def words_are_there(exercise: Exercise) -> Iterator[str]:
     if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
-        yield f"{exercise.name}: it has {len(exercise.hints)} hints, and should have three: a question, the idea, nearly the line"
+        yield f"{exercise.name}: it has {len(exercise.hints)} hints; it should have three: a question, the idea, nearly the line"
     for field in ("promise", "why", "unlocks"):
         if not getattr(exercise, field).strip():
             yield f"{exercise.name}: its `{field}` in the syllabus is empty"
@@ -122,18 +122,18 @@ def docstring_promises(exercise: Exercise) -> Iterator[str]:
     segment = find_definition(solution_of(exercise), exercise.name)
     tree = ast.parse(segment.text).body[0] if segment else None
     if not isinstance(tree, Definition) or not ast.get_docstring(tree):
-        yield f"{exercise.name}: the solution has no docstring to promise anything"
+        yield f"{exercise.name}: the solution has no docstring, which is where its promises are"
 
 
 def named_values_are_promised(exercise: Exercise) -> Iterator[str]:
-    """Where a test wants an error to name something, the docstring says which error that is and that it names it."""
+    """If a test expects an error message to name something, the docstring names the error and says that it names it."""
     if not any(_wants_names(suite, exercise.name) for suite in sorted(TESTS.glob(f"test_{exercise.module}*.py"))):
         return
     segment = find_definition(solution_of(exercise), exercise.name)
     nodes = ast.walk(ast.parse(segment.text)) if segment else ()
     docstrings = " ".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, Definition))
     if not PROMISED_ERROR.search(" ".join(docstrings.split())):
-        yield f"{exercise.name}: a test wants an error to name a value, and the docstring does not promise it: say `raises a ValueError that names ...`"
+        yield f"{exercise.name}: a test expects an error to name a value, but the docstring does not promise it; write `raises a ValueError that names ...`"
 
 
 def _wants_names(suite: Path, exercise: str) -> bool:
@@ -154,8 +154,8 @@ def _wants_names(suite: Path, exercise: str) -> bool:
 
 
 def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
-    """Eight mistakes and three variants, or a word in the catalogue's [room] why there is no room for more."""
-    with suppress(CatalogueProblem):  # which `catalogue_names_exercises` reports
+    """An exercise has eight mistakes and three variants, or the catalogue's [room] gives a reason why there are fewer."""
+    with suppress(CatalogueProblem):  # `catalogue_names_exercises` reports it
         mistakes = len(misconceptions(exercise.module, exercise.name))
         if mistakes < LEAST_MISTAKES and exercise.name not in reasons_for_few(exercise.module):
             yield f"{exercise.name}: {mistakes} known mistakes; at least {LEAST_MISTAKES}, or a reason under [{ROOM}] in {exercise.module}.toml"

@@ -1,4 +1,4 @@
-"""Runs jobs on a server, and caches dev-check's results by the content they depend on, so that a second run does only what changed."""
+"""Runs jobs on a server, and caches dev-check's results by the content they depend on, so that a second run repeats only what changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grader.quality.devcheck.fingerprint import fingerprint
 from grader.quality.devcheck.trying import Tried, TryJob
 
 CACHE = ROOT / ".headway" / "devcheck"
-TRIES = 10  # times that the server may refuse a connection: it may be very busy
+TRIES = 10  # connection attempts: a very busy server may refuse some
 
 
 J = TypeVar("J", bound=Job)
@@ -31,32 +31,32 @@ class PoolBroken(RuntimeError):
 
 
 def try_all(jobs: list[TryJob], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[TryJob, list[Tried]]]:
-    """Each job with what its subjects got, as they come; from the cache where nothing it depends on has changed."""
+    """Each job with the results of its subjects, in the order in which they end; from the cache if nothing that it depends on has changed."""
     waiting = []
     for job in jobs:
-        kept = None if fresh else _kept(job)
-        if kept is None:
+        cached = None if fresh else _load_cached(job)
+        if cached is None:
             waiting.append(job)
         else:
-            yield job, kept
+            yield job, cached
     waiting.sort(key=lambda job: -len(job.subjects) * (2 if job.in_worker else 1))
     for job, result in run_jobs(waiting, processes or os.cpu_count() or 1):
         tried = [Tried(**entry) for entry in result]
-        _keep(job, tried)
+        _cache(job, tried)
         yield job, tried
 
 
 def run_jobs(jobs: Sequence[J], at_once: int) -> Iterator[tuple[J, Any]]:
-    """Each job with its result, as they come. A server (grader.quality.server) runs them, so many at once."""
+    """Each job with its result, in the order in which they end. A server (grader.quality.server) runs `at_once` of them at a time."""
     if not jobs:
         return
-    server = ServerProcess(module="grader.quality.server", PYTHONHASHSEED="0")  # as the workers have it: a set's order is then the same on both sides
+    server = ServerProcess(module="grader.quality.server", PYTHONHASHSEED="0")  # as in the workers, so that a set has the same order on both sides
     pool = ThreadPoolExecutor(at_once)
     try:
         server.address()
-        asked = {pool.submit(_result, server, job): job for job in jobs}
-        for future in as_completed(asked):
-            yield asked[future], future.result()
+        running = {pool.submit(_result, server, job): job for job in jobs}
+        for future in as_completed(running):
+            yield running[future], future.result()
     except NoServer as problem:
         raise PoolBroken(str(problem) or "the server that runs them stopped, or the kit has changed meanwhile") from None
     finally:
@@ -83,18 +83,18 @@ def _name(job: Job) -> str:
 # ---- the cache
 
 
-def _kept(job: TryJob) -> list[Tried] | None:
+def _load_cached(job: TryJob) -> list[Tried] | None:
     try:
         return [Tried(**entry) for entry in json.loads(_file(job).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _keep(job: TryJob, tried: list[Tried]) -> None:
+def _cache(job: TryJob, tried: list[Tried]) -> None:
     try:
         write_whole(_file(job), json.dumps([asdict(entry) for entry in tried]))
     except OSError:
-        pass  # a cache that cannot be kept costs time, and nothing else
+        pass  # without a cache the next run only takes longer
 
 
 def _file(job: TryJob) -> Path:

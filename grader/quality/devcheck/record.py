@@ -21,7 +21,7 @@ HEAD = """\
 
 
 def read_record(path: Path = RECORD) -> dict[str, str]:
-    """Exercise → fingerprint; empty where there is no record, or one that cannot be read."""
+    """Exercise → fingerprint; empty if the record is missing or unreadable."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -30,15 +30,15 @@ def read_record(path: Path = RECORD) -> dict[str, str]:
 
 
 def unchanged(exercises: Collection[Exercise]) -> set[str]:
-    """The names of those that are as they were when they last kept every promise."""
+    """The names of the exercises that are unchanged since they last kept every promise."""
     record = read_record()
     return {exercise.name for exercise in exercises if exercise.name in record and record[exercise.name] == fingerprint(exercise)}
 
 
-def record(kept: Collection[Exercise], broken: Collection[Exercise]) -> None:
-    """Write down what these exercises are now, and strike out those with a broken promise. OSError where that cannot be written."""
+def record(intact: Collection[Exercise], broken: Collection[Exercise]) -> None:
+    """Record the fingerprints of exercises that keep every promise, and remove those of broken ones. OSError if the file cannot be written."""
     before = read_record()
-    entries = before | {exercise.name: fingerprint(exercise) for exercise in kept}
+    entries = before | {exercise.name: fingerprint(exercise) for exercise in intact}
     for exercise in broken:
         entries.pop(exercise.name, None)
     if entries != before:

@@ -1,4 +1,4 @@
-"""Every implementation an exercise's suite is tried on: the stub, the reference, known mistakes, variants, and ones that understand nothing."""
+"""Every implementation that an exercise's suite is tried on: the stub, the reference, known mistakes, variants, and trivial ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Subject:
 
 
 def solution_of(exercise: Exercise) -> str:
-    """The text of our chapter. SourceProblem where there is none."""
+    """The text of the reference's chapter. SourceProblem if there is no such chapter."""
     ours = reference_of(exercise.module)
     if ours is None:
         raise SourceProblem(f"there is no solution of {exercise.module}")
@@ -30,7 +30,7 @@ def solution_of(exercise: Exercise) -> str:
 
 
 def subjects(exercise: Exercise) -> list[Subject]:
-    """All of them. StaleEdit where a mistake's edit no longer fits."""
+    """All subjects of an exercise. StaleEdit if a mistake's edit no longer fits."""
     solution = solution_of(exercise)
     found = [Subject("stub", "stub", reference_stub(exercise.module)), Subject("reference", "reference", solution)]
     found += [Subject("mistake", m.id, text_with_mistake(exercise.module, m)) for m in misconceptions(exercise.module, exercise.name)]
@@ -40,7 +40,7 @@ def subjects(exercise: Exercise) -> list[Subject]:
 
 
 def variants(exercise: Exercise) -> list[tuple[str, str]]:
-    """The sections of tests/variants/CHAPTER/EXERCISE.py, by the words after `# variant:`."""
+    """The sections of tests/variants/CHAPTER/EXERCISE.py, with the names after `# variant:`."""
     path = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
     if not path.is_file():
         return []

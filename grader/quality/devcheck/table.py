@@ -1,4 +1,4 @@
-"""What dev-check found, an exercise a line: for a terminal, or as Markdown for a page, with totals by chapter."""
+"""dev-check's results, one line for each exercise: for a terminal, or as Markdown for a page, with totals by chapter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NO_MUTANTS = "A dash: the exercise's mutants have not been tried on these source
 
 
 class Mutants(NamedTuple):
-    """How the changes ended that a machine made to an exercise of the reference."""
+    """The results of an exercise's mutants, which are mechanical changes of the reference."""
 
     total: int
     caught: int
-    equivalent: int  # it is written down why they change nothing that is promised
+    equivalent: int  # a written explanation says why they break no promise
 
 
 @dataclass
@@ -31,11 +31,11 @@ class Row:
     accepted: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     milliseconds: float = 0.0
-    mutants: Mutants | None = None  # where it is known
+    mutants: Mutants | None = None  # None if unknown
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Tests; mistakes known, caught and named; variants tried and accepted."""
+        """Number of tests; of mistakes known, caught and named; of variants tried and accepted."""
         known, tried = len(self.known), len(self.accepted | self.refused)
         return self.tests, known, known - len(self.missed), known - len(self.missed | self.unnamed), tried, len(self.accepted - self.refused)
 
@@ -53,7 +53,7 @@ def for_a_terminal(rows: list[Row]) -> str:
 
 def for_a_page(rows: list[Row]) -> str:
     lines = [
-        "| exercise | tests | known mistakes caught | and called by name | correct variants accepted | mutants caught | the others: equivalent | milliseconds |",
+        "| exercise | tests | known mistakes caught | and named | correct variants accepted | mutants caught | equivalent | milliseconds |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for title, of_chapter in _by_chapter(rows):
@@ -79,7 +79,7 @@ def _line(name: str, rows: list[Row]) -> str:
 
 
 def _mutants(each: list[Mutants | None]) -> list[str]:
-    """Their two columns: sums, or dashes where one of them is not known."""
+    """The two columns about mutants: sums, or dashes if one of them is unknown."""
     known = [mutants for mutants in each if mutants is not None]
     if len(known) < len(each):
         return ["–", "–"]

@@ -18,7 +18,7 @@ from grader.quality.devcheck.subjects import Subject
 from grader.verdict.diagnosis import cache_replies
 from grader.verdict.trial import Trial
 
-BETWEEN_SECONDS = 300.0  # that may pass between two tests; the time of each call is limited besides
+BETWEEN_SECONDS = 300.0  # that may pass between two tests; each call has its own limit
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TryJob(Job):
 
 @dataclass(frozen=True)
 class Tried:
-    """What one implementation got."""
+    """The result of one implementation."""
 
     kind: str
     name: str
@@ -41,11 +41,11 @@ class Tried:
     messages: dict[str, str]  # test → message, of those not passed
     diagnosis: str | None
     forbidden: list[str]
-    milliseconds: float  # of the processor: other work beside it changes that less than the clock
+    milliseconds: float  # of processor time, which depends less on other load than the clock does
 
 
 def try_implementations(session: pytest.Session, job: TryJob, report: Report, fork: bool = True) -> None:
-    """Send what each of the job's subjects got. `fork`: is forking safe here?"""
+    """Send the results of the job's subjects. `fork`: is forking safe here?"""
     restart_capture(session.config)
     run = session.config.stash[hooks.RUN]
     items = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] == job.exercise]
@@ -71,7 +71,7 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     spent = (time.process_time() - began) * 1000
     run.trial.close()
     if subject.kind == "degenerate":
-        run.trial.records.clear()  # it makes no mistake that has a name
+        run.trial.records.clear()  # without records no known mistake is looked for
     only = {exercise.name: run.weights[exercise.name]} if exercise.name in run.weights else {}
     weights, run.weights = run.weights, only
     run.conclude()

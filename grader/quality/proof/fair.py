@@ -1,7 +1,7 @@
-"""fair: five honest courses, each written in a style of its own, at twenty seeds, in process and in a worker. Each of these runs has to earn full marks.
+"""fair: runs five honest courses, each in its own style, at twenty seeds, in process and in a worker. Each run must earn full marks.
 
-They are in grader/tests/honest/, a folder a style. Every chapter builds on the style's own earlier ones (`--whole`), not on the reference. A course
-may lack exercises: those are the reference's.
+They are in grader/tests/honest/, one folder for each style. Every chapter uses the course's own earlier chapters (`--whole`), not the reference's.
+A course may lack exercises; the reference's replace them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grader.quality.proof.partial_course import with_missing_exercises
 from grader.quality.proof.running import Course, Found, in_a_copy, parsed, parser, run_all, shortfall
 
 HONEST = ROOT / "grader" / "tests" / "honest"
-WHERE = {False: "in process", True: "in a worker"}  # in_worker → what the table calls it
+WHERE = {False: "in process", True: "in a worker"}  # in_worker → words for the table
 
 
 def styles() -> dict[str, dict[str, str]]:
@@ -52,7 +52,7 @@ def prove(options: argparse.Namespace) -> int:
         else:
             short = [f"{result.exercise.name}: {words}" for result in found.results if (words := shortfall(result))]
             if not short and len(found.results) != len(exercises):
-                short = [f"{len(found.results)} of {len(exercises)} exercises were judged"]
+                short = [f"{len(found.results)} of {len(exercises)} exercises were graded"]
         full[course.style, course.in_worker] += not short
         problems.extend(f"{course}: {sentence}" for sentence in short)
         for sentence in short:
@@ -71,7 +71,7 @@ def prove(options: argparse.Namespace) -> int:
 
 
 OPTIONS = parser("fair", __doc__, seeds=20)
-OPTIONS.add_argument("--style", action="append", metavar="NAME", help="only this course; may be given again")
+OPTIONS.add_argument("--style", action="append", metavar="NAME", help="only this course; may be repeated")
 
 
 def run(arguments: list[str]) -> int:

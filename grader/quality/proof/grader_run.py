@@ -1,4 +1,4 @@
-"""One run of `headway grade` in a copy of the kit, watched from outside: what it says, how far it is, and what it holds in memory."""
+"""One run of `headway grade` in a copy of the kit, watched from outside: its output, its progress, and its memory."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.quality.benchmarks.processes import Members, called, descriptors, family, memory
+from grader.quality.benchmarks.processes import Members, descendants, descriptors, find_process, memory
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What the run held when so many submissions were graded."""
+    """Resources of the run at the moment when so many submissions were graded."""
 
     graded: int
-    seconds: float  # since the sample before
-    memory: list[tuple[float, float]]  # of the grader, its judge and the zygote: Rss, and Pss
+    seconds: float  # since the previous sample
+    memory: list[tuple[float, float]]  # of the grader, its server and the zygote: Rss, and Pss
     processes: int
     descriptors: int
 
@@ -28,13 +28,13 @@ class Sample:
 
 
 class GraderRun:
-    """`todo` is how many submissions it had to grade, None until it has said so; after every `step` of them it is measured."""
+    """`todo` is the number of submissions to grade, None until the grader has printed it; a sample is taken after every `step` of them."""
 
-    WHO = ("grader", "judge", "zygote")
+    WHO = ("grader", "server", "zygote")
 
     def __init__(self, arguments: list[str], kit: Path, environment: dict[str, str], step: int) -> None:
         self.todo: int | None = None
-        self.said_at: float | None = None
+        self.announced_at: float | None = None
         self.samples: list[Sample] = []
         self.step = step
         self.lines: list[str] = []
@@ -50,29 +50,29 @@ class GraderRun:
         """Its exit status; None while it runs."""
         return self.process.poll()
 
-    def said(self) -> str:
+    def output(self) -> str:
         self.reader.join(10)
         return "".join(self.lines)
 
     def members(self) -> Members:
-        """What it has started, as of now."""
-        return family(self.process.pid)
+        """Its descendants that run now."""
+        return descendants(self.process.pid)
 
     def _read(self) -> None:
         for line in self.process.stdout or ():
             self.lines.append(line)
-            if told := re.fullmatch(r"graded (\d+) of (\d+)\n", line):
-                done, of = map(int, told.groups())
+            if match := re.fullmatch(r"graded (\d+) of (\d+)\n", line):
+                done, of = map(int, match.groups())
                 self.todo = of
-                self.said_at = self.said_at or time.time()
+                self.announced_at = self.announced_at or time.time()
                 if done and (done % self.step == 0 or done == of):
                     self._measure(done)
-            elif told := re.match(r"\d+ (?:person|people), (\d+) submissions? graded now", line):
-                self.todo = int(told[1])
+            elif match := re.match(r"\d+ (?:person|people), (\d+) submissions? graded now", line):
+                self.todo = int(match[1])
 
     def _measure(self, done: int) -> None:
         members = list(self.members())
-        pids = [self.process.pid, called(members, "grader.classroom.judging.server"), called(members, "grader.execution.zygote")]
+        pids = [self.process.pid, find_process(members, "grader.classroom.judging.server"), find_process(members, "grader.execution.zygote")]
         now = time.monotonic()
         self.samples.append(Sample(done, now - self.last, [memory(pid) for pid in pids], len(members), sum(map(descriptors, pids))))
         self.last = now

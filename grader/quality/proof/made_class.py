@@ -1,4 +1,4 @@
-"""A class of every kind: right, partial and wrong code, attacks, nothing at all, and files that are broken; the same for the same seed."""
+"""Generates a class of every kind: correct, partial and wrong code, attacks, empty submissions, and broken files. The same seed gives the same class."""
 
 from __future__ import annotations
 
@@ -15,97 +15,97 @@ from pathlib import Path
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import definition, replace_definition
 from grader.course.syllabus import ROOT, SOLUTIONS
-from grader.quality.benchmarks.workplace import solved, without_marks
+from grader.quality.benchmarks.workplace import solved_chapter, without_markers
 
-ASKED = {"softmax": "ch03_attention", "count_pairs": "ch01_tokenizer"}
-CHAPTERS = list(dict.fromkeys(ASKED.values()))  # attacks on softmax are in the first; those on other exercises are left out
-KINDS = {"right": 18, "partial": 22, "wrong": 38, "empty": 4, "broken": 9}  # how many for each other, besides the attacks
+GRADED = {"softmax": "ch03_attention", "count_pairs": "ch01_tokenizer"}
+CHAPTERS = list(dict.fromkeys(GRADED.values()))  # attacks on softmax are in the first; those on other exercises are left out
+KINDS = {"right": 18, "partial": 22, "wrong": 38, "empty": 4, "broken": 9}  # relative frequencies, without the attacks
 ATTACKS = ROOT / "grader" / "tests" / "attacks"
-RACING = ("leave_a_hidden_thread", "leave_a_timer")  # whether a test of theirs fails or breaks off is decided by the clock; they earn nothing either way
-ONE_IN = 8  # at most one in so many people attacks
+RACING = ("leave_a_hidden_thread", "leave_a_timer")  # timing decides whether their tests fail or break off; they earn nothing either way
+ONE_IN = 8  # at most one person in so many attacks
 STUB = "def {}(*arguments, **options):\n    raise NotImplementedError\n"
-BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
+EXTRA_FILE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
 
-Texts = dict[str, str]  # module -> what stands in it
+Texts = dict[str, str]  # module -> its text
 
 
 def make(folder: Path, people: int, seed: int) -> Counter[str]:
-    """Write what so many people hand in; how many there are of each kind."""
-    luck = random.Random(seed)
+    """Write the submissions of so many people; return how many there are of each kind."""
+    random_numbers = random.Random(seed)
     attacks = [path for path in sorted(ATTACKS.glob("*.py")) if path.stem not in RACING and "\n# exercise: " not in path.read_text(encoding="utf-8")]
-    attacks = luck.sample(attacks, min(len(attacks), people // ONE_IN))
-    kinds = ["hostile"] * len(attacks) + luck.choices(list(KINDS), list(KINDS.values()), k=people - len(attacks))
-    luck.shuffle(kinds)
+    attacks = random_numbers.sample(attacks, min(len(attacks), people // ONE_IN))
+    kinds = ["hostile"] * len(attacks) + random_numbers.choices(list(KINDS), list(KINDS.values()), k=people - len(attacks))
+    random_numbers.shuffle(kinds)
     folder.mkdir(parents=True, exist_ok=True)  # the first person's may be an archive
     for number, kind in enumerate(kinds):
-        place = folder / f"person {number:04} {kind}"
+        destination = folder / f"person {number:04} {kind}"
         if kind == "hostile":
-            _attack(place, attacks.pop())
+            _attack(destination, attacks.pop())
         else:
-            MAKERS[kind](place, luck, number)
+            MAKERS[kind](destination, random_numbers, number)
     return Counter(kinds)
 
 
 def reference() -> Texts:
-    return {module: solved(module) for module in CHAPTERS}
+    return {module: solved_chapter(module) for module in CHAPTERS}
 
 
 def with_stub(texts: Texts, exercise: str) -> Texts:
-    module = ASKED[exercise]
+    module = GRADED[exercise]
     return texts | {module: replace_definition(texts[module], exercise, STUB.format(exercise))}
 
 
 def with_mistake(texts: Texts, exercise: str, number: int) -> Texts:
-    """The one of that number, of the known mistakes in this exercise."""
-    module = ASKED[exercise]
+    """The chapters with one of the exercise's known mistakes, chosen by its number."""
+    module = GRADED[exercise]
     known = misconceptions(module, exercise)
     mistake = known[number % len(known)]
     text = (SOLUTIONS / f"{module}.py").read_text(encoding="utf-8")
     edited = mistake.applied_to(definition(text, exercise).text)
-    return texts | {module: replace_definition(texts[module], exercise, without_marks(edited))}
+    return texts | {module: replace_definition(texts[module], exercise, without_markers(edited))}
 
 
-def write(place: Path, texts: dict[str, str] | dict[str, bytes]) -> None:
-    place.mkdir(parents=True, exist_ok=True)
+def write(destination: Path, texts: dict[str, str] | dict[str, bytes]) -> None:
+    destination.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        path = place / (name if "." in name else f"{name}.py")
+        path = destination / (name if "." in name else f"{name}.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def _right(place: Path, luck: random.Random, number: int) -> None:
-    """As files or in an archive; one in six hands in the same as others do."""
-    texts = reference() if luck.random() < 1 / 6 else _signed(reference(), number)
-    how = luck.choice(["files", "files", "files", "zip", "tar.gz"])
+def _right(destination: Path, random_numbers: random.Random, number: int) -> None:
+    """As files or in an archive; about one in six submits the same content as others."""
+    texts = reference() if random_numbers.random() < 1 / 6 else _made_unique(reference(), number)
+    how = random_numbers.choice(["files", "files", "files", "zip", "tar.gz"])
     if how == "files":
-        write(place, texts)
+        write(destination, texts)
     else:
-        place.with_name(f"{place.name}.{how}").write_bytes(zipped(texts) if how == "zip" else tarred(texts))
+        destination.with_name(f"{destination.name}.{how}").write_bytes(zipped(texts) if how == "zip" else tarred(texts))
 
 
-def _partial(place: Path, luck: random.Random, number: int) -> None:
+def _partial(destination: Path, random_numbers: random.Random, number: int) -> None:
     texts = reference()
-    for exercise in luck.sample(list(ASKED), luck.randint(1, len(ASKED))):
+    for exercise in random_numbers.sample(list(GRADED), random_numbers.randint(1, len(GRADED))):
         texts = with_stub(texts, exercise)
-    write(place, _signed({module: texts[module] for module in luck.choice([CHAPTERS, CHAPTERS, CHAPTERS[:1], CHAPTERS[1:]])}, number))
+    write(destination, _made_unique({module: texts[module] for module in random_numbers.choice([CHAPTERS, CHAPTERS, CHAPTERS[:1], CHAPTERS[1:]])}, number))
 
 
-def _wrong(place: Path, luck: random.Random, number: int) -> None:
+def _wrong(destination: Path, random_numbers: random.Random, number: int) -> None:
     texts = reference()
-    for exercise in luck.sample(list(ASKED), luck.choice([1, 1, 2])):
-        texts = with_mistake(texts, exercise, luck.randrange(1000))
-    write(place, _signed(texts, number))
+    for exercise in random_numbers.sample(list(GRADED), random_numbers.choice([1, 1, 2])):
+        texts = with_mistake(texts, exercise, random_numbers.randrange(1000))
+    write(destination, _made_unique(texts, number))
 
 
-def _empty(place: Path, luck: random.Random, number: int) -> None:
+def _empty(destination: Path, random_numbers: random.Random, number: int) -> None:
     kinds: list[dict[str, str]] = [{}, {CHAPTERS[0]: ""}, {"notes.txt": f"I could not do it, {number}"}, {CHAPTERS[0]: f"# {number}\n"}]
-    write(place, luck.choice(kinds))
-    if luck.random() < 0.2:
-        (place / "work.zip").write_bytes(zipped({}))
+    write(destination, random_numbers.choice(kinds))
+    if random_numbers.random() < 0.2:
+        (destination / "work.zip").write_bytes(zipped({}))
 
 
-def _broken(place: Path, luck: random.Random, number: int) -> None:
-    right = _signed(reference(), number)
+def _broken(destination: Path, random_numbers: random.Random, number: int) -> None:
+    right = _made_unique(reference(), number)
     first, second = CHAPTERS
     whole = {"zip": zipped(right), "tar.gz": tarred(right)}
     ways: list[dict] = [
@@ -116,24 +116,24 @@ def _broken(place: Path, luck: random.Random, number: int) -> None:
         right | {first: right[first] + "\0"},
         right | {second: "x = " + "(" * 500 + f"{number}" + ")" * 500 + "\n"},
         right | {first: right[first].replace("\n    ", "\n\t  ", 40)},
-        {"work.zip": whole["zip"][: luck.randrange(len(whole["zip"]))]},
-        {"work.tar.gz": whole["tar.gz"][: luck.randrange(len(whole["tar.gz"]))]},
-        {"work.zip": luck.randbytes(2000)},
+        {"work.zip": whole["zip"][: random_numbers.randrange(len(whole["zip"]))]},
+        {"work.tar.gz": whole["tar.gz"][: random_numbers.randrange(len(whole["tar.gz"]))]},
+        {"work.zip": random_numbers.randbytes(2000)},
         {f"{first}.py/inside.txt": "a folder that is called as a chapter"},
     ]
-    write(place, luck.choice(ways))
+    write(destination, random_numbers.choice(ways))
 
 
 MAKERS: dict[str, Callable[[Path, random.Random, int], None]] = {"right": _right, "partial": _partial, "wrong": _wrong, "empty": _empty, "broken": _broken}
 
 
-def _attack(place: Path, path: Path) -> None:
-    text, *beside = BESIDE.split(path.read_text(encoding="utf-8"))
-    write(place, {CHAPTERS[0]: text} | dict(zip(beside[::2], beside[1::2])))
+def _attack(destination: Path, path: Path) -> None:
+    text, *extra_files = EXTRA_FILE.split(path.read_text(encoding="utf-8"))
+    write(destination, {CHAPTERS[0]: text} | dict(zip(extra_files[::2], extra_files[1::2])))
 
 
-def _signed(texts: Texts, number: int) -> Texts:
-    """Unlike all others' by a comment."""
+def _made_unique(texts: Texts, number: int) -> Texts:
+    """Add a comment that makes the text unique."""
     return {module: f"{text}\n# {number}\n" for module, text in texts.items()}
 
 

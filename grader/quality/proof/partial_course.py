@@ -1,4 +1,4 @@
-"""Completes a course that lacks exercises: an exercise that it lacks is the reference's.
+"""Completes a course that lacks exercises with the reference's.
 
 So a new exercise needs no new code in grader/tests/honest.
 """
@@ -12,7 +12,7 @@ from grader.course.syllabus import SOLUTIONS, load_syllabus
 
 
 def with_missing_exercises(module: str, text: str) -> str:
-    """The chapter's text, followed by the reference's definition of each exercise that it lacks, and by what these definitions use."""
+    """The chapter's text, followed by the reference's definition of each exercise that it lacks, and by everything that these definitions use."""
     missing = [exercise.name for exercise in load_syllabus().chapter(module).exercises if find_definition(text, exercise.name) is None]
     if not missing:
         return text

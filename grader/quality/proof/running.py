@@ -1,4 +1,4 @@
-"""Runs whole courses through the suites, at any seed, in process or in a worker, on the server that grades classes: each run has a process of its own there."""
+"""Runs whole courses through the suites, at any seed, in process or in a worker. The server that grades classes runs each in a separate process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from grader.classroom.judging.job import GradeJob
 from grader.course.syllabus import Exercise, UnknownName, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import NoServer, ServerProcess
-from grader.quality.benchmarks.workplace import copied_kit, inside
+from grader.quality.benchmarks.workplace import copied_kit, run_in_copy
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 
 SECONDS = 600.0  # for one run
-TRIES = 5  # times that a server may refuse the connection: it may be very busy
+TRIES = 5  # connection attempts: a very busy server may refuse some
 
 
 @dataclass(frozen=True)
 class Course:
-    """Somebody's chapters, and how they are to be run."""
+    """One person's chapters, and how to run them."""
 
     style: str
     sources: dict[str, str]  # chapter → text
@@ -34,7 +34,7 @@ class Course:
         return f"{self.style}, seed {self.seed}, {'in a worker' if self.in_worker else 'in process'}"
 
 
-Found = Verdict | str  # the verdict, or a sentence that says why there is none
+Found = Verdict | str  # the verdict, or a sentence that says why it is missing
 
 
 @contextmanager
@@ -48,20 +48,20 @@ def grading_server() -> Iterator[ServerProcess]:
 
 
 def run_all(courses: list[Course], exercises: list[Exercise], at_once: int, done: Callable[[Course, Found], None]) -> None:
-    """Run each; call `done` with each, one after another, as they end."""
+    """Run each course; call `done` with each result, one after another, in the order in which they end."""
     names, waiting = [exercise.name for exercise in exercises], iter(courses)
     with grading_server() as server, ThreadPoolExecutor(at_once) as pool:
-        at_work: dict[Future[Found], Course] = {}
+        running: dict[Future[Found], Course] = {}
         while True:
-            while len(at_work) < at_once and (course := next(waiting, None)):
-                at_work[pool.submit(_ask, server, course, names)] = course
-            if not at_work:
+            while len(running) < at_once and (course := next(waiting, None)):
+                running[pool.submit(_run_course, server, course, names)] = course
+            if not running:
                 return
-            for future in wait(at_work, return_when=FIRST_COMPLETED).done:
-                done(at_work.pop(future), future.result())
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                done(running.pop(future), future.result())
 
 
-def _ask(server: ServerProcess, course: Course, names: list[str]) -> Found:
+def _run_course(server: ServerProcess, course: Course, names: list[str]) -> Found:
     job = GradeJob(course.sources, {}, names, course.seed, SECONDS, course.in_worker, course.whole)
     try:
         for message in server.answers(job, TRIES):
@@ -78,7 +78,7 @@ def _ask(server: ServerProcess, course: Course, names: list[str]) -> Found:
 
 
 def shortfall(result: ExerciseResult) -> str:
-    """Why an exercise has not all of its points, in a line or two; empty where it has."""
+    """Why an exercise did not get all of its points, in a line or two; empty if it did."""
     if result.outcome == "passed" and result.earned == result.exercise.points:
         return ""
     if result.forbidden:
@@ -94,13 +94,13 @@ def parser(name: str, says: str, seeds: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m grader.quality.proof {name}", description=says.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=seeds, metavar="N", help=f"how many seeds ({seeds})")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first seed (0)")
-    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this exercise or chapter; may be given again")
+    parser.add_argument("--exercise", action="append", metavar="NAME", help="only this exercise or chapter; may be repeated")
     parser.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="how many runs at once (2)")
     return parser
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """The options; `exercises` are those to be run."""
+    """The options; `exercises` are those to run."""
     options = parser.parse_args(arguments)
     try:
         options.exercises = load_syllabus().chosen(options.exercise or ())
@@ -111,6 +111,6 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 
 def in_a_copy(name: str, arguments: list[str]) -> int:
-    """Run a proof in a copy of the kit, so that an edit meanwhile changes none of its runs."""
+    """Run a proof in a copy of the kit, so that edits made meanwhile do not affect it."""
     with copied_kit() as root:
-        return inside(root, f"grader.quality.proof.{name}", arguments)
+        return run_in_copy(root, f"grader.quality.proof.{name}", arguments)

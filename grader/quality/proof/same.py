@@ -1,7 +1,7 @@
-"""same: a small class with everything in it, graded in every way there is. Marks, outcomes and diagnoses are the same each time.
+"""same: grades a small class of every kind in every possible way. Marks, outcomes and diagnoses must be the same each time.
 
-`headway grade` one at a time and two at once, on this machine and on a Dask cluster, as root and as somebody who is not: all that it writes must
-be the same, byte for byte. Then each submission through pytest, in a worker and in process, with the seed that the grader gave it.
+`headway grade` runs with different numbers of jobs, on this machine and on a Dask cluster, as root and as an unprivileged user: all files that it
+writes must be the same, byte for byte. Then pytest runs each submission, in a worker and in process, with the seed that the grader used for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from grader.classroom.judging.seeds import submission_seed
 from grader.quality.benchmarks.figures import machine
 from grader.quality.benchmarks.workplace import copied_kit, environment
-from grader.quality.proof.made_class import ASKED, reference, tarred, with_mistake, with_stub, write, zipped
+from grader.quality.proof.made_class import GRADED, reference, tarred, with_mistake, with_stub, write, zipped
 from grader.quality.proof.soak import exports
 
 SEED = 7
@@ -36,13 +36,13 @@ with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_a
     sys.stdin.read()
 """
 WHERE = {False: "in process", True: "in a worker"}
-NOT_IN_PROCESS = ("crash", "exit")  # they would take pytest along; the docs say so
+NOT_IN_PROCESS = ("crash", "exit")  # they would end pytest itself, as the documentation says
 
-Found = dict[str, dict]  # of one submission: exercise -> what was found
+Found = dict[str, dict]  # of one submission: exercise -> its result
 
 
 def make_class(folder: Path) -> None:
-    """Fourteen people; one hands in the same as another, and two what nobody can grade."""
+    """Write the submissions of sixteen people; two submit the same content, and two submissions cannot be graded."""
     right = reference()
     attention = right["ch03_attention"]
     people = {
@@ -68,20 +68,20 @@ def make_class(folder: Path) -> None:
 
 
 def graded(kit: Path, place: Path, out: str, more: list[str], prefix: list[str], at_home: Path) -> Path:
-    """Where a run of `headway grade` has put what it made."""
+    """Run `headway grade`; return the folder that it wrote."""
     command = [*prefix, sys.executable, "-P", "-m", "grader.cli", "grade", str(place / "class"), "--out", str(place / "out" / out), "--seed", str(SEED)]
-    told = subprocess.run(
-        [*command, "--exercises", ",".join(ASKED), *more], cwd=kit, env=environment(kit) | {"HOME": str(at_home), "TMPDIR": str(at_home)},
+    done = subprocess.run(
+        [*command, "--exercises", ",".join(GRADED), *more], cwd=kit, env=environment(kit) | {"HOME": str(at_home), "TMPDIR": str(at_home)},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
-    if told.returncode != 1:  # the archive that is cut short, and nothing
-        raise RuntimeError(f"headway grade, {out}, ended with status {told.returncode}:\n{told.stdout}{told.stderr}")
+    if done.returncode != 1:  # because of the truncated archive and the empty folder
+        raise RuntimeError(f"headway grade, {out}, ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return place / "out" / out
 
 
 @contextlib.contextmanager
 def cluster(kit: Path, place: Path) -> Iterator[str]:
-    """The address of a cluster with two workers, each a process."""
+    """The address of a cluster with two workers, each a separate process."""
     command = [sys.executable, "-c", CLUSTER, str(place / "dask")]
     with subprocess.Popen(command, cwd=kit, env=environment(kit), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdin and process.stdout
@@ -89,19 +89,19 @@ def cluster(kit: Path, place: Path) -> Iterator[str]:
         process.stdin.close()
 
 
-def nobody_can(place: Path) -> str:
-    """Why nothing can be run as nobody; empty where it can."""
+def why_not_nobody(place: Path) -> str:
+    """Why the user `nobody` cannot run the grader; empty if it can."""
     if os.geteuid():
-        return "we are not root; run it again as root"
+        return "this is not root; run it again as root"
     if not shutil.which(AS_NOBODY[0]):
         return "there is no setpriv"
-    start = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'import torch']))"  # the first start may still be root's
+    start = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'import torch']))"  # two starts: the first may still use root's rights
     tried = subprocess.run([*AS_NOBODY, sys.executable, "-c", start], cwd=place, capture_output=True, text=True, check=False)
-    return "" if tried.returncode == 0 else f"nobody cannot run this Python ({tried.stderr.strip().splitlines()[-1:]})"
+    return "" if tried.returncode == 0 else f"the user nobody cannot run this Python ({tried.stderr.strip().splitlines()[-1:]})"
 
 
 def in_the_gradebook(out: Path) -> dict[str, Found]:
-    """What the gradebook and the table of marks say of everybody."""
+    """Everybody's results from the gradebook and the table of marks."""
     with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
         rows = database.execute("SELECT name, exercise, tests, diagnosis, forbidden FROM people JOIN results USING (digest)").fetchall()
     with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -114,12 +114,12 @@ def in_the_gradebook(out: Path) -> dict[str, Found]:
 
 def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, digest: str) -> Found:
     results = place / "results" / f"{name} {WHERE[in_worker]}.json"
-    chosen = [word for exercise in ASKED for word in ("--exercise", exercise)]
+    chosen = [word for exercise in GRADED for word in ("--exercise", exercise)]
     command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name)]
     command += [*["--worker"][:in_worker], "--seed", str(submission_seed(SEED, digest))]
     subprocess.run([*command, *chosen, f"--results={results}"], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    told = json.loads(results.read_text(encoding="utf-8"))["exercises"]
-    return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in told}
+    entries = json.loads(results.read_text(encoding="utf-8"))["exercises"]
+    return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in entries}
 
 
 def plain(earned: float, tests: list[dict], diagnosis: dict | None, forbidden: list[str]) -> dict:
@@ -128,7 +128,7 @@ def plain(earned: float, tests: list[dict], diagnosis: dict | None, forbidden: l
 
 
 def prove(kit: Path, place: Path) -> list[str]:
-    """What differs, in sentences."""
+    """The differences, as sentences."""
     make_class(place / "class")
     (place / "results").mkdir()
     homes = {who: place / f"home of {who}" for who in ("root", "nobody")}
@@ -139,9 +139,9 @@ def prove(kit: Path, place: Path) -> list[str]:
         folder.chmod(0o777)
     here = (("here -j 1", "1"), ("here -j 2", "2"), ("here -j 2 again", "2"), ("here -j 4", "4"))
     runs: list[tuple[str, list[str], list[str]]] = [(name, ["-j", jobs], []) for name, jobs in here]
-    left_out = nobody_can(place)
+    left_out = why_not_nobody(place)
     if left_out:
-        print(f"as nobody: left out, {left_out}")
+        print(f"skipped: grading as the user nobody, because {left_out}")
     else:
         runs += [("nobody -j 1", ["-j", "1"], AS_NOBODY), ("nobody -j 2", ["-j", "2"], AS_NOBODY)]
     done = {}
@@ -155,29 +155,29 @@ def prove(kit: Path, place: Path) -> list[str]:
     wrong, (first, *others) = [], done.items()
     files, found = exports(first[1]), in_the_gradebook(first[1])
     for name, out in others:
-        theirs = exports(out)
-        unlike = sorted(path for path in files.keys() | theirs.keys() if files.get(path) != theirs.get(path))
-        wrong += [f"{name} writes another {path} than {first[0]}" for path in unlike]
+        other_files = exports(out)
+        different = sorted(path for path in files.keys() | other_files.keys() if files.get(path) != other_files.get(path))
+        wrong += [f"{name} and {first[0]} write different {path}" for path in different]
         if in_the_gradebook(out) != found:
-            wrong.append(f"{name} finds something else out than {first[0]}")
-    print(f"{len(done)} times graded: {len(files)} files each, {len(found)} people with results, {_mistakes(found)} diagnoses", flush=True)
+            wrong.append(f"{name} and {first[0]} give different results")
+    print(f"graded {len(done)} times: {len(files)} files each, {len(found)} people with results, {_mistakes(found)} diagnoses", flush=True)
     return wrong + through_pytest(kit, place, first[1], found)
 
 
 def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -> list[str]:
     with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
         digests = dict(database.execute("SELECT name, digest FROM people").fetchall())
-    asked = [(name, in_worker) for name in found if (place / "class" / name).is_dir() for in_worker in (True, False) if in_worker or name not in NOT_IN_PROCESS]
+    runs = [(name, in_worker) for name in found if (place / "class" / name).is_dir() for in_worker in (True, False) if in_worker or name not in NOT_IN_PROCESS]
     with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), asked))
+        found_by_pytest = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), runs))
     wrong = [
-        f"{name}, {exercise}: pytest {WHERE[in_worker]} finds {theirs.get(exercise)}, headway grade {ours}"
-        for (name, in_worker), theirs in zip(asked, told)
-        for exercise, ours in found[name].items()
-        if theirs.get(exercise) != ours
+        f"{name}, {exercise}: pytest {WHERE[in_worker]} finds {by_exercise.get(exercise)}, headway grade {graded}"
+        for (name, in_worker), by_exercise in zip(runs, found_by_pytest)
+        for exercise, graded in found[name].items()
+        if by_exercise.get(exercise) != graded
     ]
-    left_out = f"in process without {' and '.join(NOT_IN_PROCESS)}, which would end pytest itself"
-    print(f"{len(asked)} runs of pytest compared, in process and in workers; {left_out}", flush=True)
+    left_out = f"{' and '.join(NOT_IN_PROCESS)} not in process, because they would end pytest itself"
+    print(f"{len(runs)} runs of pytest compared, in process and in workers; {left_out}", flush=True)
     return wrong
 
 
@@ -192,5 +192,5 @@ def run(arguments: list[str]) -> int:
         wrong = prove(kit, Path(place))
     for sentence in wrong:
         print(f"WRONG: {sentence}")
-    print(f"same: {'everything is' if not wrong else f'{len(wrong)} things are not'}")
+    print(f"same: {'everything agrees' if not wrong else f'{len(wrong)} things differ'}")
     return min(len(wrong), 1)

@@ -1,4 +1,4 @@
-"""steady: the reference at a hundred seeds. A test that fails once is flaky or unfair, for the reference is right at every seed.
+"""steady: runs the reference at a hundred seeds. A test that fails once is flaky or unfair, because the reference is correct at every seed.
 
 Each run is all suites with the examples of one seed, in process.
 """
@@ -54,7 +54,7 @@ OPTIONS = parser("steady", __doc__, seeds=100)
 
 
 def run(arguments: list[str]) -> int:
-    parsed(OPTIONS, arguments)  # what is wrong with them is said before anything is copied
+    parsed(OPTIONS, arguments)  # report wrong arguments before copying anything
     return in_a_copy("steady", arguments)
 
 

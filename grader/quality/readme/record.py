@@ -1,6 +1,6 @@
-"""The README's two pictures, made anew by `make readme`: a recorded session of `headway watch`, and attention by a learner's code.
+"""Makes the README's two pictures (`make readme`): a recorded session of `headway watch`, and attention computed by a learner's code.
 
-Both come from real runs in a copy of the kit: one exercise fails and is mended; a translator is trained by a course that is solved.
+Both come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved course.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.text import Text
 FOLDER = ROOT / ".github" / "pictures"
 COLUMNS, ROWS, PATIENCE = 80, 44, 300.0
 MISTAKEN = "total = exps.sum()"
-MENDED = "total = exps.sum(dim, keepdim=True)"
+FIXED = "total = exps.sum(dim, keepdim=True)"
 TRANSLATE = """
 import sys
 from grader.teaching.drawing.diagrams import heatmap
@@ -41,27 +41,27 @@ sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.sourc
 
 
 def session() -> str:
-    """`headway watch softmax`: a failing verdict, one line mended and saved, and the verdict after that."""
+    """`headway watch softmax`: a failing verdict, one line fixed and saved, and the verdict after that."""
     with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
         kit = copy_of_the_kit(Path(folder) / "headway")
         file = kit / "exercises" / "ch03_attention.py"
-        file.write_text(begun(read_source(file)), encoding="utf-8")
+        file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
         failing, passing = _watched(kit, file)
-    saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {MENDED}", "green")]
+    saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {FIXED}", "green")]
     panes = [("$ headway watch softmax", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
-    return window(panes, "headway watch: an exercise fails, one line is mended and saved, and it passes", COLUMNS)
+    return window(panes, "headway watch: an exercise fails, one line is fixed and saved, and it passes", COLUMNS)
 
 
-def begun(stub: str) -> str:
-    """The chapter as a learner left it who has all of softmax but one thing."""
+def unfinished_chapter(stub: str) -> str:
+    """The chapter of a learner who has solved softmax but for one mistake."""
     lines = definition(read_source(SOLUTIONS / "ch03_attention.py"), "softmax").text.splitlines(keepends=True)
     right = "".join(line for line in lines if "SOLUTION" not in line)
-    assert MENDED in right
-    return replace_definition(stub, "softmax", right.replace(MENDED, MISTAKEN))
+    assert FIXED in right
+    return replace_definition(stub, "softmax", right.replace(FIXED, MISTAKEN))
 
 
 def attention() -> str:
-    """The cross-attention of a translator that a solved course has trained: one sentence."""
+    """The cross-attention of a translator that a solved course has trained, for one sentence."""
     with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
         kit = copy_of_the_kit(Path(folder) / "headway")
         for path in sorted(SOLUTIONS.glob("ch*.py")):
@@ -71,7 +71,7 @@ def attention() -> str:
 
 
 def copy_of_the_kit(folder: Path) -> Path:
-    """As a fresh clone has it, with every stub a stub."""
+    """Copy the kit as a fresh clone has it, with unchanged stubs."""
     leave = shutil.ignore_patterns("__pycache__", ".*", "progress.txt")
     for part in (SOLUTIONS, TESTS, ROOT / "grader"):
         shutil.copytree(part, folder / part.name, ignore=leave)
@@ -82,8 +82,8 @@ def copy_of_the_kit(folder: Path) -> Path:
 
 
 def _environment(kit: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR")}
-    return kept | {"PYTHONPATH": str(kit), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR")}
+    return variables | {"PYTHONPATH": str(kit), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
 
 
 def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
@@ -94,11 +94,11 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
         sys.executable, ["-m", "grader.cli", "watch", "softmax"], cwd=str(kit), env=_environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8"
     )  # fmt: skip
     try:
-        first = _screen_with(child, "FAILED")  # which took as long as everything takes to be loaded
+        first = _screen_with(child, "FAILED")  # this one includes the time for loading
         child.send("r")
-        failing = _screen_with(child, "FAILED", unlike=first)
+        failing = _screen_with(child, "FAILED", other_than=first)
         text = read_source(file)
-        file.write_text(text.replace(MISTAKEN, MENDED), encoding="utf-8")
+        file.write_text(text.replace(MISTAKEN, FIXED), encoding="utf-8")
         return failing, _screen_with(child, "softmax works")
     finally:
         child.send("q")
@@ -106,8 +106,8 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
         child.close()
 
 
-def _screen_with(child, wanted: str, unlike: Sequence[Text] = ()) -> list[Text]:
-    """The lines of the screen, in their colours, once a new verdict is on it that says `wanted`. Every frame is drawn whole."""
+def _screen_with(child, wanted: str, other_than: Sequence[Text] = ()) -> list[Text]:
+    """The lines of the screen, in their colours, when a new verdict that contains `wanted` is on it. Every frame is drawn whole."""
     import pexpect
 
     seen, end = "", time.monotonic() + PATIENCE
@@ -117,13 +117,13 @@ def _screen_with(child, wanted: str, unlike: Sequence[Text] = ()) -> list[Text]:
         except pexpect.TIMEOUT:
             frame = seen.rpartition("\x1b[H")[2].replace("\r", "")
             lines = _lines(frame)
-            if wanted in frame and "verdict after" in frame and lines != unlike:
+            if wanted in frame and "verdict after" in frame and lines != other_than:
                 return lines
-    raise TimeoutError(f"the watch never showed {wanted!r}; at last:\n{seen[-3000:]}")
+    raise TimeoutError(f"the watch did not show {wanted!r}; its last output:\n{seen[-3000:]}")
 
 
 def _lines(frame: str) -> list[Text]:
-    """Colours are read; other things that a terminal is told (clear this line) are passed over."""
+    """Keep the colours, and remove other terminal commands (such as clearing the line)."""
     lines = [Text.from_ansi(re.sub(r"\x1b\[[0-9;?]*[A-Za-ln-z]", "", line)) for line in frame.split("\n")]
     for line in lines:
         line.rstrip()

@@ -1,4 +1,4 @@
-"""What a terminal showed, as a picture: lines of coloured text in a window, in the reader's own fonts."""
+"""Draws what a terminal showed as a picture: lines of coloured text in a window, in the reader's fonts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS = {1: "#ff9b8e", 2: "#7ee2a8", 3: "#f2cc60", 4: "#79bdf0", 5: "#d8a2e8",
 
 
 def window(panes: Sequence[tuple[str, Sequence[Text]]], title: str, columns: int = 80) -> str:
-    """Panes one below the other, each with its heading: what was on the screen, one moment after another."""
+    """Panes one below the other, each with its heading: the screen at one moment after another."""
     marks, y = [], 0.0
     for heading, lines in panes:
         marks.append(f'<rect x="1" y="{y + 1:g}" width="{columns * WIDE + 2 * EDGE - 2:g}" height="{BAR - 2}" rx="7" fill="{BAND}"/>')
@@ -42,13 +42,13 @@ def window(panes: Sequence[tuple[str, Sequence[Text]]], title: str, columns: int
 
 
 def _line(line: Text, x: float, y: float, columns: int) -> list[str]:
-    """Each run of one style where its first character belongs, as wide as its characters are, whatever font there is."""
+    """Draw each run of one style at the place of its first character, in its exact width, so that any font fits."""
     line = line.copy()
     line.truncate(columns)
     marks, at = [], 0
     for text, style in _runs(line):
         look = f' fill="{_colour(style)}"' + (' font-weight="700"' if style.bold else "")
-        for words in re.finditer(r"\S+(?: \S+)*", text):  # wider gaps are left to where the next word begins
+        for words in re.finditer(r"\S+(?: \S+)*", text):  # wider gaps follow from the position of the next word
             place, width = x + (at + words.start()) * WIDE, len(words[0]) * WIDE
             marks.append(f'<text x="{place:g}" y="{y:g}" textLength="{width:g}" lengthAdjust="spacingAndGlyphs"{look}>{escape(words[0], quote=False)}</text>')
         at += len(text)
@@ -56,7 +56,7 @@ def _line(line: Text, x: float, y: float, columns: int) -> list[str]:
 
 
 def _runs(line: Text) -> list[tuple[str, Style]]:
-    """The line cut where its style changes."""
+    """Cut the line where its style changes."""
     base = line.style if isinstance(line.style, Style) else Style.parse(line.style)
     styles = [base for _ in line.plain]
     for span in line.spans:

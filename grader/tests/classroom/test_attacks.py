@@ -32,7 +32,7 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.sandbox.isolation import available
 from grader.processes.client import ServerProcess
 from grader.processes.job import read
-from grader.quality.benchmarks.processes import alive, family
+from grader.quality.benchmarks.processes import descendants, still_running
 from grader.system import kernel
 from grader.verdict.summary import Verdict
 from pytest_runs import environment, grade, solution
@@ -136,7 +136,7 @@ def run(place: Path) -> Run:
     found = Run(place)
     for name in ("home", "temporary"):
         (place / name).mkdir()
-    before = set(family(os.getpid()))
+    before = set(descendants(os.getpid()))
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # what is left behind becomes our child
     try:
         with open(place / "said", "w+", encoding="utf-8") as said:
@@ -149,17 +149,17 @@ def run(place: Path) -> Run:
             while grader.poll() is None:
                 assert time.monotonic() < deadline, "the grader waits for somebody for ever"
                 found.judges |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
-                members |= family(grader.pid)
+                members |= descendants(grader.pid)
                 time.sleep(0.1)
-            members |= {pid: born for pid, born in family(os.getpid()).items() if pid not in before}
+            members |= {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
             deadline = time.monotonic() + 20
-            while (left := alive(members)) and time.monotonic() < deadline:
+            while (left := still_running(members)) and time.monotonic() < deadline:
                 time.sleep(0.1)
             found.status, found.left = grader.returncode, left
         found.said = (place / "said").read_text(encoding="utf-8")
     finally:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 0)
-        for pid in set(family(os.getpid())) - before:
+        for pid in set(descendants(os.getpid())) - before:
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
     return found

@@ -16,7 +16,7 @@ from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.course.known_mistakes import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
-from grader.quality.benchmarks.processes import alive, family
+from grader.quality.benchmarks.processes import descendants, still_running
 from grader.verdict.summary import Verdict
 from pytest_runs import environment, grade, solution
 
@@ -89,12 +89,12 @@ def test_a_stopped_or_killed_run_continues(people, once, tmp_path):
             preexec_fn=_interruptible,
         )  # fmt: skip
         until(lambda wanted=wanted: judged(out) >= wanted, f"{wanted} judged")
-        members = family(grader.pid)
+        members = descendants(grader.pid)
         grader.send_signal(signum)
         said = grader.communicate(timeout=120)[0]
         assert grader.returncode == status, said
         assert members and "Traceback" not in said
-        until(lambda members=members: not alive(members), "the judge, its zygotes and workers to go")
+        until(lambda members=members: not still_running(members), "the judge, its zygotes and workers to go")
         kept = judged(out)
         assert wanted <= kept < CONTENTS
     assert not (out / "grades.csv").exists()
@@ -201,7 +201,7 @@ def _kill(dispatcher: Dispatcher, runs: int) -> None:
 def _runs(server: int) -> list[int]:
     """The processes of its runs: those called as it is."""
     own = Path(f"/proc/{server}/cmdline").read_bytes()
-    return [pid for pid in family(server) if _cmdline(pid) == own]
+    return [pid for pid in descendants(server) if _cmdline(pid) == own]
 
 
 def _cmdline(pid: int) -> bytes:

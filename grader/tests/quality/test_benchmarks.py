@@ -8,7 +8,7 @@ import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
 from grader.quality.benchmarks import course, feedback
 from grader.quality.benchmarks.by_name import one_after_another
-from grader.quality.benchmarks.figures import shown, table
+from grader.quality.benchmarks.figures import format_seconds, table
 from grader.quality.benchmarks.workplace import copied_kit
 from pytest_runs import environment
 
@@ -37,14 +37,14 @@ def test_feedback_measures_a_save_against_a_cold_run_and_the_course_a_cache(caps
     cold, warm = (float(number) * (1 if unit == "s" else 1e-3) for number, unit in map(str.split, first.groups()[:2]))
     assert abs(float(first[3]) - cold / warm) <= 0.06 * cold / warm
     assert re.search(rf"^ch03 +causal_mask +3 +{time} .*{time}.* yes$", out, re.M), out
-    assert re.search(r"^→ From a save to the verdict, in the median chapter: [\d.]+ times as quick as a cold pytest; the goal is 15: (not )?met\.$", out, re.M)
+    assert re.search(r"^→ From a save to the verdict, in the median chapter: [\d.]+ times as fast as a cold pytest; the goal is 15: (not )?met\.$", out, re.M)
     assert re.search(rf"^→ Right code: {time} in the median exercise, {time} in the slowest\.$", out, re.M)
-    assert "1 of 1 mistakes called by their names." in out
+    assert "1 of 1 mistakes named." in out
     assert re.search(rf"^ +2 +{time} +{time} +\d+ +2\n +3 ", out, re.M), out
     assert untouched() == before
     found = re.findall(r"^→ (.*)$", out, re.M)
     assert len(found) == 5 and found[-1].startswith("With the KV cache, writing 2 and 3 new tokens ")
-    assert out.endswith("\n".join(["All in short:", *[f"- {line}" for line in found], ""]))
+    assert out.endswith("\n".join(["Summary:", *[f"- {line}" for line in found], ""]))
 
 
 def test_grading_measures_the_judge_against_a_process_each():
@@ -55,9 +55,9 @@ def test_grading_measures_the_judge_against_a_process_each():
     assert row, done.stdout
     cold, _, judged, _ = (float(row[place]) * (1 if row[place + 1] == "s" else 1e-3) for place in (1, 3, 5, 7))
     assert abs(float(row[10]) - cold / judged) <= 0.06 * cold / judged and abs(float(row[9]) - 60 / judged) <= 0.06 * 60 / judged
-    assert re.search(r"^→ Grading, one exercise: \d+ times as quick as a pytest process each; the goal is 40: (not )?met\.", done.stdout, re.M)
+    assert re.search(r"^→ Grading, one exercise: \d+ times as fast as a pytest process each; the goal is 40: (not )?met\.", done.stdout, re.M)
     assert re.search(r"^→ From the first 2 of them to the last, memory grew by -?\d+ MB in the grader, -?\d+ MB in the dispatcher, ", done.stdout, re.M)
-    assert "A class of 4, softmax alone" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
+    assert "A class of 4 with softmax only" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
 
 
 def test_what_is_timed_must_be_the_true_verdict():
@@ -68,7 +68,7 @@ def test_what_is_timed_must_be_the_true_verdict():
         solution.write_text(text[:body] + "return None\n    " + text[body:], encoding="utf-8")
         done = bench(*SOME, cwd=root, module="grader.quality.benchmarks.feedback", PYTHONPATH=str(root))
     assert done.returncode == 1
-    assert "feedback: causal_mask: the verdict should be 'passed', and is 'failed'" in done.stderr, done.stdout + done.stderr
+    assert "feedback: causal_mask: the verdict should be 'passed', but is 'failed'" in done.stderr, done.stdout + done.stderr
 
 
 def test_a_kit_that_somebody_works_in_is_not_measured_in():
@@ -95,5 +95,5 @@ def test_the_copy_has_every_exercise_done():
 
 
 def test_figures():
-    assert [shown(seconds) for seconds in (0.1804, 4.1234, float("nan"))] == ["180 ms", "4.12 s", ""]
+    assert [format_seconds(seconds) for seconds in (0.1804, 4.1234, float("nan"))] == ["180 ms", "4.12 s", ""]
     assert table(["name", "n"], [["a", "10"], ["long name", "2"]], words=1) == "name        n\na          10\nlong name   2"

@@ -50,7 +50,7 @@ def weak(kit):
 def test_a_weak_suite_is_told_in_every_way_it_is_weak(weak):
     said = weak.run("dev-check", "merge_heads", status=1)
     assert "is not caught" in said
-    assert "understands nothing and earns" in said
+    assert "is trivial code and earns" in said
     assert "the variant `forgets to merge` is correct and gets" in said
     assert "it has 2 hints" in said
     assert "1 variants; at least 3" in said
@@ -92,7 +92,7 @@ def test_an_error_that_must_name_a_value_is_promised(kit):
     assert promise in text
     solution.write_text(text.replace(promise, "Raises ValueError when n_heads does"), encoding="utf-8")
     said = kit.run("dev-check", "split_heads", status=1)
-    assert "split_heads: a test wants an error to name a value, and the docstring does not promise it" in said
+    assert "split_heads: a test expects an error to name a value, but the docstring does not promise it" in said
 
 
 def test_a_second_run_is_answered_from_the_cache(kit):

@@ -6,7 +6,7 @@ import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import reference_of
 from grader.quality.proof.mutants.edits import Mutant, mutants
-from grader.quality.proof.mutants.explained import explanations, judge
+from grader.quality.proof.mutants.explained import classify, explanations
 from grader.quality.proof.mutants.running import try_all
 
 pytestmark = pytest.mark.thorough
@@ -121,11 +121,11 @@ def test_mutants_meet_the_suite(met):
 def test_survivors_are_explained_and_stale_explanations_are_found(met):
     exercise, found = met
     known = {key: why for key, why in explanations(exercise.module).items() if key[0] == exercise.name}
-    judged = judge(exercise, found, known)
-    assert judged.fine and judged.caught + len(judged.equivalent) == judged.total == len(found)
-    survivor = judged.equivalent[0].mutant
-    assert [each.mutant.key for each in judge(exercise, found, {**known, survivor.key: " "}).unexplained] == [survivor.key]
+    classified = classify(exercise, found, known)
+    assert classified.fine and classified.caught + len(classified.equivalent) == classified.total == len(found)
+    survivor = classified.equivalent[0].mutant
+    assert [each.mutant.key for each in classify(exercise, found, {**known, survivor.key: " "}).unexplained] == [survivor.key]
     caught = next(each.mutant for each in found if each.caught)
-    stale = judge(exercise, found, {**known, caught.key: "it is not", (exercise.name, "return y", "y -> x"): "it was once"}).stale
+    stale = classify(exercise, found, {**known, caught.key: "it is not", (exercise.name, "return y", "y -> x"): "it was once"}).stale
     assert len(stale) == 2
     assert "which test_" in stale[0] and "there is no such change" in stale[1]

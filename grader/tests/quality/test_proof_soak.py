@@ -13,7 +13,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import parse
-from grader.quality.benchmarks.processes import alive, born, called, family, memory, open_sockets, sockets
+from grader.quality.benchmarks.processes import descendants, find_process, memory, open_sockets, sockets, start_time, still_running
 from grader.quality.proof import made_class, same
 from grader.quality.proof.soak import contents, gradebook
 from kit_copy import posix
@@ -61,18 +61,19 @@ def test_a_gradebook_that_is_being_written_shows_what_is_whole(tmp_path):
 def test_processes_and_what_they_hold_are_seen_and_are_seen_to_go():
     ours, theirs = socket.socketpair()
     program = "import sys; print('there', flush=True); sys.stdin.read()"
-    child = subprocess.Popen([sys.executable, "-c", program, "a-word-of-ours"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[theirs.fileno()])
+    child = subprocess.Popen([sys.executable, "-c", program, "a-marked-process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[theirs.fileno()])
     assert child.stdout.readline() == b"there\n"
-    members = family(os.getpid())
-    assert child.pid in members and alive({child.pid: members[child.pid]}) == [child.pid] and called([os.getpid(), child.pid], "a-word-of-ours") == child.pid
+    members = descendants(os.getpid())
+    assert child.pid in members and still_running({child.pid: members[child.pid]}) == [child.pid]
+    assert find_process([os.getpid(), child.pid], "a-marked-process") == child.pid
     resident, share = memory(child.pid)
     assert 1 < share <= resident
     held = sockets([child.pid])
     theirs.close()
     assert held and held <= open_sockets()
     child.stdin.close()
-    until(lambda: not born(child.pid), "the child to end")
-    assert not alive(members | {0: ""}) or child.pid not in alive(members)
+    until(lambda: not start_time(child.pid), "the child to end")
+    assert not still_running(members | {0: ""}) or child.pid not in still_running(members)
     assert not held & open_sockets()
     child.wait()
     child.stdout.close()

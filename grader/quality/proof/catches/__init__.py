@@ -1,7 +1,7 @@
-"""`catches`: at how many seeds of 200 each known mistake is caught by its exercise's own tests. Being caught must never be luck.
+"""`catches`: counts at how many seeds of 200 each known mistake is caught by its exercise's own tests. Catching a mistake must never depend on the seed.
 
-Every run draws the common examples, and a submission of a class gets some of its own besides. If a test catches a mistake only at some seeds, the mistake
-needs a pinned example (`@example`) that shows it, or a test of its own; CONTRIBUTING.md says how.
+Every run draws the common examples; a submission of a class gets some more that depend on its content. If a test catches a mistake only at some seeds, the mistake
+needs a pinned example (`@example`) that shows it, or another test; CONTRIBUTING.md says how.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from grader.quality.proof.running import parsed, parser
 
 
 def prove(options: argparse.Namespace) -> int:
-    from grader.quality.proof.catches.counting import count_all, known_mistakes  # only here: it forks, which not every system can
+    from grader.quality.proof.catches.counting import count_all, known_mistakes  # imported here, because it needs fork, which some systems lack
 
     print(f"catches: {machine()}", flush=True)
     everything = {exercise: known_mistakes(exercise, options.mistake) for exercise in options.exercises}
@@ -46,7 +46,7 @@ def _some(seeds: list[int]) -> str:
 
 
 OPTIONS = parser("catches", __doc__, seeds=200)
-OPTIONS.add_argument("--mistake", action="append", metavar="ID", help="only this known mistake; may be given again")
+OPTIONS.add_argument("--mistake", action="append", metavar="ID", help="only this known mistake; may be repeated")
 OPTIONS.add_argument("--fresh", action="store_true", help="count again what was counted before")
 
 

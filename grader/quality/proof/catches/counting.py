@@ -1,7 +1,7 @@
-"""Counts at how many seeds an exercise's own tests catch a known mistake. What was counted is kept, so that a stopped count goes on where it was.
+"""Counts at how many seeds an exercise's own tests catch a known mistake. Counts are stored, so that an interrupted run continues where it stopped.
 
-A mistake that fails a test which does the same at every seed is caught at every seed, and needs no further runs. A test is known to be such a
-one when it fails on the common or the pinned examples, and its questions and the answers are the same, bit for bit, at several seeds.
+A mistake that fails a test which runs identically at every seed is caught at every seed, and needs no further runs. A test counts as such when
+it fails on the common or the pinned examples, and its calls and their answers are the same, bit for bit, at several seeds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from grader.verdict.examples import run_own_examples, run_pinned
 from hypothesis.errors import HypothesisException
 
 FOLDER = ROOT / ".headway" / "catches"
-COMPARED_SEEDS = (0, 1, 2**40 + 1)  # at which a test does the same, if it is to count for all seeds
-ENDS_ENOUGH = 5  # a mistake that loops or dies at so many seeds in a row is taken to do so at every seed
+COMPARED_SEEDS = (0, 1, 2**40 + 1)  # a test that runs identically at these counts as identical at all seeds
+ENDS_ENOUGH = 5  # if a mistake loops or dies at so many seeds in a row, this holds for every seed
 PIECE = 6  # mistakes in one job
 
 
@@ -48,7 +48,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Counted:
-    """At how many of `seeds` seeds a mistake was caught. `by`: the test that catches it at every seed alike, where there is one."""
+    """At how many of `seeds` seeds a mistake was caught. `by`: the test that catches it identically at every seed, or ""."""
 
     id: str
     seeds: int
@@ -67,7 +67,7 @@ class CountJob(Job):
     exercise: str
     mistakes: tuple[Mistake, ...]
     first: int  # seed
-    end: int  # behind the last seed
+    end: int  # one more than the last seed
 
 
 def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mistake]:
@@ -80,11 +80,11 @@ def known_mistakes(exercise: Exercise, only: list[str] | None = None) -> list[Mi
 
 
 def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bool = False, processes: int = 2) -> Iterator[tuple[Exercise, list[Counted]]]:
-    """Each exercise with some of its mistakes, as they come; from what is kept where nothing it depends on has changed."""
+    """Each exercise with some of its counted mistakes, in the order in which the jobs end; stored counts are used if nothing they depend on has changed."""
     pieces: list[CountJob] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mistakes in everything.items():
-        before = [None if fresh else _kept(exercise, mistake, seeds) for mistake in mistakes]
+        before = [None if fresh else _load_stored(exercise, mistake, seeds) for mistake in mistakes]
         if done := [each for each in before if each]:
             yield exercise, done
         left = [mistake for mistake, each in zip(mistakes, before) if each is None]
@@ -92,7 +92,7 @@ def count_all(everything: dict[Exercise, list[Mistake]], seeds: range, fresh: bo
     for piece, result in run_jobs(pieces, processes):
         found = [Counted(**data) for data in result]
         for mistake, each in zip(piece.mistakes, found):
-            _keep(by_name[piece.exercise], mistake, seeds, each)
+            _store(by_name[piece.exercise], mistake, seeds, each)
         yield by_name[piece.exercise], found
 
 
@@ -104,14 +104,14 @@ def _file(exercise: Exercise, mistake: Mistake, seeds: range) -> Path:
     return FOLDER / f"{exercise.name}-{mistake.id}-{digest.hexdigest()[:24]}.json"
 
 
-def _kept(exercise: Exercise, mistake: Mistake, seeds: range) -> Counted | None:
+def _load_stored(exercise: Exercise, mistake: Mistake, seeds: range) -> Counted | None:
     try:
         return Counted(**json.loads(_file(exercise, mistake, seeds).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _keep(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) -> None:
+def _store(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) -> None:
     write_whole(_file(exercise, mistake, seeds), json.dumps(asdict(counted)))
 
 
@@ -119,7 +119,7 @@ def _keep(exercise: Exercise, mistake: Mistake, seeds: range, counted: Counted) 
 
 
 def count_catches(session: pytest.Session, job: CountJob, report: Report) -> None:
-    """Send how often each of the job's mistakes is caught."""
+    """Send the counts of the job's mistakes."""
     _Counting(session, report).finish(job)
 
 
@@ -128,7 +128,7 @@ class _Counting(SuiteRunner):
         exercise = load_syllabus().exercise(job.exercise)
         seconds = self.times(exercise, solution_of(exercise))
         limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
-        best: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
+        best: Counter[str] = Counter()  # by test: those that catch most in the least time run first
         found = []
         for mistake in job.mistakes:
             items = sorted(seconds, key=lambda item: -(best[item.name] + 0.5) / seconds[item])
@@ -155,8 +155,8 @@ class _Counting(SuiteRunner):
         by = max(tests, key=lambda name: tests[name]) if left else ""
         return Counted(mistake.id, len(seeds) - len(left), sum(tests.values()), by, missed, dict(tests))
 
-    def _try_seeds(self, exercise: Exercise, text: str, items: list[pytest.Function], seeds: list[int], say: Callable[[str], None]) -> None:
-        """Say for each seed the first test that fails, or nothing. The test that failed last is asked first."""
+    def _try_seeds(self, exercise: Exercise, text: str, items: list[pytest.Function], seeds: list[int], report_line: Callable[[str], None]) -> None:
+        """Report for each seed the first test that fails, or an empty line. The test that failed last runs first."""
         items = list(items)
         for seed in seeds:
             self.run.trial = trial_of(exercise, text, seed)
@@ -165,10 +165,10 @@ class _Counting(SuiteRunner):
                 items.remove(caught)
                 items.insert(0, caught)
             self.run.trial.close()
-            say(caught.name if caught else "")
+            report_line(caught.name if caught else "")
 
     def _passes(self, exercise: Exercise, item: pytest.Function, own: bool = True) -> bool:
-        """Does the test pass in the run's trial? Where it has examples, pytest and hypothesis are spared what follows the first failure."""
+        """Does the test pass in the run's trial? A test with examples is called without pytest, and hypothesis stops at the first failure."""
         if not hasattr(item.obj, "hypothesis"):
             return self.run_test(item, None) == "passed"
         test, trial = item.obj.hypothesis, self.run.trial
@@ -189,29 +189,29 @@ class _Counting(SuiteRunner):
         finally:
             test.inner_test = whole
 
-    def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
-        """Say a test that fails on examples that no seed decides."""
+    def _test_that_catches_always(self, exercise: Exercise, text: str, items: list[pytest.Function], report_line: Callable[[str], None]) -> None:
+        """Report a test that fails on examples that do not depend on the seed."""
         for item in items:
             first, *others = (self._transcript(exercise, text, item, seed) for seed in COMPARED_SEEDS)
             if first and all(other == first for other in others):
-                return say(item.name)
-        say("")
+                return report_line(item.name)
+        report_line("")
 
     def _transcript(self, exercise: Exercise, text: str, item: pytest.Function, seed: int) -> bytes:
-        """A fingerprint of what the test asked both sides and what they answered; nothing where it passes."""
+        """A fingerprint of the test's calls on both sides and of their answers; empty if the test passes."""
         self.run.trial = trial_of(exercise, text, seed)
         passed = self._passes(exercise, item, own=False)
         digest = hashlib.sha256()
-        for asked in self.run.trial.transcript():
-            digest.update(repr((asked.op, asked.tree, asked.reply)).encode())
-            for buffer in (*asked.buffers, *asked.out):
+        for exchange in self.run.trial.transcript():
+            digest.update(repr((exchange.op, exchange.tree, exchange.reply)).encode())
+            for buffer in (*exchange.buffers, *exchange.out):
                 digest.update(buffer)
         self.run.trial.close()
         return b"" if passed else digest.digest()
 
 
 class _Failed(BaseException):
-    """An example failed: hypothesis need not run it again."""
+    """An example failed; this stops hypothesis from running it again."""
 
 
 def _ended_by_failure(function: Callable) -> Callable:

@@ -1,7 +1,7 @@
 """Every small change to one exercise of the reference: an operator, a number, an axis, an argument, a call or a statement at a time.
 
 A mutant is the exercise's own text with one piece of it replaced. Changes that Python compiles to the same code as the original, or as
-another change of the exercise, are left out: they would say the same again.
+another change of the exercise, are left out, because they would test the same thing twice.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from grader.quality.proof.mutants.expressions import of_expression
 from grader.quality.proof.mutants.places import Change, Places
 from grader.quality.proof.mutants.statements import of_statement
 
-LEFT_ALONE = {"annotation", "returns", "decorator_list", "exc", "type_params", "ctx"}  # fields with no code of the exercise's own, and messages
+LEFT_ALONE = {"annotation", "returns", "decorator_list", "exc", "type_params", "ctx"}  # fields without code of the exercise, and messages
 
 
 @dataclass(frozen=True)
 class Mutant:
     exercise: str
     number: int  # of the line, counted within the exercise
-    line: str  # as the reference has it, without its comment
+    line: str  # as in the reference, without its comment
     edit: str  # "old -> new"
     text: str  # the exercise, changed
 
@@ -78,7 +78,7 @@ def _changes(places: Places) -> Iterator[Change]:
 
 
 def _whole(node: ast.AST) -> bool:
-    """Is this changed as a whole or not at all? Docstrings, f-strings, and negative numbers."""
+    """Whether this is changed as a whole or not at all: docstrings, f-strings and negative numbers."""
     docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
     return docstring or negative or isinstance(node, ast.JoinedStr)
@@ -90,7 +90,7 @@ def _short(text: str) -> str:
 
 
 def _compiled(text: str) -> bytes | None:
-    """What the text is compiled to, whatever lines it stands on; None where it is not Python."""
+    """What the text is compiled to, independent of its line numbers; None if it is not valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""The mutants that nothing catches and nothing should: for each, why it does what the exercise promises all the same.
+"""Explains the mutants that nothing catches and nothing should: each entry says why the changed exercise still keeps every promise.
 
-They are written down by chapter in `explained/chNN_name.toml`, line by line of the reference:
+The explanations are in `explained/chNN_name.toml`, with the line of the reference that each is about:
 
     [[equivalent]]
     exercise = "causal_mask"
@@ -19,7 +19,7 @@ from grader.course.syllabus import Chapter, Exercise
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.devcheck.table import Mutants
 from grader.quality.proof.mutants.edits import mutants
-from grader.quality.proof.mutants.kept import Met, kept
+from grader.quality.proof.mutants.stored import MutantResult, load_results
 
 FOLDER = Path(__file__).parent / "explained"
 
@@ -27,14 +27,14 @@ Key = tuple[str, str, str]  # exercise, line, edit
 
 
 @dataclass(frozen=True)
-class Judged:
-    """An exercise's mutants, told apart."""
+class Classified:
+    """An exercise's mutants by their result."""
 
     total: int
     caught: int
-    equivalent: list[Met]
-    unexplained: list[Met]
-    stale: list[str]  # sentences about explanations that explain nothing
+    equivalent: list[MutantResult]
+    unexplained: list[MutantResult]
+    stale: list[str]  # sentences about explanations without a survivor
 
     @property
     def fine(self) -> bool:
@@ -42,39 +42,39 @@ class Judged:
 
 
 def explanations(module: str) -> dict[Key, str]:
-    """Why each of these mutants of a chapter may survive."""
+    """The explanation of each explained mutant of a chapter."""
     path = FOLDER / f"{module}.toml"
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", []) if path.is_file() else []
     return {(entry["exercise"], entry["line"], edit): entry["why"] for entry in entries for edit in entry["edits"]}
 
 
-def strangers(chapter: Chapter, known: dict[Key, str]) -> list[str]:
+def misplaced_explanations(chapter: Chapter, known: dict[Key, str]) -> list[str]:
     """Sentences about explanations for exercises that the chapter does not have."""
     names = {exercise.name for exercise in chapter.exercises}
-    return [f"explained/{chapter.name}.toml explains a change of {name}, which is no exercise of this chapter" for name in sorted({key[0] for key in known} - names)]
+    return [f"explained/{chapter.name}.toml explains a change of {name}, but this chapter has no such exercise" for name in sorted({key[0] for key in known} - names)]
 
 
-def judge(exercise: Exercise, met: list[Met], known: dict[Key, str]) -> Judged:
-    """Which survivors are explained, and which explanations have no survivor."""
-    by_key = {each.mutant.key: each for each in met}
-    survivors = [each for each in met if not each.caught]
+def classify(exercise: Exercise, results: list[MutantResult], known: dict[Key, str]) -> Classified:
+    """Separate explained from unexplained survivors, and find explanations without a survivor."""
+    by_key = {each.mutant.key: each for each in results}
+    survivors = [each for each in results if not each.caught]
     stale = []
     for key in known:
         if key[0] != exercise.name:
             continue
         if key not in by_key:
-            stale.append(f"{exercise.name}: explained/{exercise.module}.toml explains `{key[2]}` in `{key[1]}`, and there is no such change; take it out")
+            stale.append(f"{exercise.name}: explained/{exercise.module}.toml explains `{key[2]}` in `{key[1]}`, but there is no such change; delete this explanation")
         elif by_key[key].caught:
-            stale.append(f"{exercise.name}: explained/{exercise.module}.toml explains `{key[2]}` in `{key[1]}`, which {by_key[key].by} catches; take it out")
+            stale.append(f"{exercise.name}: explained/{exercise.module}.toml explains `{key[2]}` in `{key[1]}`, which {by_key[key].by} catches; delete this explanation")
     equivalent = [each for each in survivors if known.get(each.mutant.key, "").strip()]
     unexplained = [each for each in survivors if not known.get(each.mutant.key, "").strip()]
-    return Judged(len(met), len(met) - len(survivors), equivalent, unexplained, stale)
+    return Classified(len(results), len(results) - len(survivors), equivalent, unexplained, stale)
 
 
 def last_found(exercise: Exercise) -> Mutants | None:
-    """How the exercise's mutants ended when they were last tried; None where that was never, or with other sources."""
-    met = kept(exercise, mutants(solution_of(exercise), exercise.name))
-    if met is None:
+    """The results of the exercise's mutants when they were last tried; None if they have not been tried with the present sources."""
+    results = load_results(exercise, mutants(solution_of(exercise), exercise.name))
+    if results is None:
         return None
-    judged = judge(exercise, met, explanations(exercise.module))
-    return Mutants(judged.total, judged.caught, len(judged.equivalent))
+    classified = classify(exercise, results, explanations(exercise.module))
+    return Mutants(classified.total, classified.caught, len(classified.equivalent))

@@ -23,12 +23,12 @@ COMPARISONS = {
 COMPARISON_SYMBOLS = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-LIBRARIES = {"torch", "math", "nn", "F", "hashlib", "int", "dict", "bytes"}  # what stands before the dot of a function that is no method
+LIBRARIES = {"torch", "math", "nn", "F", "hashlib", "int", "dict", "bytes"}  # names before the dot of a function that is not a method
 JOINS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Starred, ast.IfExp)
 
 
 def of_expression(node: ast.expr, parent: ast.AST | None, places: Places) -> Iterator[Change]:
-    """All changes to this node; those to its parts come with the parts."""
+    """All changes to this node; its children are changed separately."""
     if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
         return
     if isinstance(node, ast.Slice):
@@ -36,7 +36,7 @@ def of_expression(node: ast.expr, parent: ast.AST | None, places: Places) -> Ite
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
         for generator in node.generators:
             yield from (places.change(condition, "True") for condition in generator.ifs)
-            yield from shorter(generator.iter, places)
+            yield from without_ends(generator.iter, places)
     else:
         for new in dict.fromkeys(_alternatives(node, parent, places)):
             yield places.change(node, new if _fits(new, node, parent, places) else f"({new})")
@@ -45,7 +45,7 @@ def of_expression(node: ast.expr, parent: ast.AST | None, places: Places) -> Ite
 
 
 def _fits(new: str, node: ast.expr, parent: ast.AST | None, places: Places) -> bool:
-    """Can this stand where the node does, with what stands beside it not tearing it apart?"""
+    """Does this expression need no parentheses in the place of the node?"""
     argument = (isinstance(parent, ast.Call) and parent.func is not node) or (isinstance(parent, ast.Subscript) and parent.slice is node)
     if not isinstance(parent, JOINS) or argument or places.is_enclosed(node):
         return True
@@ -53,8 +53,8 @@ def _fits(new: str, node: ast.expr, parent: ast.AST | None, places: Places) -> b
     return isinstance(kind, ATOMS) or (isinstance(parent, ast.BoolOp | ast.IfExp) and isinstance(kind, ast.Compare))
 
 
-def shorter(node: ast.expr, places: Places) -> Iterator[Change]:
-    """What is walked through, without its first or its last."""
+def without_ends(node: ast.expr, places: Places) -> Iterator[Change]:
+    """What is iterated over, without its first or its last item."""
     if not places.source(node).startswith("range("):
         yield places.change(node, f"list({places.source(node)})[1:]")
         yield places.change(node, f"list({places.source(node)})[:-1]")
@@ -131,13 +131,13 @@ def _call(node: ast.Call, parent: ast.AST | None, places: Places) -> Iterator[st
     words = [places.source(argument) for argument in node.args]
     named = [f"{keyword.arg}={places.source(keyword.value)}" if keyword.arg else f"**{places.source(keyword.value)}" for keyword in node.keywords]
 
-    def again(positional: list[str], keywords: list[str]) -> str:
+    def with_arguments(positional: list[str], keywords: list[str]) -> str:
         return f"{function}({', '.join(positional + keywords)})"
 
     for place in range(len(named)):
-        yield again(words, named[:place] + named[place + 1 :])
+        yield with_arguments(words, named[:place] + named[place + 1 :])
     if len(words) > 1:
-        yield again(words[:-1], named)
+        yield with_arguments(words[:-1], named)
     if function == "range":
         yield from _range(words)
     if isinstance(parent, ast.Expr | ast.withitem):
@@ -174,7 +174,7 @@ def _is_library(node: ast.expr) -> bool:
 
 
 def _has_parts(node: ast.expr) -> bool:
-    """Is this a module? Then what it is asked for is a layer, and not a method."""
+    """Is this a module? Then its attributes are layers, not methods."""
     return isinstance(node, ast.Name) and node.id in ("self", "block", "model")
 
 
@@ -190,9 +190,9 @@ def _name(node: ast.Attribute | ast.Name, places: Places) -> Iterator[str]:
 
 
 def _exchanged(node: ast.Call | ast.Tuple | ast.List, parent: ast.AST | None, places: Places) -> Iterator[Change]:
-    """Neighbouring arguments, or neighbours in a row, in each other's place."""
+    """Swap neighbouring arguments, or neighbouring items of a tuple or list."""
     if isinstance(parent, ast.Compare) and not isinstance(node, ast.Call):
-        return  # the order of what is searched is nothing
+        return  # the order does not matter in a membership test
     for one, other in pairwise(node.args if isinstance(node, ast.Call) else node.elts):
         start, end = places.span(one)[0], places.span(other)[1]
         between = places.text[places.span(one)[1] : places.span(other)[0]]

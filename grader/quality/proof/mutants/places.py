@@ -1,4 +1,4 @@
-"""Where the nodes of a syntax tree stand in their text, and a change to one of these places."""
+"""Positions of a syntax tree's nodes in the text, and a change at one of these positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Lis
 
 @dataclass(frozen=True)
 class Change:
-    """Put `new` in the place of what stands from `start` up to `end`."""
+    """Replace the text from `start` up to `end` by `new`."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Places:
             self._starts.append(self._starts[-1] + len(line))
 
     def at(self, line: int, column: int) -> int:
-        """Python counts columns in bytes."""
+        """The index of a character in the text; Python counts columns in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def span(self, node: Placed) -> tuple[int, int]:
@@ -45,12 +45,12 @@ class Places:
         return self.text[start:end]
 
     def tight(self, node: Placed) -> str:
-        """Its text, in parentheses where what stands beside it could tear it apart."""
+        """The source of the node, in parentheses where operator precedence could otherwise change its meaning."""
         source = self.source(node)
         return source if isinstance(node, ATOMS) or in_parentheses(source) else f"({source})"
 
     def is_enclosed(self, node: Placed) -> bool:
-        """Does it stand in parentheses of its own already?"""
+        """Is the node already in parentheses?"""
         start, end = self.span(node)
         return self.text[start - 1 : start] == "(" and self.text[end : end + 1] == ")"
 

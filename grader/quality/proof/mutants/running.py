@@ -1,4 +1,4 @@
-"""Tries mutants on the suites of their exercises, each in a process forked from one that has loaded everything, until the first test fails."""
+"""Tries mutants on the suites of their exercises until the first test fails, each in a process forked from one that has loaded everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.processes.report import Report
 from grader.quality.devcheck.pool import run_jobs
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants.edits import Mutant
-from grader.quality.proof.mutants.kept import SURVIVED, Met, keep, kept
+from grader.quality.proof.mutants.stored import SURVIVED, MutantResult, load_results, store_results
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
 
 PIECE = 30  # mutants in one job
@@ -29,28 +29,28 @@ class MutantsJob(Job):
     mutants: tuple[Mutant, ...]
 
 
-def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[Exercise, list[Met]]]:
-    """Each exercise with what its mutants met, as it comes; from what is kept where nothing it depends on has changed."""
+def try_all(everything: dict[Exercise, list[Mutant]], fresh: bool = False, processes: int | None = None) -> Iterator[tuple[Exercise, list[MutantResult]]]:
+    """Each exercise with the results of its mutants, in the order in which they end; stored results are used if nothing they depend on has changed."""
     left: dict[str, int] = {}
-    met: dict[str, list[Met]] = {}
+    results: dict[str, list[MutantResult]] = {}
     pieces: list[MutantsJob] = []
     by_name = {exercise.name: exercise for exercise in everything}
     for exercise, mutants in everything.items():
-        before = None if fresh else kept(exercise, mutants)
-        if before is not None:
-            yield exercise, before
+        stored = None if fresh else load_results(exercise, mutants)
+        if stored is not None:
+            yield exercise, stored
             continue
         cut = [MutantsJob(exercise.name, tuple(mutants[start : start + PIECE])) for start in range(0, len(mutants), PIECE)]
-        left[exercise.name], met[exercise.name] = len(cut), []
+        left[exercise.name], results[exercise.name] = len(cut), []
         pieces += cut
     for piece, result in run_jobs(pieces, processes or os.cpu_count() or 1):
-        met[piece.exercise] += [Met(mutant, by, outcome) for mutant, (by, outcome) in zip(piece.mutants, result, strict=True)]
+        results[piece.exercise] += [MutantResult(mutant, by, outcome) for mutant, (by, outcome) in zip(piece.mutants, result, strict=True)]
         left[piece.exercise] -= 1
         if not left[piece.exercise]:
             exercise = by_name[piece.exercise]
             order = {mutant.key: place for place, mutant in enumerate(everything[exercise])}
-            found = sorted(met[piece.exercise], key=lambda each: order[each.mutant.key])
-            keep(exercise, everything[exercise], found)
+            found = sorted(results[piece.exercise], key=lambda each: order[each.mutant.key])
+            store_results(exercise, everything[exercise], found)
             yield exercise, found
 
 
@@ -68,7 +68,7 @@ class _Trying(SuiteRunner):
         text = solution_of(exercise)
         seconds = self.times(exercise, text)
         limit = PROCESSOR_SECONDS + math.ceil(3 * sum(seconds.values()))
-        caught: Counter[str] = Counter()  # by test: those that catch most in the least time are asked first
+        caught: Counter[str] = Counter()  # by test: those that catch most in the least time run first
         found = []
         for mutant in job.mutants:
             items = sorted(seconds, key=lambda item: -(caught[item.name] + 0.5) / seconds[item])
@@ -78,9 +78,9 @@ class _Trying(SuiteRunner):
             found.append((by, outcome))
         return found
 
-    def _first_failure(self, exercise: Exercise, text: str, items: list[pytest.Function], say: Callable[[str], None]) -> None:
+    def _first_failure(self, exercise: Exercise, text: str, items: list[pytest.Function], report_line: Callable[[str], None]) -> None:
         self.run.trial = trial_of(exercise, text)
         for item, after in zip(items, [*items[1:], None]):
             if self.run_test(item, after) != "passed":
-                return say(json.dumps([item.name, self.last]))
-        say(json.dumps(["", SURVIVED]))
+                return report_line(json.dumps([item.name, self.last]))
+        report_line(json.dumps(["", SURVIVED]))

@@ -1,4 +1,4 @@
-"""Names that stand where a near relative could stand: the slips of a hand that knows the library."""
+"""Names of the library that are easily confused with each other."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Changes to one statement: left out, its condition decided beforehand, its protection taken away, half of it given back."""
+"""Changes to one statement: removed, its condition replaced by a constant, its `with` or `finally` removed, half of its return value dropped."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from grader.quality.proof.mutants.expressions import shorter
+from grader.quality.proof.mutants.expressions import without_ends
 from grader.quality.proof.mutants.places import Change, Places
 
 AUGMENTED = {ast.Add: ["-=", "="], ast.Sub: ["+=", "="], ast.Mult: ["/=", "="], ast.BitOr: ["&=", "="]}
@@ -13,7 +13,7 @@ SYMBOLS = {ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*=", ast.BitOr: "|="}
 
 
 def of_statement(node: ast.stmt, places: Places) -> Iterator[Change]:
-    """All changes to the statement as such; those to its parts come with the parts."""
+    """All changes to the statement as such; its children are changed separately."""
     match node:
         case ast.FunctionDef():
             yield from _function(node, places)
@@ -29,7 +29,7 @@ def of_statement(node: ast.stmt, places: Places) -> Iterator[Change]:
             decided = ("True", "False") if isinstance(node, ast.If) else ("False",)
             yield from (places.change(node.test, word) for word in decided)
         case ast.For():
-            yield from shorter(node.iter, places)
+            yield from without_ends(node.iter, places)
             yield places.change(node, "pass")
         case ast.With():
             opening = Change(places.span(node)[0], places.span(node.items[-1].context_expr)[1], "if True")
@@ -42,7 +42,7 @@ def of_statement(node: ast.stmt, places: Places) -> Iterator[Change]:
 
 
 def _unprotected(node: ast.Try, first: ast.stmt, places: Places) -> Iterator[Change]:
-    """What is in `finally` is done only where all went well."""
+    """Execute the `finally` part only if no error was raised."""
     start, end = places.span(node)
     word = places.text.rindex("finally:", start, places.span(first)[0])
     changed = "if True:" + places.text[start + len("try:") : word] + "if True:" + places.text[word + len("finally:") : end]
@@ -57,7 +57,7 @@ def _function(node: ast.FunctionDef, places: Places) -> Iterator[Change]:
     for statement in _own(node.body):
         if isinstance(statement, ast.Assign):
             names = [leaf.id for target in statement.targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and isinstance(leaf.ctx, ast.Store)]
-            if set(names) <= bound:  # what is left out then is not missed by Python itself
+            if set(names) <= bound:  # without the assignment the names are still defined
                 yield places.change(statement, "pass")
             bound |= set(names)
         elif isinstance(statement, ast.Return) and statement.value and node.returns:
@@ -65,7 +65,7 @@ def _function(node: ast.FunctionDef, places: Places) -> Iterator[Change]:
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a function in their order, those inside others too, and none of another function's."""
+    """The statements of a function in order, including nested ones, without those of inner functions."""
     for statement in body:
         yield statement
         if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -74,7 +74,7 @@ def _own(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _cut_off(value: ast.expr, kind: str, places: Places) -> Iterator[Change]:
-    """A tensor given back without its gradient."""
+    """Return a tensor without its gradient."""
     if kind == "Tensor":
         yield places.change(value, f"{places.tight(value)}.detach()")
     elif kind.startswith("tuple[Tensor") and isinstance(value, ast.Tuple):

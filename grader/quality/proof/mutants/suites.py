@@ -28,16 +28,16 @@ from grader.verdict import trial
 from grader.verdict.hypothesis_internals import only_generate
 from grader.verdict.trial import Trial
 
-CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; on a busy machine the clock says little
-PROCESSOR_SECONDS = 2  # code that loops for ever is stopped after so long, and three times what the reference takes
+CLOCK_SECONDS = 600.0  # code that waits for ever is stopped after so long; long, because a busy machine is slow
+PROCESSOR_SECONDS = 2  # code that loops for ever is stopped after so long plus three times what the reference takes
 
 
 class ReferenceFails(RuntimeError):
-    """There is nothing to be learned from changes of an exercise whose reference fails."""
+    """The reference fails, so changes of the exercise would show nothing."""
 
 
 class SuiteRunner:
-    """What a job of a proof needs of the session: a proof derives from it and says how the job is done (`answer`)."""
+    """What a proof's job needs of the session; a proof derives a class from it that does the job in `answer`."""
 
     def __init__(self, session: pytest.Session, report: Report) -> None:
         self.report = report
@@ -50,10 +50,10 @@ class SuiteRunner:
         self.tests = [item for item in session.items if isinstance(item, pytest.Function)]
         for item in self.tests:
             only_generate(item.obj)  # the smallest example is not needed
-        gc.freeze()  # what is here already is not looked through in every process forked from this one
+        gc.freeze()  # processes forked from this one then do not scan what is already loaded
 
     def answer(self, job: Any) -> list:
-        """What the job leads to, as data."""
+        """Do the job, and return its result as data."""
         raise NotImplementedError
 
     def finish(self, job: Job) -> NoReturn:
@@ -67,7 +67,7 @@ class SuiteRunner:
         self.last = outcome
 
     def times(self, exercise: Exercise, text: str) -> dict[pytest.Function, float]:
-        """Its tests, with how long the reference keeps a processor busy. It runs in this very process, which has then done everything once."""
+        """The exercise's tests, with the reference's processor time for each. They run in this process itself, so slow first uses happen once, before the forks."""
         self.run.trial = trial_of(exercise, text)
         seconds = {}
         for item in self.tests:
@@ -78,12 +78,12 @@ class SuiteRunner:
             self.run_test(item, None)
             seconds[item] = time.process_time() - began + 1e-3
             if self.last != "passed":
-                raise ReferenceFails(f"the reference itself does not pass {item.name}, so changes of {exercise.name} would show nothing")
+                raise ReferenceFails(f"the reference does not pass {item.name}, so changes of {exercise.name} would show nothing; fix that first")
         self.run.trial.close()
         return seconds
 
     def lines_of_fork(self, work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
-        """Each line that `work` says, in a process that may loop, eat memory or die; last "timeout" or "died" where it did not end well."""
+        """Each line that `work` reports from a process that may loop, use up memory or die; the last is "timeout" or "died" if the process did not end normally."""
         self.report.extend_deadline(2 * CLOCK_SECONDS)
         for line in lines_of_a_fork(work, processor_seconds):
             yield line
@@ -91,7 +91,7 @@ class SuiteRunner:
 
     def run_test(self, item: pytest.Function, after: pytest.Function | None) -> str:
         """The outcome of this test in the run's trial."""
-        self.last = "error"  # where nothing is noted
+        self.last = "error"  # unless an outcome is noted
         reset_fixtures(item)
         hooks.give_seed(item, self.run)
         run_test(item, after)
@@ -103,8 +103,8 @@ def trial_of(exercise: Exercise, text: str, seed: int = 0) -> Trial:
 
 
 def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_seconds: int) -> Iterator[str]:
-    """Each line that `work` says, in a process that may loop, eat memory or die; last "timeout" or "died" where it did not end well."""
-    ours, theirs = os.pipe()
+    """Each line that `work` reports from a process that may loop, use up memory or die; the last is "timeout" or "died" if the process did not end normally."""
+    reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
         with contextlib.suppress(BaseException):
@@ -112,27 +112,27 @@ def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_sec
             redirect_to_null()
             limit_this_process()
 
-            def say(line: str) -> None:
-                os.write(theirs, f"{line}\n".encode())
+            def report_line(line: str) -> None:
+                os.write(writer, f"{line}\n".encode())
                 used = resource.getrusage(resource.RUSAGE_SELF)
                 limit_processor(math.ceil(used.ru_utime + used.ru_stime) + processor_seconds)
 
             limit_processor(processor_seconds)
-            work(say)
-            os.write(theirs, b"end\n")
+            work(report_line)
+            os.write(writer, b"end\n")
         os._exit(0)
-    os.close(theirs)
+    os.close(writer)
     text = b""
     deadline = time.monotonic() + CLOCK_SECONDS
     ended = False
-    while select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0] and (more := os.read(ours, 4096)):
+    while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0] and (more := os.read(reader, 4096)):
         *lines, text = (text + more).split(b"\n")
         deadline = time.monotonic() + CLOCK_SECONDS
         for line in lines:
             ended = line == b"end"
             if not ended:
                 yield line.decode()
-    os.close(ours)
+    os.close(reader)
     late = time.monotonic() >= deadline
     status = end_fork(pid, 0.0 if late else CLOCK_SECONDS)
     if not ended:
@@ -140,6 +140,6 @@ def lines_of_a_fork(work: Callable[[Callable[[str], None]], None], processor_sec
 
 
 def limit_processor(seconds: int) -> None:
-    """The processor's time for all this process has done and will do."""
+    """Limit the processor time of this process, including the time that it has already used."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))

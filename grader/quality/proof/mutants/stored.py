@@ -1,4 +1,4 @@
-"""What mutants met, kept by the content it depends on: what has not changed since is not tried again."""
+"""Stores the results of mutants by the content they depend on, so that unchanged mutants are not tried again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SURVIVED = "survived"
 
 
 @dataclass(frozen=True)
-class Met:
-    """How a mutant ended: by which test and with what outcome, or SURVIVED."""
+class MutantResult:
+    """The result of a mutant: the test that caught it with its outcome, or SURVIVED."""
 
     mutant: Mutant
     by: str
@@ -30,17 +30,17 @@ class Met:
         return self.outcome != SURVIVED
 
 
-def kept(exercise: Exercise, mutants: list[Mutant]) -> list[Met] | None:
-    """What these mutants met when they were last tried; None where they were not, or something has changed since."""
+def load_results(exercise: Exercise, mutants: list[Mutant]) -> list[MutantResult] | None:
+    """The results of these mutants when they were last tried; None if they were not tried, or something has changed since."""
     try:
-        return [Met(mutant, by, outcome) for mutant, (by, outcome) in zip(mutants, json.loads(_file(exercise, mutants).read_text("utf-8")), strict=True)]
+        return [MutantResult(mutant, by, outcome) for mutant, (by, outcome) in zip(mutants, json.loads(_file(exercise, mutants).read_text("utf-8")), strict=True)]
     except (OSError, ValueError, TypeError):
         return None
 
 
-def keep(exercise: Exercise, mutants: list[Mutant], found: list[Met]) -> None:
-    with contextlib.suppress(OSError):  # what cannot be kept costs time, and nothing else
-        write_whole(_file(exercise, mutants), json.dumps([(met.by, met.outcome) for met in found]))
+def store_results(exercise: Exercise, mutants: list[Mutant], results: list[MutantResult]) -> None:
+    with contextlib.suppress(OSError):  # without stored results the next run only takes longer
+        write_whole(_file(exercise, mutants), json.dumps([(result.by, result.outcome) for result in results]))
 
 
 def _file(exercise: Exercise, mutants: list[Mutant]) -> Path:
