@@ -4,7 +4,7 @@ import warnings
 
 from grader.version import __version__ as __version__
 
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where there is none, and nobody here needs it
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch warns if numpy is missing; the kit does not need it
 
 
 def __getattr__(name: str):

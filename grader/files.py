@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Put `content` in `path` in one step: a reader sees the old file or the new one, never a part. OSError where it cannot be."""
+    """Replace the file `path` by `content` in one step: a reader sees the old file or the new one, never a part. OSError if it cannot be written."""
     path = Path(os.path.realpath(path))
     data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -199,14 +199,14 @@ def grade(
     exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=completing.exercises)] = "",
     points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one a processor).", show_default=False)] = None,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one per processor).", show_default=False)] = None,
     require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every layer of the sandbox is on; headway doctor lists them.")] = False,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (What has not changed is never graded twice.)")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (Unchanged ones are never graded twice.)")] = False,
 ) -> None:
     """Grade a class (for instructors).
 
-    Exit status 0: everybody was graded; 1: somebody could not be; 2: wrong use."""
+    Exit status 0: every submission was graded; 1: some could not be; 2: wrong use."""
     from grader.cli.commands.grade import grade
 
     raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
@@ -220,7 +220,7 @@ def regrade(
 ) -> None:
     """Grade one person again (for instructors).
 
-    With what the last `headway grade` was asked."""
+    With the arguments of the last `headway grade`."""
     from grader.cli.commands.grade import regrade
 
     raise typer.Exit(regrade(name, out, jobs))

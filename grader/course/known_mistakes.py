@@ -1,4 +1,4 @@
-"""Known mistakes: what tests/misconceptions/chNN_name.toml holds, and the reference with one mistake in it.
+"""Known mistakes: reads tests/misconceptions/chNN_name.toml, and puts one mistake into the reference.
 
 A table's header carries the exercise and the mistake's id, and the table describes the smallest edit of the solution:
 
@@ -58,7 +58,7 @@ class Misconception:
 
 @cache
 def misconceptions(module: str, exercise: str | None = None) -> tuple[Misconception, ...]:
-    """The known mistakes of a chapter, or of one of its exercises; none where the chapter has no file of them."""
+    """The known mistakes of a chapter, or of one of its exercises; an empty result if the chapter has no file of them."""
     if exercise is not None:
         return tuple(mistake for mistake in misconceptions(module) if mistake.exercise == exercise)
     tables = _tables(module)
@@ -74,7 +74,7 @@ def reasons_for_few(module: str) -> dict[str, str]:
 
 @cache
 def _tables(module: str) -> dict[str, Any] | None:
-    """The file's tables, by exercise; None where there is no file."""
+    """The file's tables, by exercise; None if there is no file."""
     path = TESTS / "misconceptions" / f"{module}.toml"
     if not path.is_file():
         return None
@@ -84,7 +84,7 @@ def _tables(module: str) -> dict[str, Any] | None:
         raise CatalogueProblem(f"tests/misconceptions/{path.name}: {problem}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise CatalogueProblem(f"tests/misconceptions/{path.name}: `{name}` stands outside every table; write headers like [EXERCISE.name_of_the_mistake]")
+            raise CatalogueProblem(f"tests/misconceptions/{path.name}: `{name}` is outside every table; write headers like [EXERCISE.name_of_the_mistake]")
     return tables
 
 

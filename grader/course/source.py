@@ -149,7 +149,7 @@ def _check_shape(tree: ast.Module, file: str) -> None:
 
 
 def definition(text: str, name: str, file: str = "the file") -> Segment:
-    """The definition of `name` at the top level of `text` (the last, where there are several). SourceProblem where there is none."""
+    """The definition of `name` at the top level of `text` (the last, if there are several). SourceProblem if it is missing."""
     found = find_definition(text, name, file)
     if found is None:
         raise SourceProblem(f"{file} does not define {name}", file=file)
@@ -158,7 +158,7 @@ def definition(text: str, name: str, file: str = "the file") -> Segment:
 
 @lru_cache(maxsize=256)
 def find_definition(text: str, name: str, file: str = "the file") -> Segment | None:
-    """Like `definition`, and None where there is none."""
+    """Like `definition`, but None if it is missing."""
     tree = parse(text, file)
     lines = split_lines(text)
     found, above, previous = None, 0, 0
@@ -184,7 +184,7 @@ def replace_definition(text: str, name: str, new: str, file: str = "the file") -
 
 
 def append_definition(text: str, new: str) -> str:
-    """`text` with `new` after everything else: what it defines takes the place of what stood before."""
+    """`text` with `new` at its end: its definitions replace earlier ones of the same name."""
     ending = newline_of(text)
     body = text.rstrip("\r\n \t")
     gap = ending * 3 if body else ""

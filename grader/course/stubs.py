@@ -87,7 +87,7 @@ def stub_text(solution: str, name: str) -> str:
 
 
 def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
-    """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if there is none."""
+    """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if it is missing."""
     if solutions == SOLUTIONS and sealed.is_sealed(module):
         return sealed.read_stub(module)
     return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)

@@ -31,8 +31,8 @@ class Exercise:
     why: str
     unlocks: str
     hints: tuple[str, ...]
-    forbids: tuple[str, ...]  # the chapter's and its own
-    own_forbids: tuple[str, ...] = ()  # its own alone
+    forbids: tuple[str, ...]  # those of the chapter and those of the exercise
+    own_forbids: tuple[str, ...] = ()  # without those of the chapter
     gradient: bool = False  # must every floating-point result carry gradient back to its inputs and parameters?
 
 
@@ -64,7 +64,7 @@ class Syllabus:
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
 
     def exercise(self, name: str) -> Exercise:
-        """The exercise of that name; UnknownName, with similar names, if there is none."""
+        """The exercise of that name; UnknownName, with similar names, if it does not exist."""
         for exercise in self.exercises:
             if exercise.name == name:
                 return exercise
@@ -93,7 +93,7 @@ class Syllabus:
         raise UnknownName(_unknown("exercise or chapter", name, names))
 
     def chosen(self, names: Iterable[str]) -> list[Exercise]:
-        """The exercises that have these names or are in chapters that have them, in the course's order; all of them where there are no names."""
+        """The exercises with these names, or in chapters with these names, in the course's order; without names all exercises."""
         found = [self.find(name) for name in names]
         wanted = {exercise.name for item in found for exercise in (item.exercises if isinstance(item, Chapter) else (item,))}
         return [exercise for exercise in self.exercises if not found or exercise.name in wanted]
@@ -107,7 +107,7 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
 
 
 def suites_of(chapter: str) -> list[Path]:
-    """The files that hold a chapter's graded tests."""
+    """The files with a chapter's graded tests."""
     return sorted(TESTS.glob(f"test_{chapter}_*.py"))
 
 

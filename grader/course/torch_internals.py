@@ -46,7 +46,7 @@ def dispatch_key(name: str) -> Any:
 
 
 def pass_through(key_name: str) -> tuple[Any, Any]:
-    """A dispatch key that every operator without a kernel for it passes through, and the library that must live as long; (None, None) without such a key."""
+    """A dispatch key that every operator without a kernel for it passes through, and its library object, which must stay alive; (None, None) without such a key."""
     try:
         key = torch._C._parse_dispatch_key(key_name)
         library = torch._C._dispatch_library("IMPL", "_", key_name)

@@ -113,7 +113,7 @@ def reportable_at_import(forbids: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def may_import_anything(forbids: tuple[str, ...]) -> bool:
-    """False where an exercise forbids functions of its own: another package may hold them too."""
+    """False if an exercise forbids functions: another package may contain them too."""
     denied = families_of(forbids)
     return all(family.packages for family in denied) and all(any(family.is_meant_by(name) for family in denied) for name in forbids)
 

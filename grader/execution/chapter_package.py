@@ -1,7 +1,7 @@
 """Assembles one Python package from chapters of different authors, without copying a file.
 
-When chapter 3 is graded, the package holds the learner's chapter 3 and the reference's chapters 1 and 2; a relative import inside
-it finds the one that is there. Later chapters do not exist in it.
+When chapter 3 is graded, the package contains the learner's chapter 3 and the reference's chapters 1 and 2; a relative import inside
+it finds the one in the package. Later chapters do not exist in it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Host:
         self.pid = getpid()
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
-        """Do what one request says. Every exception becomes an answer, except that of a time limit."""
+        """Carry out one request. Every exception becomes an answer, except that of a time limit."""
         with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"):  # packing an answer may run the learner's code too
             try:
                 arguments = unpack(tree, buffers, self.find_object)

@@ -33,7 +33,7 @@ class InProcessHost:
     """Connects to a host in this process, with a time limit on each answer; a `trusted` one (the reference) has no limit."""
 
     bytes_received = 0  # nothing is sent
-    debugged = False  # has somebody stopped in a debugger? Then no time limit applies
+    debugged = False  # stopped in a debugger: then no time limit applies
 
     def __init__(
         self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, override: DefinitionOverride | None = None,

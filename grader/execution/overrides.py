@@ -12,6 +12,6 @@ class DefinitionOverride:
     module: str  # its chapter, "ch03_attention"
     value: Any  # a function or a class
     others: dict[str, Any] = field(default_factory=dict)  # other names of the chapter that are defined in the same place
-    text: str = ""  # its source; empty if there is none
+    text: str = ""  # its source; empty if unknown
     files: dict[str, str] = field(default_factory=dict)  # file name that the code is compiled with → what messages call it: "cell In[3]"
     forbidden: tuple[str, ...] = ()  # a sentence for each forbidden function that its source uses

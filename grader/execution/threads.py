@@ -12,7 +12,7 @@ from concurrent.futures import thread as pools
 from queue import SimpleQueue
 from types import FrameType
 
-ROUNDS = 40  # so many looks: on a busy machine, a thread that is about to end gets the processor as often as this one does
+ROUNDS = 40  # number of checks: on a busy machine, a thread that is about to end gets the processor as often as this one does
 _POOL_LOOP = getattr(getattr(pools, "_worker", None), "__code__", None)  # an idle thread of a pool waits in this function itself, not in one that it calls
 
 Threads = tuple[set[threading.Thread], set[int]]  # the threads of Python's threading, and the idents of all threads
@@ -44,6 +44,6 @@ def new_threads(before: Threads) -> set[str]:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait between two looks at the threads: short waits first, 0.2 s in all."""
+    """Seconds to wait between two checks of the threads: short waits first, 0.2 s in all."""
     for number in range(ROUNDS):
         yield min(0.0005 * 2**number, 0.0055)

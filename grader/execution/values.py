@@ -19,7 +19,7 @@ MAX_NODES = 200_000
 MAX_KEYS = 4_000  # of dicts and sets together: keys that collide take time in proportion to their number squared
 MAX_DEPTH = 40
 MAX_TEXT = 1024 * 1024  # characters of all strings and digits of all large numbers together
-MAX_BITS = 14_000  # of a whole number: Python reads no more than 4300 digits
+MAX_BITS = 14_000  # of a whole number: Python reads at most 4300 digits
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
 _DTYPES = {

@@ -1,4 +1,4 @@
-"""Runs the learner's code in a process of its own: sends requests over a socket, and enforces the deadline with SIGKILL.
+"""Runs the learner's code in a separate process: sends requests over a socket, and enforces the deadline with SIGKILL.
 
 A worker that dies, stalls or sends malformed data fails the current test; the next test gets a new worker.
 """
@@ -37,7 +37,7 @@ class WorkerPool:
     ) -> None:
         self.fork = sys.platform.startswith("linux") if fork is None else fork
         self.warm = warm  # fork the zygote from this process, which has loaded torch and has one thread; workers then have a copy of its memory
-        self.isolation = isolation  # None: every layer of this machine but bubblewrap, which takes a start of its own
+        self.isolation = isolation  # None: every layer of this machine except bubblewrap, which needs a separate start
         self.zygote: subprocess.Popen | int | None = None
         self.control = control  # the socket to a zygote that already runs, started by another pool
         if control is not None:
@@ -75,7 +75,7 @@ class WorkerPool:
         if self.isolation is None:
             self.isolation = available(bubblewrap=False)
         if self.isolation.bubblewrap and (self.warm or not self.fork):
-            raise ValueError("only workers forked from a zygote of their own can be put into bubblewrap")
+            raise ValueError("only workers of a pool that started its own zygote can be put into bubblewrap")
         return self.isolation
 
     def _forked(self) -> tuple[socket.socket, Any]:
@@ -151,7 +151,7 @@ def _line(control: socket.socket) -> bytes:
 
 
 def _python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import from the current folder, where a random.py may lie
+    return [sys.executable, "-P", "-m", module, *arguments]  # -P: do not import from the current folder, which may contain a random.py
 
 
 def _environment(isolation: Isolation) -> dict[str, str]:

@@ -122,7 +122,7 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
 
 
 def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
-    """In the child: a session of its own, no standard streams, the sandbox; then answer requests until the connection is closed."""
+    """In the child: start a new session, redirect the standard streams, enter the sandbox; then answer requests until the connection is closed."""
     status = 1
     try:
         os.setsid()

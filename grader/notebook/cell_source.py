@@ -72,7 +72,7 @@ def unwrap(value: Any) -> Any:
 
 
 def piece_of(thing: Any) -> Piece | None:
-    """Its source; None if there is none (made by exec, by %%time, at a prompt, in C)."""
+    """Its source; None if it has none (made by exec, by %%time, at a prompt, in C)."""
     code = _code(thing)
     if code is None:
         return None

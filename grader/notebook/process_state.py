@@ -110,7 +110,7 @@ def _profile():
 
 
 def _no_exit():
-    """In a notebook `exit()` only asks the kernel to end later; during a check it ends the call, as outside a notebook."""
+    """In a notebook `exit()` makes the kernel end later; during a check it ends the call, as outside a notebook."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return lambda: None

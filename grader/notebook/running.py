@@ -39,7 +39,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verdict:
-    """The verdict of the graded tests of an exercise or a chapter; NotRun if there is none."""
+    """The verdict of the graded tests of an exercise or a chapter; NotRun if there is no verdict."""
     if not _one_at_a_time.acquire(blocking=False):
         raise NotRun("Another check is still running. Wait until it has finished, then run this one again.")
     try:

@@ -1,9 +1,9 @@
-"""Headway's options, known to pytest from the start, and the way back when pytest looks for its settings in the wrong place.
+"""Headway's options for pytest, and a second start when pytest looks for its settings in the wrong place.
 
-`pytest --target /elsewhere` is read by pytest, which does not know the option yet, as a folder of tests: it takes that for its root
-and never sees the kit's settings. This small module (an entry point, so it is always there) notices and runs again from the kit's root.
+pytest does not know the options yet when it reads `pytest --target /elsewhere`, and takes the folder for a folder of tests: it takes that for its root
+and never finds the kit's settings. This small module (an entry point, so it is always loaded) detects that and runs pytest again from the kit's root.
 
-PYTEST_DONT_REWRITE: nothing is asserted here, and pytest would warn, the second time, that it came too late to rewrite it.
+PYTEST_DONT_REWRITE: this module has no assertions, and at the second start pytest would warn that it is too late to rewrite it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--target", metavar="DIR", help="a folder with some of the chNN_name.py files, or the word `solutions`; the exercises unless given")
     group.addoption("--chapter", metavar="ch03", action="append", help="only this chapter (may be repeated)")
     group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
-    group.addoption("--worker", action="store_true", help="run the code in a process of its own, in a sandbox (Linux), not in the tests' process")
+    group.addoption("--worker", action="store_true", help="run the code in a separate process, in a sandbox (Linux), not in the tests' process")
     group.addoption("--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS)
     group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
@@ -39,7 +39,7 @@ class _Door(argparse.Action):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
-    """Where --target misled pytest about its root, run again with the root said plainly, before anything found there is used."""
+    """If --target misled pytest about its root, run again with an explicit root, before anything found there is used."""
     known = early_config.known_args_namespace
     if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
         arguments = _joined(list(early_config.invocation_params.args))
@@ -49,7 +49,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def _joined(arguments: list[str]) -> list[str]:
-    """`--target DIR` as `--target=/whole/path`, in which pytest sees no folder of tests."""
+    """`--target DIR` as `--target=/whole/path`, which pytest does not take for a folder of tests."""
     joined: list[str] = []
     while arguments:
         word = arguments.pop(0)

@@ -1,6 +1,6 @@
-"""Headway inside pytest: whose code is tested, what a stub is, what a failure says, what it is all worth.
+"""pytest's hooks: which tests run, whose code they test, how failures are reported, and the points.
 
-Only tests that carry `@exercise` are touched; the kit's own tests run as pytest runs any test.
+Only tests with the mark `@exercise` are affected; the kit's own tests run like any other tests.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _concerns_graded(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With --chapter or --exercise, a suite that has none of their tests is not even imported."""
+    """With --chapter or --exercise, do not import a suite that has none of their tests."""
     run = config.stash[RUN]
     if not (run.chapters or run.names) or collection_path.suffix != ".py" or collection_path.resolve().parent != TESTS:
         return None
@@ -107,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
-    """An exercise has all the tests of its suites, also where only some were asked for (`pytest FILE::TEST`, `--lf`): one test is not the whole of it."""
+    """Register all tests of an exercise's suites, even if only some were selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise."""
     marked = [item for item in items if item.get_closest_marker("exercise") and item.path.resolve().parent == TESTS]
     for chapter in {_exercise_of(item).chapter for item in marked}:
         for test, (name, weight) in tests_of(chapter).items():
@@ -116,19 +116,19 @@ def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A session of graded tests only is reported in the kit's words; one with the kit's own tests keeps pytest's tracebacks."""
+    """Print Headway's report for a session of graded tests only; a session with the kit's own tests has pytest's tracebacks."""
     gc.freeze()  # torch and the suites stay until the end: no garbage collection needs to look through them, pytest's closing ones least of all
     if session.items and all(item.get_closest_marker("exercise") for item in session.items):
         session.config.option.tbstyle = "no"
 
 
 def _function(item: pytest.Item) -> pytest.Function:
-    assert isinstance(item, pytest.Function), "@exercise stands above functions"
+    assert isinstance(item, pytest.Function), "@exercise marks functions only"
     return item
 
 
 def _prepare(item: pytest.Function, run: GradedRun) -> None:
-    """Begin every example at the boundary, and hide the warnings of libraries, which say nothing to a learner."""
+    """Begin every example at the boundary, and hide the warnings of libraries, which do not help a learner."""
     item.add_marker(pytest.mark.filterwarnings("ignore"))
 
     def each_example(function):
@@ -158,14 +158,14 @@ def give_seed(item: pytest.Item, run: GradedRun) -> None:
 
 @pytest.fixture
 def learner(request: pytest.FixtureRequest):
-    """The implementation being graded, behind the boundary."""
+    """The graded implementation, behind the boundary."""
     run = request.config.stash[RUN]
     return run.trial.learner(_exercise_of(request.node).chapter)
 
 
 @pytest.fixture
 def reference(request: pytest.FixtureRequest):
-    """The reference implementation of the same chapter, behind a boundary of its own."""
+    """The reference implementation of the same chapter, behind another boundary."""
     run = request.config.stash[RUN]
     return run.trial.reference(_exercise_of(request.node).chapter)
 
@@ -173,7 +173,7 @@ def reference(request: pytest.FixtureRequest):
 def _exercise_of(item: pytest.Item):
     mark = item.get_closest_marker("exercise")
     if mark is None:
-        raise pytest.UsageError(f"{item.nodeid} asks for an implementation and belongs to no exercise; mark it with @exercise(NAME)")
+        raise pytest.UsageError(f"{item.nodeid} uses an implementation but belongs to no exercise; mark it with @exercise(NAME)")
     return load_syllabus().exercise(mark.args[0])
 
 
@@ -189,7 +189,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """A submission has one worker at a time: that of a chapter ends with the last of its tests."""
+    """End the worker of a chapter after the last of its tests: a submission has one worker at a time."""
     run = item.config.stash[RUN]
     chapter = _chapter_of(item)
     if run.trial.in_worker and chapter and chapter != _chapter_of(nextitem):
@@ -203,7 +203,7 @@ def _chapter_of(item: pytest.Item | None) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """After the common examples, the pinned ones and those of the run's own seed."""
+    """Run the pinned examples, and those of the run's own seed, after the common examples."""
     result = yield
     fixtures = fixtures_of(pyfuncitem)
     run_pinned(pyfuncitem.obj, fixtures)
@@ -249,7 +249,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
     run.conclude()
     if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, and the points are not given
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, but the points are withheld
     option = session.config.option
     if option.results and not option.collectonly:
         try:

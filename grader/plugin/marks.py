@@ -6,5 +6,5 @@ import pytest
 
 
 def exercise(name: str, weight: float = 1.0):
-    """This test belongs to exercise `name`, and carries `weight` of its points beside the others."""
+    """Mark a test of exercise `name`; `weight` is its weight among the tests that share the exercise's points."""
     return pytest.mark.exercise(name, weight=weight)

@@ -1,6 +1,6 @@
-"""Every use of what pytest does not promise to keep. Nothing else in the kit imports from `_pytest` or uses a private attribute of its objects.
+"""All uses of pytest's private interfaces. Nothing else in the kit imports from `_pytest` or uses a private attribute of its objects.
 
-Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until somebody has tried it. Each function says what it relies on.
+Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until it has been tried. Each function says what it relies on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def run_test(item: pytest.Item, following: pytest.Item | None) -> list[pytest.Te
 
 
 def reset_fixtures(item: pytest.Function) -> None:
-    """Make a test that has run ready to run again, with fixtures of its own: `Function._initrequest`."""
+    """Make a test that has run ready to run again, with new fixtures: `Function._initrequest`."""
     item._initrequest()
 
 

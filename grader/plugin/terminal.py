@@ -76,7 +76,7 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
 
 
 def _dependency(run: GradedRun, result: ExerciseResult, failing_results: list[ExerciseResult]) -> str:
-    """Which earlier failing exercise it depends on, one that its code calls in the same chapter, or with --whole one of an earlier chapter; or ""."""
+    """The words about the earlier failing exercise that it depends on: one that its code calls in the same chapter, or with --whole one of an earlier chapter; or ""."""
     if earlier := run.earlier_failing_exercise(result):
         return f"builds on {earlier.name} of {earlier.chapter}, so fix {earlier.name}"
     try:

@@ -1,4 +1,4 @@
-"""The process layer: a server that has torch, pytest and all suites loaded runs each job in a process of its own, within tenths of a second.
+"""The process layer: a server that has torch, pytest and all suites loaded runs each job in a separate process, within tenths of a second.
 
 Everything that runs graded tests in the background uses it: `headway check`, the watch, pictures, the class grader, dev-check, the proofs.
 

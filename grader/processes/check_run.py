@@ -20,7 +20,7 @@ from grader.processes.report import Report, reporter_on, restart_capture
 from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
 from grader.verdict.trial import Trial
 
-IMPORT_SECONDS = 10.0  # torch is there already: what a chapter imports besides is soon done
+IMPORT_SECONDS = 10.0  # torch is loaded already: other imports of a chapter are quick
 
 
 def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork: bool = True) -> None:

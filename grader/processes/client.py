@@ -1,4 +1,4 @@
-"""Asks a server, from a process that need not have torch: `headway check`, the watch, the grader of a class."""
+"""Sends jobs to a server, from a process that need not load torch: `headway check`, the watch, the class grader."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from grader.processes.server_process import ADDRESS
 
 CONNECT_SECONDS = 2.0
 ACCEPT_SECONDS = 5.0
-DOCTOR = "`headway doctor` may know why"
+DOCTOR = "`headway doctor` may find the reason"
 
 
 class NoServer(Exception):
-    """No server takes the job; the message is a sentence, or empty where there is nothing to report."""
+    """No server accepts the job; the message is a sentence, or empty if there is nothing to report."""
 
 
 class ServerLost(NoServer):
@@ -35,7 +35,7 @@ class Address:
     pid: int
 
     def ask(self, job: Job) -> socket.socket:
-        """A socket from which messages come (`job.read`); closing it stops the run. NoServer where the job is not accepted."""
+        """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not accepted."""
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), CONNECT_SECONDS)
         except OSError:
@@ -55,7 +55,7 @@ class Address:
 
 
 def _line(sock: socket.socket) -> bytes:
-    """The first line of an answer, and not a byte of what follows; cut where it is longer than a server's."""
+    """The first line of an answer, and not a byte of what follows; truncated if it is longer than a server's lines."""
     line = b""
     while not line.endswith(b"\n") and len(line) < 100:
         piece = sock.recv(1)
@@ -66,7 +66,7 @@ def _line(sock: socket.socket) -> bytes:
 
 
 def find_running_server() -> Address | None:
-    """The address of the server that some watch has started on this kit, or None."""
+    """The address of the server that a watch has started on this kit, or None."""
     try:
         said = json.loads(ADDRESS.read_text(encoding="utf-8"))
         return Address(int(said["port"]), str(said["token"]), int(said["pid"]))
@@ -78,7 +78,7 @@ def find_running_server() -> Address | None:
 
 
 def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
-    """The messages of the running server; NoServer before the first where none is running or it is not up to date."""
+    """The messages of the running server; NoServer, before the first message, if no server runs or it is out of date."""
     address = find_running_server()
     if address is None:
         raise NoServer("")
@@ -89,11 +89,11 @@ def ask_running_server(job: Job) -> Iterator[dict[str, Any]]:
         raise
     with sock:
         yield from read(sock)
-    raise ServerLost("the server that ran the tests is gone, perhaps by your code")
+    raise ServerLost("the server that ran the tests has ended, perhaps because of your code")
 
 
 def _clear(address: Address | None) -> None:
-    """Remove the file of a server that was killed, or one without an address; not what a newer server has written since."""
+    """Remove the file of a server that was killed, or one without an address; not a file that a newer server has written since."""
     with contextlib.suppress(OSError):
         if address is None or address.token in ADDRESS.read_text(encoding="utf-8"):
             ADDRESS.unlink()
@@ -109,7 +109,7 @@ class ServerProcess:
         self.known: Address | None = None
 
     def address(self) -> Address:
-        """Where it can be asked; waits until it is ready. NoServer, with the reason, where it does not start."""
+        """The server's address; waits until it is ready. NoServer, with the reason, if it does not start."""
         if self.known is None:
             said = decode(self.said.readline())
             if "port" not in said:
@@ -118,7 +118,7 @@ class ServerProcess:
         return self.known
 
     def answers(self, job: Job, tries: int = 1) -> Iterator[dict[str, Any]]:
-        """The messages of one run. A server that is alive but refuses the connection may be very busy, and is asked so many times before NoServer."""
+        """The messages of one run. A very busy server may refuse the connection, so this tries several times before NoServer."""
         for left in reversed(range(tries)):
             try:
                 sock = self.address().ask(job)
@@ -138,7 +138,7 @@ class ServerProcess:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Close its lifeline, and wait until it has ended everything that it started."""
+        """Close its lifeline, and wait until it has ended all processes that it started."""
         with contextlib.suppress(OSError):
             self.lifeline.close()
         try:

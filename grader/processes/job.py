@@ -1,4 +1,4 @@
-"""What a server can be asked to run, and how the two sides talk: lines of JSON."""
+"""The jobs of a server, and its protocol: lines of JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 
 class Job:
-    """One run in a process of its own. Each type of job is a dataclass; a server's service has a function for each type that it runs."""
+    """One run in a separate process. Each type of job is a dataclass; a server's service has a function for each type that it runs."""
 
     def after_crash(self) -> Self | None:
-        """The job to run next where this one's process crashed or got stuck; None where that ends the run."""
+        """The job to run next if this one's process crashed or got stuck; None if that ends the run."""
         return None
 
 
@@ -23,7 +23,7 @@ class CheckJob(Job):
     """The graded tests of an exercise or a chapter on the learner's folder."""
 
     name: str
-    cwd: str  # paths are shown as seen from here
+    cwd: str  # printed paths are relative to this folder
     columns: int = 80
     colour: bool = False
     in_worker: bool = False
@@ -45,24 +45,24 @@ class PictureJob(Job):
 
 
 def moved_to_worker(job: Any) -> Any:
-    """The job with the learner's code in a worker, where a crash or a stall costs only the test it happens in; None where it was there already."""
+    """The job with the learner's code in a worker, where a crash or a stall costs only the test it happens in; None if it was in a worker already."""
     return None if job.in_worker else replace(job, in_worker=True)
 
 
-# What comes back, one key a line. First of all, one of these two:
-#   accepted  there will be a run
-#   stale     the kit has changed since the server began; it ends now
+# Messages to the client, each a line with one key. The first is one of these two:
+#   accepted  the run will start
+#   stale     the kit has changed since the server started; the server ends now
 # Then:
-#   text      what pytest prints, a piece at a time
+#   text      pytest's output, a piece at a time
 #   begun     the test that is running now
 #   verdict   grader.verdict.summary.Verdict as data
 #   picture   grader.teaching.show.panels.Picture as data
-#   result    what another type of job leads to, as data
-#   again     why the run starts once more, in another process; everything before is void
+#   result    the result of another type of job, as data
+#   again     why the run starts once more, in another process; discard everything before
 #   done      the run is over; pytest's exit status
-#   trouble   a sentence: there will be no verdict
+#   trouble   a sentence that says why there is no verdict
 # One message of a run is for its server only:
-#   alive     the run may be silent for so many seconds
+#   alive     so many seconds may pass until the next message
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -70,7 +70,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """A message; {} where the line is not one."""
+    """A message; {} if the line is not one."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -79,7 +79,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 class Lines:
-    """Joins the pieces that a socket gives to whole lines."""
+    """Joins the pieces that arrive from a socket to whole lines."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -103,17 +103,17 @@ def read(sock: socket.socket) -> Iterator[dict[str, Any]]:
 
 
 def retry_sentence(why: str) -> str:
-    """The sentence for a reader on why a run starts once more."""
-    return f"Your code brought down the process that tested it: {why}. Testing it once more, in a process of its own:"
+    """The sentence for a reader that says why a run starts once more."""
+    return f"Your code ended the process that tested it: {why}. Testing it once more, in a separate process:"
 
 
 def request(job: Job, token: str = "") -> bytes:
-    """The line that asks for this job."""
+    """The line that requests this job."""
     return encode({"token": token, "type": type(job).__name__, "job": asdict(job)})  # type: ignore[call-overload]
 
 
 def requested(line: bytes, types: Collection[type[Job]], token: str = "") -> Job | None:
-    """The job that a line asks for; None where it is not one of these types, does not fit its type, or comes without the token."""
+    """The job in a line; None if it is not one of these types, does not fit its type, or has the wrong token."""
     message = decode(line)
     fields = message.get("job")
     known = secrets.compare_digest(str(message.get("token")).encode(), token.encode())
@@ -127,7 +127,7 @@ def requested(line: bytes, types: Collection[type[Job]], token: str = "") -> Job
 
 
 def _build(hint: Any, data: Any) -> Any:
-    """The value of this type that `asdict` and JSON made into data. TypeError or KeyError where it is not one."""
+    """The value of this type from the data that `asdict` and JSON made of it. TypeError or KeyError if the data do not fit."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if is_dataclass(kind) and isinstance(data, dict):
         hints = get_type_hints(kind)

@@ -1,4 +1,4 @@
-"""Has the kit changed since the server loaded it?"""
+"""Detects whether the kit has changed since the server loaded it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Stamp = dict[str, tuple[int, int]]
 
 
 def stamp() -> Stamp:
-    """When each file that a server loads was written, and its size."""
+    """Modification time and size of each file that a server loads."""
     found: Stamp = {}
     for folder in (ROOT / "grader", SOLUTIONS, REFERENCE, TESTS):
         for place, folders, names in os.walk(folder):

@@ -8,12 +8,12 @@ import sys
 if sys.platform != "win32":
     import resource
 
-MEMORY = 1024**3  # bytes beyond what the server holds already
-FILE = 64 * 1024**2  # the longest file it may write, and so the most it can print
+MEMORY = 1024**3  # bytes more than the server uses already
+FILE = 64 * 1024**2  # of the longest file it may write, which also limits its output
 
 
 def limit_this_process() -> None:
-    """Memory, the size of files, and no core dumps. A limit that the system does not know is left out."""
+    """Limit memory and the size of files, and turn core dumps off. A limit that the system lacks is left out."""
     if sys.platform == "win32":
         return
     _set(resource.RLIMIT_CORE, 0)
@@ -23,7 +23,7 @@ def limit_this_process() -> None:
 
 
 def limit_growth(most: int) -> None:
-    """From here on this process may take so many bytes of memory more than it has. On Linux only."""
+    """Let this process use so many bytes of memory more than it uses now. Only on Linux."""
     if sys.platform.startswith("linux"):
         with open("/proc/self/statm", encoding="ascii") as file:
             data = int(file.read().split()[5]) * resource.getpagesize()

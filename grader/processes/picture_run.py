@@ -17,7 +17,7 @@ from grader.teaching.show.both_sides import make_picture
 def draw(session: pytest.Session, job: PictureJob, report: Report, fork: bool = True) -> None:
     """Draw, send the picture and end this process. `fork`: is forking safe here?"""
     limit_this_process()
-    with contextlib.suppress(OSError):  # a folder that is gone
+    with contextlib.suppress(OSError):  # the folder no longer exists
         os.chdir(job.cwd)
     picture = make_picture(load_syllabus().exercise(job.name), in_worker=job.in_worker, pool=WorkerPool(fork=fork, warm=True), extend_deadline=report.extend_deadline)
     report.finish(picture=picture.as_data())

@@ -1,6 +1,6 @@
-"""A pytest session with all suites collected that waits for a job and then, in a process of its own, becomes the run of that job.
+"""A pytest session with all suites collected. It waits for jobs; each job runs in a separate process, which continues from this session.
 
-What a run prints and finds is what `pytest` itself would have printed and found.
+A run prints and finds what `pytest` itself would print and find.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from grader.verdict.trial import CALL_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-CONCLUDING_SECONDS = 60.0  # for the diagnosis, when all tests have run
+CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
 
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"]
 
 
 def load_session(wait: Callable[[], Assignment | None], runners: Mapping[type, Runner]) -> bool:
-    """Collect all suites, then `wait`. It returns an assignment, in the process that is to run it, or None when there will be none.
+    """Collect all suites, then call `wait`. It returns an assignment in the process that is to run it, or None when no more will come.
 
-    The function in `runners` for the job's type does the job, or prepares the session, whose tests then run; such a process never returns from here.
+    The function in `runners` for the job's type does the job and never returns, or prepares the session, whose tests then run.
     Return whether the suites could be collected.
     """
     session = _PreloadedSession(wait, runners)
@@ -51,7 +51,7 @@ def load_session(wait: Callable[[], Assignment | None], runners: Mapping[type, R
 
 
 def warm() -> None:
-    """Do once what takes a second or more the first time, so that no run has to."""
+    """Do once what takes a second or more the first time, so that runs need not do it."""
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.AdamW([weight])
     (weight * weight).sum().backward()
@@ -68,13 +68,13 @@ def warm() -> None:
 
 
 def settle_header(session: pytest.Session) -> None:
-    """Keep the versions for the header, which pytest would read from the packages' metadata in every run: 10 ms of 70."""
+    """Store the versions for the header; otherwise pytest reads them from the packages' metadata in every run: 10 ms of 70."""
     freeze_plugin_names(session.config)
     pluggy.__version__ = pluggy.__version__
 
 
 class _PreloadedSession:
-    """The plugin whose main loop waits."""
+    """The plugin with the main loop that waits."""
 
     def __init__(self, wait: Callable[[], Assignment | None], runners: Mapping[type, Runner]) -> None:
         self.wait, self.runners = wait, runners
@@ -84,7 +84,7 @@ class _PreloadedSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if self.report or session.testsfailed:
-            return None  # pytest's own loop goes on: of a run, or of suites that cannot be collected
+            return None  # pytest's own loop continues: in a run, or to report suites that cannot be collected
         warm()
         settle_header(session)
         gc.collect()

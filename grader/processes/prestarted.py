@@ -1,4 +1,4 @@
-"""Where forking is not safe: processes that have loaded everything and wait for one job each, always one ahead of what is asked for."""
+"""For systems where forking is not safe: processes that have loaded everything and wait for one job each. One more than needed is always prepared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NeverReady(Exception):
 
 
 def python_process(module: str, *arguments: str, environment: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
-    """A Python process that runs this module of the kit, in a session of its own, so that Control-C does not reach it. Its standard input is a pipe."""
+    """A Python process that runs this module of the kit, in a new session, so that Control-C does not reach it. Its standard input is a pipe."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | dict(environment or {})
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     apart: dict[str, Any] = dict(start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0))
@@ -36,7 +36,7 @@ def python_process(module: str, *arguments: str, environment: Mapping[str, str] 
 
 
 class PrestartedProcess:
-    """A process that has loaded everything, or is about to. A thread copies its messages to `sock`, so that the server never waits for it."""
+    """A process that has loaded everything, or is loading it. A thread copies its messages to `sock`, so that the server never waits for it."""
 
     first_message_seconds = START_SECONDS + 15
 
@@ -53,7 +53,7 @@ class PrestartedProcess:
         return self.process.poll() is None
 
     def wait(self) -> socket.socket:
-        """The connection to it, when everything is loaded. NeverReady where that fails."""
+        """The connection to it, after everything is loaded. NeverReady if that fails."""
         self.line = self.line or self.listener.wait_for(self.process)
         if self.line is None:
             raise NeverReady(COLD)
@@ -84,10 +84,10 @@ class PrestartedProcess:
 
 
 class Reserve:
-    """Keeps one prestarted process ahead of what is asked for."""
+    """Keeps one more prestarted process than is needed."""
 
     def __init__(self, module: str, *options: str) -> None:
-        """The module and its options start a server of the kind that needs these processes."""
+        """The module and its options, which start a server of the kind that needs these processes."""
         self.command = (module, *options)
         self.next = PrestartedProcess(*self.command)
         try:
@@ -97,7 +97,7 @@ class Reserve:
             raise
 
     def start(self, job: Job) -> PrestartedProcess:
-        if not self.next.alive:  # it has died since it was started
+        if not self.next.alive:  # it has ended since it was started
             self.next.end(hurry=True)
             self.next = PrestartedProcess(*self.command)
         process, self.next = self.next, PrestartedProcess(*self.command)
@@ -109,7 +109,7 @@ class Reserve:
 
 
 def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
-    """Be such a process: load everything, then run the job that comes."""
+    """Run as such a process: load everything, then run one job."""
     token = read_token()
     process_tree.die_with_parent(os.getppid())
     redirect_to_null()
@@ -129,7 +129,7 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
 
 
 def _exit_with(server: socket.socket, leave) -> None:
-    """The server sends nothing after the job: when this returns, the server has ended, or wants to stop the run."""
+    """The server sends nothing after the job: when this returns, the server has ended or wants to stop the run."""
     with contextlib.suppress(OSError):
         server.recv(1)
     leave(1)

@@ -1,4 +1,4 @@
-"""What a run sends to its server: what pytest prints, its results, and for how long it may be silent."""
+"""Messages of a run to its server: pytest's output, the results, and how long the run may be silent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grader.execution.exit_reason import CONNECTION_CLOSED
 from grader.plugin.pytest_internals import set_page
 from grader.processes.job import encode
 
-MARGIN = 2.0  # seconds that a run gets beyond those it asked for
+MARGIN = 2.0  # seconds that a run gets in addition to the requested ones
 
 
 class Report(io.TextIOBase):
@@ -22,7 +22,7 @@ class Report(io.TextIOBase):
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self.pid = sock, getpid()
         self._pending: list[str] = []
-        self._deadline = 0.0  # as the server knows it
+        self._deadline = 0.0  # the deadline that was sent to the server
 
     def write(self, text: str) -> int:
         self._pending.append(text)
@@ -44,7 +44,7 @@ class Report(io.TextIOBase):
         _exit(0)
 
     def extend_deadline(self, seconds: float) -> None:
-        """Let the server wait for so many seconds before it takes this run for stuck. Sent when needed, and not at each of a thousand calls."""
+        """Let the server wait for so many seconds before it considers this run stuck. Sent when needed, not for each of a thousand calls."""
         least = time.monotonic() + seconds + MARGIN
         if not least <= self._deadline <= least + MARGIN:
             self._deadline = least + MARGIN

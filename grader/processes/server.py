@@ -1,6 +1,6 @@
-"""The server's main loop: accepts jobs, gives each run a process of its own, forwards its messages, and ends it.
+"""The server's main loop: accepts jobs, runs each in a separate process, forwards its messages, and ends it.
 
-A run whose process crashes or exceeds its deadline is started once more as `Job.after_crash` says. The loop knows no type of job: a `Service` does.
+A run whose process crashes or exceeds its deadline is started once more as `Job.after_crash` says. The loop does not depend on types of jobs; a `Service` does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pytest
     from grader.processes.report import Report
 
-REQUEST_SECONDS = 5.0  # within which a caller has to send its request
-SENDING_SECONDS = 1.0  # within which a client has to take what is sent
+REQUEST_SECONDS = 5.0  # for a caller to send its request
+SENDING_SECONDS = 1.0  # for a client to receive what is sent
 LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
 
@@ -40,35 +40,35 @@ class Service:
     idle_seconds: float = 3600.0  # without a run, after which the server ends
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
-    public: bool = False  # may others of the same user find it (engine.json)?
-    crashed: str = "the run broke off, and once more in a process of its own: {}"
+    public: bool = False  # can other processes of the same user find it (engine.json)?
+    crashed: str = "the run broke off, also in a separate process: {}"
 
     def before_start(self) -> None:
-        """In the server, before it starts a run's process, which inherits what is made here."""
+        """Called in the server before it starts a run's process, which inherits what is made here."""
 
     def after_start(self) -> None:
-        """In the server, when the process has been started or could not be started."""
+        """Called in the server when the process has been started or could not be started."""
 
     def close(self) -> None:
-        """In the server, at its end."""
+        """Called in the server at its end."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """In the process of a run: its job, and where to send what comes of it."""
+    """In the process of a run: its job, and the connection for its messages."""
 
     job: Job
     sock: socket.socket
 
 
 class Child(Protocol):
-    """The process of one run, as its server sees it."""
+    """The process of one run, in its server."""
 
     sock: socket.socket  # its messages come from here
     first_message_seconds: float  # the deadline of its first message
 
     def end(self, hurry: bool) -> int | None:
-        """End it and what it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
+        """End it and everything that it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Server:
         self.stamp: Stamp = stamp()
         self.selector = selectors.DefaultSelector()
         self.runs: list[Run] = []
-        self.callers: dict[socket.socket, float] = {}  # who has not sent a request yet -> the deadline for it
+        self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
         self.open = True
         self.assignment: Assignment | None = None
 
@@ -98,7 +98,7 @@ class Server:
         return self.listener.getsockname()[1]
 
     def serve(self) -> Assignment | None:
-        """Return, like `os.fork`, in several processes: with an assignment in each that was forked for a run, with None in the server, at its end.
+        """Return, like `os.fork`, in several processes: in each that was forked for a run, with its assignment; in the server, at its end, with None.
 
         It ends when its lifeline closes, after an idle hour, or when the kit has changed.
         """
@@ -118,7 +118,7 @@ class Server:
         return None
 
     def _due(self) -> Iterator[Callable[[], None]]:
-        """What to do now; waits until there is something, or for a moment. A deadline counts only after the messages that have come."""
+        """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have arrived."""
         for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
             yield key.data
         now = time.monotonic()
@@ -155,7 +155,7 @@ class Server:
     def _accept(self) -> None:
         try:
             caller, _ = self.listener.accept()
-        except OSError:  # it has gone already, or there are too many
+        except OSError:  # the caller has gone already, or there are too many connections
             return
         caller.settimeout(SENDING_SECONDS)
         lines = Lines()
@@ -188,7 +188,7 @@ class Server:
             _send(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
             self._hang_up(client)
             return
-        if isinstance(child, Assignment):  # this is the new process, which needs nothing of the server's
+        if isinstance(child, Assignment):  # this is the new process, which does not use the server's connections
             self._close_descriptors()
             self.assignment = child
             return
@@ -225,7 +225,7 @@ class Server:
             self._crashed(run)
 
     def _crashed(self, run: Run, why: str = "") -> None:
-        """The run's process has ended, or must end: start it once more, where its job allows that."""
+        """The run's process has ended, or must end: start it once more, if its job allows that."""
         if run not in self.runs:
             return
         status = self._end(run, hurry=bool(why))

@@ -1,7 +1,7 @@
 """A server's process, from its start to its end.
 
 Its standard input is its lifeline: it closes when the process that started the server has ended. Its first line of output is its address, or the
-reason why there is none.
+reason why it did not start.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ADDRESS = EXERCISES / ".headway" / "engine.json"
 
 
 def main(module: str, make_service: Callable[[bool, list[str]], Service], arguments: list[str] | None = None) -> None:
-    """Be a server, or one of the prestarted processes that it keeps where forking is not safe.
+    """Run as a server, or as one of its prestarted processes if forking is not safe.
 
-    `module` runs this function. `make_service` gets whether runs are forked, and the arguments that are not listed here.
+    `module` is the module that calls this function. `make_service` gets whether runs are forked, and the arguments that are not listed here.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a run")
-    parser.add_argument("--prestarted", action="store_true", help="use prestarted processes, as where forking is not safe")
-    parser.add_argument("--one-job", type=int, metavar="PORT", help="be a prestarted process of the server that listens there")
+    parser.add_argument("--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe")
+    parser.add_argument("--one-job", type=int, metavar="PORT", help="run as a prestarted process of the server on this port")
     options, others = parser.parse_known_args(arguments)
     if options.one_job is not None:
         serve_one_job(lambda: make_service(False, others), options.one_job)
@@ -73,12 +73,12 @@ def _starting() -> Iterator[tuple[IO[bytes], io.RawIOBase]]:
 
 
 def _in_a_sentence(problem: Exception) -> str:
-    """Why there is no server."""
+    """The reason why the server did not start."""
     if isinstance(problem, NeverReady):
         return str(problem)
     if isinstance(problem, ModuleNotFoundError):
         return f"{problem.name} is not installed for this Python; `headway doctor` says what to do"
-    return f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may know why"
+    return f"the server that runs the tests did not start ({type(problem).__name__}: {problem}); `headway doctor` may find the reason"
 
 
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
@@ -112,14 +112,14 @@ def _serve(service: Service, start: Callable[[Job], Child | Assignment], out: IO
 
 
 def _announce(out: IO[bytes], server: Server, public: bool) -> None:
-    """Write the address for the process that started the server and, where it is public, to the file in which others of the same user look."""
+    """Write the address for the process that started the server and, if it is public, to the file where other processes of the same user find it."""
     address = encode({"port": server.port, "token": server.token, "pid": os.getpid()})
     mask = os.umask(0o077)
-    with contextlib.suppress(OSError):  # where nothing can be written, only its starter finds it
+    with contextlib.suppress(OSError):  # if the file cannot be written, only the starting process finds the server
         if public:
             write_whole(ADDRESS, address)
     os.umask(mask)
-    with contextlib.suppress(OSError):  # its starter has ended already, and the lifeline is closed
+    with contextlib.suppress(OSError):  # the starting process has ended already, and the lifeline is closed
         out.write(address)
         out.close()
 
@@ -132,7 +132,7 @@ def _withdraw(token: str) -> None:
 
 
 def _lifeline() -> io.RawIOBase:
-    """Standard input as something that a selector can watch."""
+    """Standard input as an object that a selector can watch."""
     if os.name == "posix":
         return os.fdopen(os.dup(0), "rb", buffering=0)
     ours, theirs = socket.socketpair()

@@ -1,7 +1,7 @@
 """Shares the tests of one run among processes forked from it: each takes the next test in the queue.
 
-What is reported is what one process would have found, in the same order. A process that dies takes the whole run with it, in the same way,
-as its test would have done alone. And a test that runs out of time ends the sharing: how many others are run at all depends on it.
+The report is the same as that of one process, in the same order. A process that dies ends the whole run, in the same way,
+as its test would have done alone. A test that runs out of time ends the sharing, because it decides how many other tests run at all.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from grader.verdict.trial import Record
 T = TypeVar("T")
 
 MOST = 4  # processes
-ALONE_SECONDS = 0.02  # a run that takes no longer is not worth sharing
-FEWEST = 3  # tests that must be left
+ALONE_SECONDS = 0.02  # a shorter run is not worth sharing
+FEWEST = 3  # tests that must remain
 
 
 def count_processes() -> int:
-    """Among how many processes a run's tests are shared on this machine."""
+    """The number of processes that share a run's tests on this machine."""
     return min(MOST, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
 
 
 @dataclass
 class Found:
-    """What one test has led to, wherever it ran."""
+    """The result of one test, in whatever process it ran."""
 
     reports: list[pytest.TestReport] = field(default_factory=list)
     tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
@@ -68,10 +68,10 @@ class Sharing:
     def __init__(self, session: pytest.Session, report: Report, processes: int) -> None:
         self.session, self.report, self.processes = session, report, processes
         self.run: GradedRun = session.config.stash[RUN]
-        self.reported = 0  # so many tests, from the first on
+        self.reported = 0  # number of tests, from the first on
         self.found: dict[int, Found] = {}  # by place, and not reported yet
         self.siblings: list[Sibling] = []
-        self.quiet: list[pytest.TestReport] | None = None  # where the reports of the running test go; None: pytest reports them at once
+        self.quiet: list[pytest.TestReport] | None = None  # collects the reports of the running test; None: pytest reports them at once
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> bool:
@@ -92,7 +92,7 @@ class Sharing:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Replaces pytest's own, which reports while the test runs."""
+        """Replaces pytest's own function, which reports while the test runs."""
         if self.quiet is None:
             return None
         self.quiet += run_test(item, nextitem)
@@ -120,7 +120,7 @@ class Sharing:
         if self.reported < count:
             self._continue_alone()
 
-    # ---- one test, in whichever process
+    # ---- one test, in any process
 
     def _test(self, place: int) -> Found:
         item, run = self.session.items[place], self.run
@@ -161,7 +161,7 @@ class Sharing:
         _exit(0)
 
     def _receive(self, selector: selectors.BaseSelector, wait: bool) -> None:
-        """Read what siblings have found since."""
+        """Read the results that siblings have sent since."""
         for key, _ in selector.select(None if wait else 0):
             sibling: Sibling = key.data
             piece = sibling.sock.recv(1 << 20)
@@ -175,7 +175,7 @@ class Sharing:
                 sibling.unread = sibling.unread[8 + size :]
 
     def _reap(self, sibling: Sibling) -> None:
-        """It has ended. Where tests are left, a test has ended it, and would have ended this process."""
+        """A sibling has ended. If tests remain, a test has ended it, and would have ended this process too."""
         self.siblings.remove(sibling)
         sibling.sock.close()
         status = waitstatus_to_exitcode(waitpid(sibling.pid, 0)[1])
@@ -229,7 +229,7 @@ class Sharing:
 
 
 def map_in_two_processes(function: Callable[[T], Any], things: Sequence[T]) -> list[Any]:
-    """`map`, every other thing in a copy of this process."""
+    """Like `map`, with every other item in a copy of this process."""
     if len(things) < 2 or _threads() != 1:
         return [function(thing) for thing in things]
     ours, theirs = socket.socketpair()
@@ -252,7 +252,7 @@ def map_in_two_processes(function: Callable[[T], Any], things: Sequence[T]) -> l
 
 
 def _threads() -> int:
-    """Those of native code too: a copy of this process would be without them, and might wait for them for ever."""
+    """Threads of native code too: a copy of this process would lack them, and might wait for them for ever."""
     return len(os.listdir("/proc/self/task"))
 
 

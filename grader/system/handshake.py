@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-_TOKEN_SECONDS = 5.0  # within which a caller must send the token
-_LOOK_SECONDS = 0.5  # between two looks at whether the child still runs
+_TOKEN_SECONDS = 5.0  # for a caller to send the token
+_LOOK_SECONDS = 0.5  # between two checks whether the child still runs
 
 
 class Listener:
@@ -27,7 +27,7 @@ class Listener:
 
     def send_token(self, process: subprocess.Popen[bytes]) -> None:
         """Write the token to the child's standard input, and close that."""
-        assert process.stdin is not None, "it is started with a pipe"
+        assert process.stdin is not None, "the process has a pipe as standard input"
         with contextlib.suppress(OSError):  # it has ended already
             process.stdin.write(self.token)
             process.stdin.close()

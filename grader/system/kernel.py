@@ -1,4 +1,4 @@
-"""Linux system calls that Python has no function for, asked through the C library. Importable everywhere, usable on Linux only."""
+"""Linux system calls that Python has no function for, called through the C library. Importable everywhere, usable on Linux only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import sys
 from functools import cache
 
-MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}  # which column of the call table holds
+MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}  # the column of the call table
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
@@ -20,7 +20,7 @@ def is_linux() -> bool:
 
 
 def machine() -> int | None:
-    """Column of this processor in the table of calls; None for one that it does not know (or for 32 bits)."""
+    """Column of this processor in the table of calls; None for a processor that is not in it (or for 32 bits)."""
     return MACHINES.get(platform.machine().lower()) if sys.maxsize > 2**32 else None
 
 
@@ -32,7 +32,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def system_call(number: int, *arguments: int | bytes | ctypes.Structure | ctypes.Array | None) -> int:
-    """The result of a system call; OSError where it fails."""
+    """The result of a system call; OSError if it fails."""
     given = [ctypes.c_long(a) if isinstance(a, int) else a if a is None or isinstance(a, bytes) else ctypes.byref(a) for a in arguments]
     result = _libc().syscall(ctypes.c_long(number), *given)
     if result < 0:
@@ -46,7 +46,7 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def drop_capabilities() -> None:
-    """Give up what an administrator may do, but for reading any file: a package may lie in a folder of somebody else's."""
+    """Drop an administrator's rights, except for reading any file: a package may be in another user's folder."""
     column = machine()
     if column is None:
         return

@@ -1,6 +1,6 @@
 """Ends processes, with everything that they started.
 
-On Linux a server (or a zygote) adopts the orphans below it: a process whose parent has ended becomes its child, even in a session of its own, and
+On Linux a server (or a zygote) adopts the orphans below it: a process whose parent has ended becomes its child, even in another session, and
 `kill_orphans` ends it.
 """
 
@@ -74,10 +74,10 @@ def end_subprocess(process: subprocess.Popen, seconds: float = 0.0) -> int | Non
     return status
 
 
-def kill_orphans(spared: Collection[int] | None = None) -> None:
+def kill_orphans(exceptions: Collection[int] | None = None) -> None:
     """Kill every child of this process except these (None: `own_children`), and what such a child leaves behind, which is adopted in its turn."""
     deadline = time.monotonic() + _PATIENCE
-    while (orphans := _children() - set(own_children if spared is None else spared)) and time.monotonic() < deadline:
+    while (orphans := _children() - set(own_children if exceptions is None else exceptions)) and time.monotonic() < deadline:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -87,7 +87,7 @@ def kill_orphans(spared: Collection[int] | None = None) -> None:
 
 
 def _children() -> set[int]:
-    """Of this process; where the kernel keeps no list of them, from the list of all processes."""
+    """The children of this process; from the list of all processes if the kernel keeps no list of children."""
     me = os.getpid()
     with contextlib.suppress(OSError):
         return set(map(int, Path(f"/proc/self/task/{me}/children").read_text(encoding="ascii").split()))

@@ -1,1 +1,1 @@
-"""What learners look at: walks, pictures, the book, and measurements of the lessons' claims."""
+"""Material for learners: walks, pictures, the book, and measurements of the lessons' claims."""

@@ -52,7 +52,7 @@ def sizes(**named: int | None) -> None:
 
 
 class Mismatch(AssertionError):
-    """A law does not hold. `sentence` says so; `got` and `expected` are the two values, if there are two."""
+    """A law is violated. `sentence` says how; `got` and `expected` are the two values, if there are two."""
 
     def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False, looked_at: Any = None) -> None:
         super().__init__(sentence)
@@ -106,7 +106,7 @@ def shaped(got: Any, shape: tuple[int, ...], what: str = "the result", dtype: to
 
 
 def holds(condition: Any, sentence: str) -> None:
-    """Any other law; the sentence tells the learner what is wrong."""
+    """Any other law; the sentence says to the learner what is wrong."""
     if not condition:
         raise Mismatch(sentence)
 

@@ -1,7 +1,7 @@
 """Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
 Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever the common examples catch is caught
-at every seed, and nobody can hand in answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
+at every seed, and nobody can submit answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grader.verdict import comparing
 from grader.verdict.hypothesis_internals import drawing_others, ignore_local_constants
 
 EXAMPLES = 6
-OWN_SHARE = 3  # a run with a seed of its own draws a third as many examples again
+OWN_SHARE = 3  # at a seed other than 0, a run draws a third as many additional examples
 
 
 @dataclass(frozen=True)

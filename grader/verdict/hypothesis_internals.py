@@ -1,6 +1,6 @@
-"""Every use of what hypothesis does not promise to keep. Nothing else in the kit uses a private name of it.
+"""All uses of hypothesis's private interfaces. Nothing else in the kit uses a private name of it.
 
-Tried with hypothesis 6.100.0 and 6.170.15; `pyproject.toml` excludes hypothesis 7 until somebody has tried it. A version that lacks one of these names
+Tried with hypothesis 6.100.0 and 6.170.15; `pyproject.toml` excludes hypothesis 7 until it has been tried. A version that lacks one of these names
 never did what it turns off, or does it at the cost of some milliseconds.
 """
 

@@ -10,7 +10,7 @@ from grader.course.syllabus import Exercise
 from grader.files import write_whole
 from grader.version import __version__
 
-NOT_IMPLEMENTED = "not implemented yet"  # the message of a test that met the NotImplementedError of its own exercise
+NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
 
 

@@ -30,13 +30,13 @@ CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
 TIMEOUTS_AN_EXERCISE = 2
-KEPT_BYTES = 8 * 1024 * 1024  # answers of an example that weigh more are not kept for the diagnosis: honest ones weigh half of one million
-KEPT_BYTES_IN_ALL = 128 * 1024 * 1024  # of all tests of a submission
+RECORD_BYTES = 8 * 1024 * 1024  # of an example's answers; larger ones are not stored for the diagnosis: legitimate answers are at most 0.5 MB
+ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one test asked in its last example: enough to ask a known mistake the same."""
+    """The requests of one test's last example: enough to replay them on a known mistake."""
 
     test: str
     passed: bool
@@ -45,11 +45,11 @@ class Record:
 
     @cached_property
     def paths(self) -> list[bytes]:
-        """For each question a fingerprint of it and all before it."""
+        """For each request a fingerprint of it and all requests before it."""
         digest, found = hashlib.blake2b(f"{self.test} {self.seed}".encode(), digest_size=16), []
-        for asked in self.log:
-            digest.update(repr((asked.op, asked.tree)).encode())
-            for buffer in asked.buffers:
+        for exchange in self.log:
+            digest.update(repr((exchange.op, exchange.tree)).encode())
+            for buffer in exchange.buffers:
                 digest.update(buffer)
             found.append(digest.digest())
         return found
@@ -58,14 +58,14 @@ class Record:
 @dataclass
 class Trial:
     target: Target
-    in_worker: bool = False  # run the code in a process of its own
+    in_worker: bool = False  # run the code in a separate process
     whole: bool = False
     seed: int = 0
     pool: WorkerPool = field(default_factory=WorkerPool)
     call_seconds: float = CALL_SECONDS
     import_seconds: float = IMPORT_SECONDS
     extend_deadline: ExtendDeadline = lambda _: None
-    until: float = math.inf  # on the monotonic clock: no test begins after that
+    until: float = math.inf  # on the monotonic clock: no test starts after that
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,14 +73,14 @@ class Trial:
         self._references: dict[str, Boundary] = {}
         self._broken: dict[str, ChapterBroken] = {}
         self.timeouts: dict[str, int] = {}
-        self._kept: dict[str, int] = {}  # exercise → bytes of its records
+        self._record_bytes: dict[str, int] = {}  # exercise → bytes of its records
         self._running: Exercise | None = None
         self._test = ""
         self._spent = 0.0  # before this test began
         self.example_seed = 0
-        self.own_examples = False  # are the examples those of this run's seed, and not the ones common to all runs?
+        self.own_examples = False  # whether the examples are those of this run's seed, not the common ones of all runs
 
-    # ---- the two sides a test sees
+    # ---- the two sides of a test
 
     def learner(self, chapter: str) -> Implementation:
         return Implementation(_LazyImplementation(self, chapter))
@@ -103,7 +103,7 @@ class Trial:
                 raise
             connection: HostConnection
             if self.in_worker:
-                if not self.whole:  # the chapters beside the target's own are the reference's
+                if not self.whole:  # the earlier chapters are the reference's
                     sources = [sources[0], *map(without_text, sources[1:])]
                 connection = Worker(self.pool, sources, found.name, self.call_seconds, self.import_seconds, self.extend_deadline)
             else:
@@ -122,12 +122,12 @@ class Trial:
 
     @property
     def _at_work(self) -> float:
-        """Seconds in which the learner's code ran. What the test itself does is not counted, for that takes long on a busy machine."""
+        """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy machine."""
         return sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
     def _exercise(self) -> Exercise:
-        assert self._running is not None, "begin_test comes first"
+        assert self._running is not None, "call begin_test first"
         return self._running
 
     def begin_test(self, exercise: Exercise, test: str) -> None:
@@ -135,7 +135,7 @@ class Trial:
         comparing.new_test()
 
     def begin_example(self) -> None:
-        """Everything as new: handles void, chance at its beginning, the log empty."""
+        """Start afresh: invalidate handles, reset random generators, clear the log."""
         self.extend_deadline(self.call_seconds)
         exercise = self._exercise
         if exercise.chapter in self._broken:
@@ -160,7 +160,7 @@ class Trial:
         random.seed(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
-        """Keep what the last example asked, where it came to a verdict; the forbidden names that were reported while it ran."""
+        """Store the requests of the last example, if it came to a verdict; return the forbidden names that were reported while it ran."""
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
@@ -168,8 +168,8 @@ class Trial:
         if boundary is None or exercise.chapter in self._broken:
             return []
         weight = boundary.connection.bytes_received
-        if outcome in ("passed", "failed") and weight <= KEPT_BYTES and weight + sum(self._kept.values()) <= KEPT_BYTES_IN_ALL:
-            self._kept[exercise.name] = self._kept.get(exercise.name, 0) + weight
+        if outcome in ("passed", "failed") and weight <= RECORD_BYTES and weight + sum(self._record_bytes.values()) <= ALL_RECORDS_BYTES:
+            self._record_bytes[exercise.name] = self._record_bytes.get(exercise.name, 0) + weight
             self.records.setdefault(exercise.name, []).append(Record(self._test, outcome == "passed", self.example_seed, list(boundary.log)))
         if not exercise.forbids:
             return []
@@ -183,25 +183,25 @@ class Trial:
         return self._boundaries.get(self._exercise.chapter)
 
     def transcript(self) -> list[Exchange]:
-        """The questions of the last example to both sides, with the answers."""
-        return [asked for boundary in [*self._boundaries.values(), *self._references.values()] for asked in boundary.log]
+        """The requests of the last example to both sides, with the answers."""
+        return [exchange for boundary in [*self._boundaries.values(), *self._references.values()] for exchange in boundary.log]
 
     def continue_in_fork(self) -> None:
-        """Call this in a process that was forked to run more of the tests: it has a copy of the code, and may answer."""
+        """Call this in a process that was forked to run more of the tests: it has a copy of the code, which may answer there."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost), "nothing is forked where a worker runs the code"
+            assert isinstance(boundary.connection, InProcessHost), "a run whose code is in a worker is not forked"
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
-        """After the last test of a chapter: end its worker, and drop what the reference made and the records that need no diagnosis."""
+        """After the last test of a chapter: end its worker, and drop the reference's objects and the records that need no diagnosis."""
         for boundaries in (self._boundaries, self._references):
             if boundary := boundaries.pop(chapter, None):
-                with contextlib.suppress(NoWorker):  # the next worker that is wanted says so
+                with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
                     boundary.connection.close()
         for exercise in load_syllabus().chapter(chapter).exercises:
             if all(record.passed for record in self.records.get(exercise.name, ())):
                 self.records.pop(exercise.name, None)
-                self._kept.pop(exercise.name, None)
+                self._record_bytes.pop(exercise.name, None)
 
     def close(self) -> None:
         for boundary in [*self._boundaries.values(), *self._references.values()]:
@@ -210,7 +210,7 @@ class Trial:
 
 
 class _LazyImplementation:
-    """A boundary looked up at the first use, so that a chapter that does not import fails in the test and not in its fixtures."""
+    """A boundary created at its first use, so that a chapter that does not import fails in the test and not in its fixtures."""
 
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter

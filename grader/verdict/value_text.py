@@ -79,7 +79,7 @@ def _holds_tensors(value: Iterable[object], depth: int = 0) -> bool:
 
 
 def _container(value: Iterable[object], limit: int, width: int, depth: int) -> list[str]:
-    """One item a paragraph, indented under its key or number."""
+    """Format each item as a paragraph, indented under its key or number."""
     kind, size = type(value).__name__, len(value)  # type: ignore[arg-type]
     lines = [f"{kind} of {size}:"]
     items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -195,7 +195,7 @@ def _tensor(value: Tensor, limit: int, width: int) -> list[str]:
 
 
 def _whole(value: Tensor, most: int) -> list[str] | None:
-    """Aligned rows in brackets; None where a row would be too wide."""
+    """Aligned rows in brackets; None if a row would be too wide."""
     cells = [_number(item) for item in value.reshape(-1).tolist()]
     if value.is_floating_point():
         cells = _same_digits(value, cells)
@@ -225,7 +225,7 @@ def _decimal(item: float, decimals: int) -> str:
 
 
 def _nest_rows(rows: list[str], shape: list[int]) -> list[str]:
-    """Rows put into as many brackets as there are axes, indented one column a bracket."""
+    """Rows put into as many brackets as there are axes, indented by one column for each bracket."""
     if not shape:
         return rows
     step = len(rows) // shape[0]

@@ -1,5 +1,5 @@
-"""`headway watch`: one terminal beside the editor that gives a verdict at every save.
+"""`headway watch`: a terminal next to the editor that shows a verdict at every save.
 
-`loop.py` decides, `screen.py` and `plain.py` show; `saves.py`, `keys.py` and `runs.py` each tell the loop what happens: a chapter was
-saved, a key was pressed, a server has sent a message. None of it imports torch.
+`loop.py` decides, `screen.py` and `plain.py` show; `saves.py`, `keys.py` and `runs.py` send events to the loop: a chapter was
+saved, a key was pressed, a message of a run has arrived. None of it imports torch.
 """

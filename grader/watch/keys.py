@@ -51,7 +51,7 @@ class Keyboard:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Leave the keyboard to another program, such as an editor."""
+        """Let another program, such as an editor, use the keyboard."""
         self.close()
         try:
             yield

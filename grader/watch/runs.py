@@ -1,4 +1,4 @@
-"""One run at a time (and pictures at the same time), on a server of the watch's own: started when it is needed, replaced when it ends or is out of date."""
+"""One run at a time (and pictures at the same time), on the watch's own server: started when it is needed, replaced when it ends or is out of date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Runs:
         self.number = 0
         self.server: ServerProcess | None = None
         self.sock: socket.socket | None = None
-        self.lock = threading.Lock()  # of the server: one thread at a time starts or asks it
+        self.lock = threading.Lock()  # for the server: one thread at a time starts or uses it
 
     def start(self, name: str) -> int:
         """Stop the present run, if there is one, and start another. Returns its number."""
@@ -44,7 +44,7 @@ class Runs:
             self.server.end()
 
     def _run(self, number: int, name: str) -> None:
-        problem, in_worker = "the server that runs the tests ended three times; `headway doctor` may know why", False
+        problem, in_worker = "the server that runs the tests ended three times; `headway doctor` may find the reason", False
         for _ in range(TRIES):
             try:
                 sock = self._start_run(number, CheckJob(name, os.getcwd(), in_worker=in_worker))
@@ -70,18 +70,18 @@ class Runs:
         self.on_message(number, {"trouble": f"There is no verdict: {problem}."})
 
     def _start_run(self, number: int, job: Job) -> socket.socket | None:
-        """The socket from which messages come; None where a newer run has started in the meantime."""
+        """The socket from which messages come; None if a newer run has started in the meantime."""
         with self.lock:
             if number != self.number:
                 return None
-            self.sock = self._ask(number, job)
+            self.sock = self._send_job(number, job)
             if number != self.number:
                 self.sock.close()
                 return None
             return self.sock
 
-    def _ask(self, number: int, job: Job) -> socket.socket:
-        """Ask the server, when it is ready."""
+    def _send_job(self, number: int, job: Job) -> socket.socket:
+        """Send the job to the server, when it is ready."""
         if self.server is None or not self.server.alive:
             self.on_message(number, {"waking": True})
             self.server = ServerProcess()
@@ -92,7 +92,7 @@ class Runs:
             raise
 
     def draw(self, name: str) -> None:
-        """Draw a picture while a run goes on; `on_picture` gets the picture, or a sentence where there is none."""
+        """Draw a picture while a run may be in progress; `on_picture` gets the picture, or a sentence that says why it is missing."""
         threading.Thread(target=self._draw, args=(name,), name="headway picture", daemon=True).start()
 
     def _draw(self, name: str) -> None:
@@ -100,7 +100,7 @@ class Runs:
         for _ in range(2):  # the first server may be out of date
             try:
                 with self.lock:
-                    sock = self._ask(self.number, job)
+                    sock = self._send_job(self.number, job)
             except NoServer as refusal:
                 if str(refusal):
                     problem = str(refusal)

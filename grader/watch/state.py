@@ -14,7 +14,7 @@ from rich.text import Text
 @dataclass
 class State:
     exercise: Exercise
-    keys: bool  # can keys be pressed?
+    keys: bool  # whether keys can be pressed
     verdict: Verdict | None = None  # the last one of this exercise
     seconds: float = 0.0  # from the save (or the key) to the verdict
     finished_at: str = ""  # the time of day of the verdict
@@ -25,7 +25,7 @@ class State:
     test: str = ""  # the one that is running
     started_at: float = 0.0
     retry_reason: str = ""  # why the run was started a second time
-    save_notice: str = ""  # how saves are detected, where the learner should know it; shown until the end
+    save_notice: str = ""  # how saves are detected, if that is slower than usual; shown until the end
     note: str = ""  # the reply to a key, until the next key
     hint_lines: list[Text] = field(default_factory=list)  # shown below the verdict
     diff_lines: list[Text] | None = None  # shown instead of the verdict

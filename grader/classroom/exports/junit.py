@@ -46,7 +46,7 @@ def _cases(person: Person, result: ExerciseResult) -> list[tuple[str, str]]:
 
 
 def _case(person: Person, result: ExerciseResult, test: TestResult) -> tuple[str, str]:
-    """The kind of the inner element ("" if there is none), and the test case. A test passed by a shortcut is a failure."""
+    """The kind of the inner element ("" for a passed test), and the test case. A test passed by a shortcut is a failure."""
     exercise = result.exercise
     head = _attributes(classname=f"{person.slug}.{exercise.module}.{exercise.name}", name=test.name, time="0")
     kind = {"passed": "", "todo": "skipped", "failed": "failure"}.get(test.outcome, "error")

@@ -112,7 +112,7 @@ class Gradebook:
             return {slug: (sanitize.line(name), digest) for slug, name, digest in map(columns.require_texts, people)}
 
     def store_verdict(self, digest: str, verdict: Verdict | str) -> None:
-        """Store the verdict on this content, or the sentence that says why there is none. It is on disk when this returns.
+        """Store the verdict on this content, or the sentence that says why it is missing. It is on disk when this returns.
 
         Such a sentence describes a fault of the grader, not of the content. So it covers no exercise, and the next run tries again.
         """

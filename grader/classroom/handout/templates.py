@@ -128,8 +128,8 @@ A stub that is not implemented yet is `todo`, not a failure. A failed test shows
 returned next to what was expected, and which known mistake it is if your code behaves exactly like one. In a notebook, use
 `from grader import check, hint` and then `check("{example}", {example})` to test what a cell defines.
 
-Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so
-that nobody reads it by accident; a determined reader could open it. You learn most when you find your own solution.
+Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so that
+you do not read it by accident; a determined reader could open it. You learn most when you find your own solution.
 
 Your progress is the small text file `exercises/progress.txt`. On GitHub, `.github/workflows/grade.yml` tests every push and shows the points on the run's page.
 """

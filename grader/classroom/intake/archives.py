@@ -45,7 +45,7 @@ def detect_kind(head: bytes) -> str:
 
 
 def read_members(file: BinaryIO, size: int, limits: Limits = PERSON) -> Iterator[FoundFile]:
-    """The members of this archive. Read each before you ask for the next. Every problem is an UnreadableSubmission, one sentence."""
+    """The members of this archive. Read each before you take the next. Every problem is an UnreadableSubmission, one sentence."""
     if size > limits.size:
         raise UnreadableSubmission(f"the archive has {_format_size(size)}, and at most {_format_size(limits.size)} are allowed; submit only the chapter files")
     head = file.read(HEAD)

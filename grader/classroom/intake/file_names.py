@@ -42,7 +42,7 @@ def is_too_long(path: tuple[str, ...]) -> bool:
 
 
 def parse_chapter_name(name: str) -> ChapterName | None:
-    """The chapter in this file name; None if there is none."""
+    """The chapter in this file name, or None."""
     stem = name[:-3]
     small = stem.translate(_ASCII_LOWER)  # ASCII only, so that positions stay the same
     if len(name) > LONGEST_NAME or name[-3:].translate(_ASCII_LOWER) != ".py":
@@ -159,7 +159,7 @@ def _find_chapter(stem: str, module: str) -> int:
 
 
 def _strip_copy_number(after: str) -> tuple[str, int]:
-    """Split off the number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py"; 0 if there is none."""
+    """Split off the number of a copy, as in a browser's "ch03_attention (1).py" or Canvas' "ch03_attention-1.py"; 0 for a name without such a number."""
     if after.endswith(")"):
         rest, _, number = after[:-1].rpartition("(")
         rest = rest.rstrip(" _-")

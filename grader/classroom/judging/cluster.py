@@ -1,7 +1,7 @@
-"""Grades submissions on a Dask cluster: each is a task, and each worker keeps a server of its own (dask_worker.py).
+"""Grades submissions on a Dask cluster: each is a task, and each worker has its own server (dask_worker.py).
 
-A worker that is lost costs its submissions only time: the scheduler gives them to another. Everything else that can go wrong with a
-cluster ends the run with a sentence; what has been graded is kept.
+If a worker is lost, the scheduler gives its submissions to another worker, which costs only time. Every other problem of a cluster ends the run
+with a sentence; the results so far are saved.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from grader.classroom.judging.versions import versions
 from grader.verdict.summary import Verdict
 
 CONNECT = 15.0  # seconds to reach the scheduler
-LOOK = 5.0  # seconds between two looks at whether there is a worker at all
-WORKERLESS = 180.0  # seconds that a cluster may be without any worker: one that grows on demand begins so
+LOOK = 5.0  # seconds between two checks whether there is any worker
+WORKERLESS = 180.0  # seconds that a cluster may be without any worker: a cluster that grows on demand begins without one
 LOST = "it was given to {} workers, and each was lost; the next run tries again, without --dask on this machine"
-GO_ON = "what has been graded is kept, and the same command goes on from there"
+GO_ON = "the results so far are saved, and the same command continues from there"
 
 
 class ClusterDispatcher:
-    """Grades on a Dask cluster, for as many threads as ask."""
+    """Grades on a Dask cluster, from as many threads as call it."""
 
     def __init__(self, address: str, exercises: list[str], seed: int, isolated: bool) -> None:
-        """GradingProblem, one sentence, where there is no cluster or one that must not grade."""
+        """Connect. GradingProblem, one sentence, if there is no cluster or if it must not grade."""
         self.address, self.exercises, self.seed, self.isolated = address, exercises, seed, isolated
         self.versions = versions()
         self.under_way: set[Any] = set()
         self.client = connect(address)
         try:
             self.lacking = examine(self.client, address, self.versions, isolated)  # sentences: layers of isolation that some worker lacks
-            self.threads = sum(self.client.nthreads().values())  # submissions that all workers take at once; 0 where there is no worker yet
+            self.threads = sum(self.client.nthreads().values())  # submissions that all workers take at once; 0 if there is no worker yet
         except BaseException as problem:
             disconnect(self.client)
             if isinstance(problem, GradingProblem) or not isinstance(problem, Exception):
@@ -45,7 +45,7 @@ class ClusterDispatcher:
             raise GradingProblem(f"the cluster at {address} gives no clear answer ({_in_words(problem)})") from None
 
     def grade(self, submission: Submission) -> Verdict | str:
-        """The verdict on all of it, or a sentence that says why there is none."""
+        """The verdict on all of it, or a sentence that says why it is missing."""
         from distributed import CancelledError, KilledWorker
 
         asked = (submission.sources, submission.broken, submission.digest, self.exercises, self.seed, self.versions, self.isolated)
@@ -56,10 +56,10 @@ class ClusterDispatcher:
         except KilledWorker as lost:
             return LOST.format(lost.allowed_failures + 1)
         except CancelledError:
-            raise GradingStopped(self._gone()) from None
+            raise GradingStopped(self._lost_message()) from None
         except Exception as problem:
             if self.client.status != "running":
-                raise GradingStopped(self._gone()) from None
+                raise GradingStopped(self._lost_message()) from None
             raise GradingStopped(f"the cluster at {self.address} does not grade ({_in_words(problem)}); {GO_ON}") from None
         match answer:
             case {"verdict": dict() as data}:
@@ -87,7 +87,7 @@ class ClusterDispatcher:
                 with contextlib.suppress(TimeoutError):
                     return task.result(timeout=LOOK)
                 if self.client.status != "running":
-                    raise GradingStopped(self._gone())
+                    raise GradingStopped(self._lost_message())
                 if self.client.nthreads():
                     seen = time.monotonic()
                 elif time.monotonic() - seen > WORKERLESS:
@@ -95,7 +95,7 @@ class ClusterDispatcher:
         finally:
             self.under_way.discard(task)
 
-    def _gone(self) -> str:
+    def _lost_message(self) -> str:
         return f"the cluster at {self.address} is gone, or the connection to it was cut; {GO_ON}"
 
 
@@ -122,7 +122,7 @@ def connect(address: str) -> Any:
 
 
 def examine(client: Any, address: str, here: dict[str, str], isolated: bool) -> list[str]:
-    """The layers of isolation that some worker lacks, in sentences. GradingProblem where the scheduler or a worker there is must not be used.
+    """The layers of isolation that some worker lacks, in sentences. GradingProblem if the scheduler or a present worker must not be used.
 
     A worker that comes later is examined with the first submission it is given.
     """
@@ -138,7 +138,7 @@ def examine(client: Any, address: str, here: dict[str, str], isolated: bool) -> 
         if isinstance(found, ImportError):
             why = f"has no Headway that it can use ({_in_words(found)}); install it there as it is here"
         elif isinstance(found, Exception):
-            why = f"cannot tell what it has ({_in_words(found)})"
+            why = f"cannot report its versions and its isolation ({_in_words(found)})"
         else:
             why = dask_worker.refusal(found, here, isolated)
             lacking += [sentence for sentence in found["lacking"] if sentence not in lacking]

@@ -1,6 +1,6 @@
-"""What a Dask worker does for a class: it keeps a dispatcher with its server (dispatch.py) as long as submissions come.
+"""What a Dask worker does for a class: it runs a dispatcher with its server (dispatch.py) as long as submissions arrive.
 
-The worker's process holds the server's lifeline, so that no server outlives its worker. Only plain data comes in and goes out.
+The worker's process has the server's lifeline open, so that no server outlives its worker. Only plain data comes in and goes out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def refusal(there: Capabilities, here: dict[str, str], isolated: bool) -> str:
     if other:
         return f"has {', '.join(other)}; marks must not depend on who grades, so install the same there as here"
     if isolated and there["lacking"]:
-        return f"cannot do as --require-isolation asks: {'; '.join(there['lacking'])}"
+        return f"does not have the isolation that --require-isolation demands: {'; '.join(there['lacking'])}"
     return ""
 
 
@@ -52,7 +52,7 @@ def grade(
 
 
 def release(exercises: Sequence[str], seed: int) -> None:
-    """The dispatcher for these is not wanted any more. It closes when it has nothing under way, without being waited for."""
+    """Mark the dispatcher for these as no longer wanted. It closes when it is idle; this call does not wait for that."""
     with _lock:
         shared = _dispatchers.pop((tuple(exercises), seed), None)
         if shared is not None:
@@ -77,7 +77,7 @@ class _SharedDispatcher:
             self.timer.cancel()
 
     def close_when_idle(self) -> None:
-        """With nothing under way: close at once where it is not wanted, after a while where it is."""
+        """If idle: close at once if it is not wanted, else after a while."""
         if self.under_way:
             return
         if self.timer:

@@ -1,4 +1,4 @@
-"""Grades submissions: sends each to a server (server.py), and starts another server where one is lost."""
+"""Grades submissions: sends each to a server (server.py), and starts another server when one is lost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from grader.processes.client import NoServer, ServerProcess
 from grader.processes.kit_version import stamp
 from grader.verdict.summary import Verdict
 
-SECONDS = 600.0  # for one submission; then no more of its tests begin. With what is under way and the diagnosis it is at most 700
-TRIES = 3  # times that a server which is alive may refuse the connection: it may be very busy
+SECONDS = 600.0  # for one submission, after which none of its tests starts; with the running test and the diagnosis it is at most 700
+TRIES = 3  # connection attempts: a very busy server may refuse some
 LOST = "the process that graded it ended"
 STOPPED = "the grader was stopped"
-CHANGED = "the kit has changed since this run began; what is graded is kept, and the same command goes on with the new kit"
+CHANGED = "the kit has changed since this run began; the results so far are saved, and the same command continues with the new kit"
 
 
 class GradingStopped(Exception):
@@ -27,11 +27,11 @@ class GradingStopped(Exception):
 
 
 class Dispatcher:
-    """Grades with servers on this machine, for as many threads as ask: each submission has a process of its own there.
+    """Grades with servers on this machine, called from any number of threads: each submission runs in a separate process.
 
-    Where a server is lost, or reports trouble instead of a verdict, the submissions that it was grading are graded once more, one at a time, each by a
-    server of its own: a submission that brings down its server costs only its own author, and one that the machine was too busy for is graded.
-    A submission whose run breaks off both times has a verdict: no points. Where the run was killed from outside, memory may have run out because
+    If a server is lost, or reports trouble instead of a verdict, the submissions that it was grading are graded once more, one at a time, each by a
+    server that grades nothing else: a submission that ends its server costs only its own author points, and one that failed because the machine was too busy is graded.
+    A submission whose run breaks off both times has a verdict: no points. If the run was killed from outside, memory may have run out because
     of the others, so before that verdict it is graded a third time, when nothing else runs. A run that could not begin (no worker, a sandbox that does
     not come up) is the machine's fault: there is a sentence instead of a verdict, and the next run of the grader tries again.
     """
@@ -48,14 +48,14 @@ class Dispatcher:
         self.closed = False
 
     def grade(self, submission: Submission) -> Verdict | str:
-        """The verdict on all of it, or a sentence that says why there is none."""
+        """The verdict on all of it, or a sentence that says why it is missing."""
         job = GradeJob(submission.sources, submission.broken, self.exercises, submission_seed(self.seed, submission.digest), self.seconds)
         with self._turn():
             with self.starting:
                 if self.shared is None:
                     self.shared = self._start()
                 server = self.shared
-            first = answer = _ask(server, job)
+            first = answer = _run_on(server, job)
             if not isinstance(answer, Verdict):
                 if isinstance(answer, InterruptedRun) and answer.why == LOST:
                     self._drop(server)
@@ -75,7 +75,7 @@ class Dispatcher:
     def _ask_new_server(self, job: GradeJob) -> Verdict | InterruptedRun | str:
         server = self._start()
         try:
-            return _ask(server, job)
+            return _run_on(server, job)
         finally:
             self._drop(server)
 
@@ -106,7 +106,7 @@ class Dispatcher:
                     self.turns.notify_all()
 
     def close(self) -> None:
-        """End every server, also one that a thread waits for."""
+        """End every server, including one that a thread waits for."""
         self.closed = True
         for server in list(self.servers):
             server.end()
@@ -135,7 +135,7 @@ class Dispatcher:
                 server.end()
 
 
-def _ask(server: ServerProcess, job: GradeJob) -> Verdict | InterruptedRun | str:
+def _run_on(server: ServerProcess, job: GradeJob) -> Verdict | InterruptedRun | str:
     """What comes of the job; a sentence where the run could not begin."""
     with suppress(NoServer):
         for message in server.answers(job, TRIES):

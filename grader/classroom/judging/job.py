@@ -1,4 +1,4 @@
-"""What the server that grades is asked: one submission, and what of it to grade."""
+"""The job of the server that grades: one submission, and which exercises of it to grade."""
 
 from __future__ import annotations
 

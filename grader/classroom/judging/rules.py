@@ -84,7 +84,7 @@ class Rules:
         return self.extensions.get(name, self.due)
 
     def compute_lateness(self, submission: DatedSubmission) -> Lateness:
-        """How late this submission is. With an unknown time it is on time, and the sentence says so."""
+        """How late this submission is. A submission without a known time counts as on time, and the sentence says so."""
         due = self.find_due_date(submission.name)
         if due is None:
             return Lateness()

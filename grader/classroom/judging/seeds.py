@@ -1,6 +1,6 @@
 """The seed that draws a submission's test examples, computed from its content and the instructor's seed.
 
-Everybody who has the kit knows the seed of a plain test run, so a submission could contain the answers to its examples. But answers that are
+Everybody who has the kit can find the seed of a plain test run, so a submission could contain the answers to its examples. But answers that are
 added to a submission change its content, and with it the examples. Equal content gets equal examples, on every machine and every day.
 """
 

@@ -1,8 +1,8 @@
 """The server that grades: `python -m grader.classroom.judging.server [--prestarted] ISOLATION`. It runs GradeJobs: whole submissions.
 
-Each submission has a process of its own, forked from a session with all suites loaded, so that no run can leave anything for the next. The submission's
-code runs in workers in the sandbox. They are forked from a zygote that has seen no test, no reference and no submission: each run gets a new zygote,
-which ends with it. Where no sandboxed process can be had for the code, the run ends and says so: that is not a zero.
+Each submission runs in a separate process, forked from a session with all suites loaded, so that no run can leave anything for the next. The submission's
+code runs in workers in the sandbox. They are forked from a zygote that has loaded no test, no reference and no submission: each run gets a new zygote,
+which ends with it. If no sandboxed process can be started for the code, the run ends and reports that; the submission does not get zero points.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class GradingService(Service):
 
 
 class ForkingGradingService(GradingService):
-    """Where runs are forked from the server, the workers of each are forked from a zygote of its own, and that from the server's."""
+    """For runs that are forked from the server: each run gets its own zygote, forked from the server's zygote."""
 
     def __init__(self, isolation: Isolation) -> None:
         super().__init__(isolation)
@@ -85,7 +85,7 @@ class ForkingGradingService(GradingService):
         assert isinstance(self.pool.zygote, subprocess.Popen)
         process_tree.own_children.add(self.pool.zygote.pid)
         for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
-            without_text(ours)  # compiled once, and not in each of the runs that are forked from here
+            without_text(ours)  # compiled once here, not in each forked run
 
     def before_start(self) -> None:
         self.control = self.pool.new_zygote()
@@ -106,7 +106,7 @@ class ForkingGradingService(GradingService):
 
 
 def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool: WorkerPool) -> None:
-    """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. What pytest prints goes nowhere."""
+    """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. pytest's output is discarded."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]
     target = Target("submission", None, job.sources, unread=job.unread)

@@ -10,7 +10,7 @@ from grader.teaching.book.build import build, is_extra_missing
 
 
 def book(name: str | None, port: int, browser: bool) -> int:
-    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 where that cannot be done, 130 where it was stopped before."""
+    """Serve the book until Control-C, and open it at `name`, or at the current chapter. 1 if that fails, 130 if it is stopped before."""
     where = _page_of(name)
     if is_extra_missing():
         return 1
@@ -45,7 +45,7 @@ def _say_where(address: str, opened: bool) -> None:
 
 
 def _page_of(name: str | None) -> str:
-    """The page of an exercise or a chapter; of the current chapter, where nothing is named. UnknownName where there is none."""
+    """The page of an exercise or a chapter; of the current chapter, if nothing is named. UnknownName for an unknown name."""
     if name is None:
         read_course()
         chapter = current_chapter(load_scores())

@@ -72,7 +72,7 @@ def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, 
 
 
 def _run_in_server(found: Exercise | Chapter) -> tuple[dict[str, str], int]:
-    """Run in the server, in a tenth of the time; NoServer if there is none, ServerLost if it ends early."""
+    """Run in the server, in a tenth of the time; NoServer if none runs, ServerLost if it ends early."""
     if os.environ.get("PYTEST_ADDOPTS"):
         raise NoServer("")  # the learner wants special options of pytest
     columns = shutil.get_terminal_size().columns

@@ -20,7 +20,7 @@ def known() -> dict[str, Path]:
 
 
 def measure(name: str | None, arguments: list[str]) -> int:
-    """Run one, handing `arguments` on; without a name, list them all. 2 where there is none of that name."""
+    """Run one, handing `arguments` on; without a name, list them all. 2 for an unknown name."""
     if name is None:
         return _list()
     if name not in known():

@@ -79,7 +79,7 @@ def drawn(exercise: Exercise) -> Picture:
 
 
 def draw_in_server(exercise: Exercise) -> Picture:
-    """Draw in the server of a running watch; NoServer if there is none."""
+    """Draw in the server of a running watch; NoServer if none runs."""
     for message in ask_running_server(PictureJob(exercise.name, os.getcwd())):
         match message:
             case {"picture": data}:
@@ -112,7 +112,7 @@ def _list_pictures(found: Exercise | Chapter | None, named: bool) -> int:
 
 
 def _terminal() -> tuple[Console, str | None]:
-    """Where to draw, as wide as it is, and the colours there are to draw with."""
+    """Where to draw, at its width and with the colours that it supports."""
     plain = make_console()
     system = find_colour_system() if plain.is_terminal else None
     width = Console().width if plain.is_terminal else plain.width

@@ -14,7 +14,7 @@ DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
 def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
-    """Take the walk of that name; without one, list them all. 1: told, and no picture saved; 2: wrong use; 130: Control-C."""
+    """Take the walk of that name; without one, list them all. Exit status 1: the walk ran, but its picture was not saved; 2: wrong use; 130: Control-C."""
     if name is None:
         return _list()
     if name not in list_walks():

@@ -58,7 +58,7 @@ def apply_mistake(module: str, mistake: Mistake, filename: str) -> ChapterSource
 
 
 def read_stub(module: str) -> str:
-    """The original stub of the handout; SourceProblem if there is none."""
+    """The original stub of the handout; SourceProblem if it is missing."""
     path = REFERENCE / f"{module}.stub"
     if not path.is_file():
         raise SourceProblem(f"{module} is not part of this handout, so there is no stub of it", file=path.name)

@@ -1,4 +1,4 @@
-"""bubblewrap: gives the parent of the workers a file system, a network and process numbers of its own."""
+"""bubblewrap: isolates the file system, the network and the process numbers of the workers' parent."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def layers() -> list[Layer]:
 
 
 def available(bubblewrap: bool = True) -> Isolation:
-    """Every layer that this machine supports; `bubblewrap=False` leaves out the one that takes a start of its own."""
+    """Every layer that this machine supports; `bubblewrap=False` leaves out the one that needs a separate start."""
     found: Iterable[Layer] = layers() if bubblewrap else (_limits(), _seccomp(), _landlock())
     return Isolation(**{layer.name: layer.on for layer in found})
 

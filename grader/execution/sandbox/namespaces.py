@@ -29,7 +29,7 @@ def isolate_mounts() -> bool:
     try:
         system_call(_UNSHARE[column], _NEW_MOUNTS)
         counted_separately = False
-    except PermissionError:  # not root: in a user namespace of its own, the process may mount
+    except PermissionError:  # not root: in a new user namespace, the process may mount
         system_call(_UNSHARE[column], _NEW_USERS | _NEW_MOUNTS)
         counted_separately = True
     system_call(_MOUNT_SETATTR[column], _HERE, b"/", _RECURSIVE, _Attributes(set=_READ_ONLY, propagation=_PRIVATE), ctypes.sizeof(_Attributes))

@@ -18,12 +18,12 @@ _FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", *_P
 
 
 def readable_paths() -> list[Path]:
-    """Real paths of folders and files. If the kit lies inside one of them, everything beside the kit is listed one by one."""
+    """Real paths of folders and files. If the kit lies inside one of them, its other entries are listed one by one."""
     return outermost(part for path in named_paths() for part in _around(path.resolve(), KIT))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """The paths that do not lie inside another one of them."""
+    """The paths that are not inside another one of them."""
     every = set(paths)
     return sorted(path for path in every if every.isdisjoint(path.parents))
 

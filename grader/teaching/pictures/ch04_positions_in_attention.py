@@ -12,7 +12,7 @@ FARTHEST, D_HEAD = 32, 8
 
 
 def draw(chapter: ModuleType) -> str:
-    """How much weight a key gets at each distance, beside the same key at distance 0: three heads with ALiBi, one with RoPE."""
+    """The weight of a key at each distance, relative to the same key at distance 0: three heads with ALiBi, one with RoPE."""
     distances = torch.arange(FARTHEST + 1)
     bias = chapter.alibi_bias(4, 1, FARTHEST + 1)[:, 0].flip(-1)  # by distance, nearest first
     lines = {f"ALiBi, slope 1/{round(-1 / float(bias[head, 1]))}": bias[head] for head in (0, 1, 2)}
@@ -21,4 +21,4 @@ def draw(chapter: ModuleType) -> str:
     scores = (query @ keys.T)[0] / math.sqrt(D_HEAD)
     lines["RoPE, 8 features"] = scores - scores[0]
     points = {name: [(int(d), math.exp(float(s))) for d, s in zip(distances, line)] for name, line in lines.items()}
-    return curves(points, "What distance does to the weight of a key", x_name="distance from the query", y_name="weight beside distance 0")
+    return curves(points, "The weight of a key by its distance", x_name="distance from the query", y_name="weight relative to distance 0")

@@ -9,7 +9,7 @@ from grader.teaching.drawing.charts import curves
 
 
 def draw(chapter: ModuleType) -> str:
-    """The bends of the chapter: gelu, and relu and silu beside it."""
+    """The activation functions of the chapter: gelu, relu and silu."""
     x = torch.linspace(-4, 2, 121, dtype=torch.float64)
     bends = {"gelu": chapter.gelu(x), "relu": torch.relu(x), "silu": x * torch.sigmoid(x)}
     lines = {name: list(zip(x.tolist(), y.tolist())) for name, y in bends.items()}

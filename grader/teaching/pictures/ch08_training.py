@@ -10,7 +10,7 @@ WARMUP, TOTAL, PEAK, FLOOR = 100, 1000, 1.0, 0.1
 
 
 def draw(chapter: ModuleType) -> str:
-    """The schedule of the lesson, beside a straight line between the same three points."""
+    """The schedule of the lesson, and a straight line through the same three points."""
     steps = range(0, TOTAL + 201, 10)
     cosine = [(step, chapter.warmup_cosine(step, WARMUP, TOTAL, PEAK, FLOOR)) for step in steps]
     line = [(0, 0.0), (WARMUP, PEAK), (TOTAL, FLOOR), (TOTAL + 200, FLOOR)]

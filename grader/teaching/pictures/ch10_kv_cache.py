@@ -27,27 +27,27 @@ def draw(chapter: ModuleType) -> str:
     end = below + NEW * TALL + 46
     for x, fill, meaning in ((LEFT, COMPUTED, "projected in this pass"), (LEFT + 190, KEPT, "read from the cache")):
         marks += [box(x, end, 16, 16, fill), write(x + 24, end + 13, meaning)]
-    return card(marks, right + 170, end + 36, "Three new tokens: what is projected, and what is kept")
+    return card(marks, right + 170, end + 36, "Three new tokens: what is projected, and what is cached")
 
 
 def _cached(cache: Any, chunks: list[int]) -> list[tuple[int, int]]:
-    """For each chunk, how many positions the cache held before it and after it."""
-    held = []
+    """For each chunk, how many positions were in the cache before it and after it."""
+    lengths = []
     for length in chunks:
         before = cache.length
         cache.append(torch.zeros(1, 1, length, 1), torch.zeros(1, 1, length, 1))
-        held.append((before, cache.length))
-    return held
+        lengths.append((before, cache.length))
+    return lengths
 
 
 def _passes(name: str, top: int, passes: list[tuple[int, int]]) -> list[str]:
-    """One row a pass: cells for what is kept and what is projected, the token that is chosen, and three projections for each new position."""
+    """One row for each pass: cells for cached and projected positions, the chosen token, and three projections for each new position."""
     marks = [write(LEFT - 12, top + TALL / 2 + 4, name, anchor="end", bold=True)]
     right = LEFT + WIDE * (PROMPT + NEW - 1)
-    for row, (kept, held) in enumerate(passes):
+    for row, (before, after) in enumerate(passes):
         y = top + row * TALL
-        marks += [box(LEFT + WIDE * i, y, WIDE, TALL, KEPT if i < kept else COMPUTED) for i in range(held)]
+        marks += [box(LEFT + WIDE * i, y, WIDE, TALL, KEPT if i < before else COMPUTED) for i in range(after)]
         marks.append(write(right + 14, y + TALL / 2 + 4, WORDS[PROMPT + row]))
-        marks.append(write(right + 112, y + TALL / 2 + 4, f"{3 * (held - kept)}", anchor="middle"))
-    marks.append(write(right + 112, top + len(passes) * TALL + 18, f"{sum(3 * (held - kept) for kept, held in passes)}", anchor="middle", bold=True))
+        marks.append(write(right + 112, y + TALL / 2 + 4, f"{3 * (after - before)}", anchor="middle"))
+    marks.append(write(right + 112, top + len(passes) * TALL + 18, f"{sum(3 * (after - before) for before, after in passes)}", anchor="middle", bold=True))
     return marks

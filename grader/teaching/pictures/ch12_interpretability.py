@@ -40,7 +40,7 @@ def feature(number: int) -> Tensor:
 def capitals(chapter: ModuleType) -> nn.Module:
     """Answers `of france the capital is` with paris.
 
-    Block 0 does nothing. In block 1 head 0 of the last position reads which country stands at position 1; in block 2 the
+    Block 0 does nothing. In block 1 head 0 of the last position reads which country is at position 1; in block 2 the
     feed-forward makes the capital of it. What is not named here is 0.
     """
     config = sys.modules[chapter.GPT.__module__].GPTConfig(vocab_size=10, max_len=5, d_model=24, n_heads=2, n_layers=3, d_ff=3, tie_weights=False, activation="relu")

@@ -47,7 +47,7 @@ class Numbers:
     probabilities: list[tuple[str, float]]
     rest: float  # of the probability, on all other words
     otherwise: dict[str, list[float]]  # of the same words, at other temperatures and with filters
-    drawn: list[str]  # next words drawn by chance, at temperature 1
+    drawn: list[str]  # next words drawn at random, at temperature 1
     greedy: str
     written: str  # the text, as generate goes on with it
 

@@ -44,7 +44,7 @@ class Pass:
 
     reads: list[str]
     chooses: str
-    held: int  # positions in each cache afterwards
+    cached: int  # positions in each cache afterwards
     keys: tuple[int, ...]  # the shape of one layer's keys afterwards
     numbers: int  # in all keys and values of all layers
     work: int  # multiplications
@@ -160,7 +160,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         "The first pass reads the whole prompt; each later pass reads only the word that was chosen last. After each pass:"
     )
     page.table(
-        [[", ".join(one.reads), one.chooses, one.held, shape(one.keys), one.numbers] for one in n.passes],
+        [[", ".join(one.reads), one.chooses, one.cached, shape(one.keys), one.numbers] for one in n.passes],
         ["reads", "chooses", "positions", "keys of a layer", "numbers in all"],
         left=2,
     )

@@ -85,7 +85,7 @@ class Parts:
             return
         reference = self._package.module(f"{chapter.name}_reference")
         learner = self._import_learner(chapter) if has_learner else None
-        mixed = ModuleType(f"{self._package.name}.{chapter.name}", f"{chapter.title}, whoever wrote it")
+        mixed = ModuleType(f"{self._package.name}.{chapter.name}", f"{chapter.title}, learner's and reference's")
         vars(mixed).update({name: value for name, value in vars(reference).items() if not name.startswith("__")})
         for exercise in chapter.exercises:
             author = learner if learner and exercise.name in self.from_learner else reference

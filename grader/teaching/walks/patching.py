@@ -1,4 +1,4 @@
-"""Which layer carries a fact: one state of a run that knows it replaces the state of a run that does not, at every layer and position."""
+"""Which layer carries a fact: one state of a run with the fact replaces the state of a run without it, at every layer and position."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ NEXT_STEP = (
     "To go on with your own code, call `fit` on a text of your choice."
 )
 
-UNSEEN = ("our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book")  # of words it knows
+UNSEEN = ("our dog sat on the wall", "my cat sat on the bench", "the girl ate the cheese", "a bird read a long book")  # words from the training sentences
 PROMPTS = ("the cat sat on the", "my sister", "every night the")
 COMPARED = ("cat", "dog", "king", "queen", "boy", "mat", "rug", "sofa", "roof")
 ASKED = ("cat", "king", "mat", "over")

@@ -180,7 +180,7 @@ def test_a_lost_scheduler_ends_the_run_with_a_message(people, tmp_path, capsys):
             until(lambda: tasks(client), "tasks to be sent")
         end(master)
         assert run.result() == 2
-    sentence = f"the cluster at {address} is gone, or the connection to it was cut; what has been graded is kept, and the same command goes on from there"
+    sentence = f"the cluster at {address} is gone, or the connection to it was cut; the results so far are saved, and the same command continues from there"
     assert capsys.readouterr() == ("graded 0 of 5\n", f"headway: {sentence}\n")
 
 
@@ -203,7 +203,7 @@ def other_version(folder, package):
     [
         (lambda folder: other_version(folder, "torch"), r"has torch 2\.0\.1 instead of \S+; marks must not depend on who grades, so install the same there as here"),
         (lambda folder: other_version(folder, "distributed"), r"runs distributed 2\.0\.1 and this machine \S+; install the same"),
-        (lambda folder: {"PATH": str(folder)}, r"cannot do as --require-isolation asks: .*bubblewrap is off: .*"),
+        (lambda folder: {"PATH": str(folder)}, r"does not have the isolation that --require-isolation demands: .*bubblewrap is off: .*"),
     ],
     ids=["torch", "distributed", "isolation"],
 )
@@ -265,7 +265,7 @@ def test_a_cluster_that_stays_without_workers(shared, people, tmp_path, capsys, 
     monkeypatch.setattr(cluster_module, "WORKERLESS", 1.0)
     monkeypatch.setattr(cluster_module, "LOOK", 0.5)
     assert graded(people, tmp_path / "out", shared[0]) == 2
-    assert "has had no worker for 1 seconds, start some with `dask worker`; what has been graded is kept" in capsys.readouterr().err
+    assert "has had no worker for 1 seconds, start some with `dask worker`; the results so far are saved" in capsys.readouterr().err
 
 
 def test_without_dask_the_message_says_what_to_install(people, tmp_path, capsys, monkeypatch):

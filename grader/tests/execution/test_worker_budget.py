@@ -78,7 +78,7 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
         trial._running, trial._test = exercise, f"test {number}"
         trial.end_test("passed")
     kept = trial.records["softmax"]
-    assert len(kept) == trials.KEPT_BYTES_IN_ALL // 6_000_000 and isinstance(kept[0], Record)
+    assert len(kept) == trials.ALL_RECORDS_BYTES // 6_000_000 and isinstance(kept[0], Record)
     trial.end_chapter(exercise.chapter)
     assert trial.records == {} and trial._kept == {} and trial._boundaries == {}
 

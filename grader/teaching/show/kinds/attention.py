@@ -39,8 +39,8 @@ def multi_head_attention(side: Implementation) -> list[Panel]:
     attention = fix_weights(side.MultiHeadAttention(16, 2), 3, scale=1.8)
     _, weights = _expect_pair(attention(random_tensor(5, 1, 7, 16), mask=torch.ones(7, 7, dtype=torch.bool).tril(), return_weights=True))
     shaped(weights, (1, 2, 7, 7), "the second result")
-    heard = measure_influence(lambda rows: attention(random_tensor(6, 1, 3, 16).repeat(8, 1, 1), context=rows), random_tensor(5, 7, 16), OTHERS)
-    across = make_grid("reading a context", heard, OTHERS, WORDS, row_name="output at", column_name="context changed at")
+    influence = measure_influence(lambda rows: attention(random_tensor(6, 1, 3, 16).repeat(8, 1, 1), context=rows), random_tensor(5, 7, 16), OTHERS)
+    across = make_grid("reading a context", influence, OTHERS, WORDS, row_name="output at", column_name="context changed at")
     return [*(make_grid(f"head {head}", weights[0, head], WORDS, WORDS, **MAP) for head in range(2)), across]
 
 

@@ -14,16 +14,16 @@ CHUNKS = (3, 1, 1, 2)
 def kv_cache(side: Implementation) -> list[Panel]:
     """Keys are numbered from 1, values from 11. The table has what append returns for each position after each call, else 0."""
     cache, total = side.KVCache(), sum(CHUNKS)
-    held = {"keys": torch.zeros(len(CHUNKS), total), "values": torch.zeros(len(CHUNKS), total)}
+    tables = {"keys": torch.zeros(len(CHUNKS), total), "values": torch.zeros(len(CHUNKS), total)}
     rows, start = [], 0
     for row, count in enumerate(CHUNKS):
         new = torch.arange(start + 1, start + count + 1, dtype=torch.float32).view(1, 1, count, 1).repeat(1, 2, 1, 4)
         start += count
-        for name, kept in zip(held, cache.append(new, new + 10)):
-            here = shaped(kept, (1, 2, start, 4), f"what append gives as {name}, after {start} positions,")
-            held[name][row, :start] = here[0, 1, :, 2]
+        for name, cached in zip(tables, cache.append(new, new + 10)):
+            here = shaped(cached, (1, 2, start, 4), f"what append gives as {name}, after {start} positions,")
+            tables[name][row, :start] = here[0, 1, :, 2]
         rows.append(f"{count} more: length {cache.length}")
-    return [make_grid(f"the {name}", table, rows, number_labels(total), column_name="position") for name, table in held.items()]
+    return [make_grid(f"the {name}", table, rows, number_labels(total), column_name="position") for name, table in tables.items()]
 
 
 def kv_cache_bytes(side: Implementation) -> list[Panel]:

@@ -27,10 +27,10 @@ def _stack_blocks(make) -> list[Panel]:
     for number in range(BLOCKS):
         x = shaped(fix_weights(make(D, 2), number)(x), (1, 7, D), "the result")
         sizes.append(_root_mean_square(x))
-    hears = measure_influence(fix_weights(make(D, 2), 0, scale=1.5), random_tensor(2, 7, D))
+    influence = measure_influence(fix_weights(make(D, 2), 0, scale=1.5), random_tensor(2, 7, D))
     return [
         make_chart("the size of a vector, block after block", list(range(BLOCKS + 1)), {"size": sizes}, "blocks passed", "root mean square"),
-        make_grid("which outputs depend on which inputs", hears, WORDS, WORDS, row_name="output at", column_name="changed at"),
+        make_grid("which outputs depend on which inputs", influence, WORDS, WORDS, row_name="output at", column_name="changed at"),
     ]
 
 
