@@ -1,7 +1,7 @@
 """`catches`: counts at how many seeds of 200 each known mistake is caught by its exercise's own tests. Catching a mistake must never depend on the seed.
 
-Every run draws the common examples; a submission of a class gets some more that depend on its content. If a test catches a mistake only at some seeds, the mistake
-needs a pinned example (`@example`) that shows it, or another test; CONTRIBUTING.md says how.
+Every run draws the common examples; a submission of a class gets some more that depend on its content. If a test catches a mistake at some seeds only, the
+mistake needs a pinned example (`@example`) that shows it, or another test; CONTRIBUTING.md says how.
 """
 
 from __future__ import annotations
