@@ -1,5 +1,6 @@
 """The README's pictures show what happens today, and ask nothing of the network; its links lead somewhere."""
 
+import ast
 import re
 from xml.etree import ElementTree
 
@@ -76,6 +77,26 @@ def test_the_map_of_the_machinery_names_every_room_and_only_files_that_exist():
         folder = ROOT / "grader" / room
         assert [name for name in re.findall(r"`([\w/]+(?:\.py|/))`", row) if not any((place / name).exists() for place in (folder, folder.parent))] == [], room
 
+
+def test_the_walks_through_the_code_name_functions_that_exist_and_count_their_hops():
+    guide = read_source(ROOT / "CONTRIBUTING.md")
+    section = guide[guide.index("## Three walks through the code") : guide.index("## Glossary")]
+    titles = re.findall(r"^### .* \((\d+) hops\)$", section, re.MULTILINE)
+    walks = re.split(r"^### .*$", section, flags=re.MULTILINE)[1:]
+    assert len(titles) == len(walks) == 3
+    for count, walk in zip(titles, walks):
+        hops = re.findall(r"^(\d+)\. `[^`]+\.py: [\w.]+` — ", walk, re.MULTILINE)
+        assert hops == re.findall(r"^(\d+)\. ", walk, re.MULTILINE) == [str(number) for number in range(1, int(count) + 1)]
+    named = re.findall(r"`([\w/.]+\.py): ([\w.]+)`", section)
+    assert [f"{path}: {name}" for path, name in named if not (ROOT / path).is_file() or name not in _definitions(ROOT / path)] == []
+
+
+def _definitions(path):
+    """The functions and classes at the top level of a module, and the methods as "Class.method"."""
+    for node in ast.parse(read_source(path)).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+            yield from (f"{node.name}.{method.name}" for method in node.body if isinstance(node, ast.ClassDef) and isinstance(method, ast.FunctionDef))
 
 
 def test_the_readme_names_every_exercise_in_its_chapter():
