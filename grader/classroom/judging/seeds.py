@@ -1,7 +1,8 @@
 """The seed that draws a submission's test examples, computed from its content and the instructor's seed.
 
-Everybody who has the kit can find the seed of a plain test run, so a submission could contain the answers to its examples. But answers that are
-added to a submission change its content, and with it the examples. Equal content gets equal examples, on every machine and every day.
+Every run draws the same common examples, which anybody who has the kit can find, so a submission could contain the answers to them. A submission
+therefore gets some more examples, which its seed draws. Answers that are added to a submission change its content, and with it these examples. Equal
+content gets equal examples, on every machine and every day.
 """
 
 from __future__ import annotations
