@@ -8,12 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from grader.classroom import sanitize
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.judging.rules import Rules, read_rules
 from grader.classroom.report.numbers import format_count
-from grader.classroom.sanitize import line
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.progress import format_points
 from grader.course.status import read_course
@@ -35,7 +35,7 @@ def grade(
         chosen = _select_exercises(chapters, exercises)
         notes: list[str] = []
         if submissions.is_dir() and out.resolve().is_relative_to(submissions.resolve()):
-            raise GradingProblem(f"the folder for the grades, {line(str(out))}, is inside the folder with the submissions; choose another one with --out")
+            raise GradingProblem(f"the folder for the grades, {sanitize.line(str(out))}, is inside the folder with the submissions; choose another one with --out")
         class_submissions = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
@@ -152,7 +152,7 @@ def _grade_with_progress(
     task = progress.add_task("grading", total=None, last="")
 
     def report_progress(done: int, of: int, last: str) -> None:
-        progress.update(task, completed=done, total=of, last=line(last)[:30] if last else "loading the tests")
+        progress.update(task, completed=done, total=of, last=sanitize.line(last)[:30] if last else "loading the tests")
         if not console.is_terminal and of and (done in (0, of) or done % 25 == 0):
             console.print(f"graded {done} of {of}")
 
