@@ -80,7 +80,7 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
     kept = trial.records["softmax"]
     assert len(kept) == trials.ALL_RECORDS_BYTES // 6_000_000 and isinstance(kept[0], Record)
     trial.end_chapter(exercise.chapter)
-    assert trial.records == {} and trial._kept == {} and trial._boundaries == {}
+    assert trial.records == {} and trial._record_bytes == {} and trial._boundaries == {}
 
 
 @pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])

@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(name, monk
 def test_the_cache_grows_by_one_position_and_what_it_holds_stays():
     n = run_once("kv-cache").numbers
     config_numbers = 2 * n.layers * n.passes[0].keys[1] * n.passes[0].keys[3]
-    assert [one.held for one in n.passes] == [2, 3, 4, 5, 6, 7] == [one.keys[2] for one in n.passes]
+    assert [one.cached for one in n.passes] == [2, 3, 4, 5, 6, 7] == [one.keys[2] for one in n.passes]
     assert [one.numbers for one in n.passes] == [held * config_numbers for held in range(2, 8)]
     assert n.moved < 1e-5 and len(n.last_keys) == len(n.words) == 7
     assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(n.first_keys, n.last_keys))
