@@ -25,7 +25,7 @@ class Kit:
         return self.exercises / f"{module}.py"
 
     def environment(self, **more: str) -> dict[str, str]:
-        dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "VISUAL", "EDITOR", "TTY_COMPATIBLE", "PYTEST_ADDOPTS")
+        dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE", "PYTEST_ADDOPTS")
         kept = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
         return kept | {"PYTHONPATH": str(self.root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"} | more
 

@@ -36,7 +36,7 @@ def test_a_session_from_stub_to_pass(kit):
 
         terminal.save("ch03_attention", "exps.sum()", "exps.sum(dim, keepdim=True)")
         passed = terminal.wait("softmax works: all 8 tests pass.")
-        assert "10/10 points" in passed and "Next: causal_mask, with the key n" in passed and "hint 2 of 3" not in passed
+        assert "10/10 points" in passed and "Next: causal_mask (press n)" in passed and "hint 2 of 3" not in passed
         assert "softmax 10/10" in (kit.exercises / "progress.txt").read_text()
 
         terminal.press("r")
@@ -224,10 +224,10 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
         assert "never closed" in next(line for line in lines if "Waiting for the next save" in line)
         kit.edit("ch03_attention", "    return (x", RIGHT)
         assert next(line for line in lines if "softmax works: all 8 tests pass." in line)
-        assert next(line for line in lines if "Next: causal_mask, with headway watch causal_mask" in line)
+        assert next(line for line in lines if "Next: causal_mask (headway watch causal_mask)" in line)
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
-        assert process.wait() == 0 and "softmax: passes, 10 of 10 points." in rest and "\x1b" not in rest
+        assert process.wait() == 0 and "softmax: passed, 10 of 10 points." in rest and "\x1b" not in rest
     assert nothing_remains(kit)
 
 
