@@ -195,6 +195,7 @@ def steps_of(workflow: str) -> list[tuple[str, str, bool]]:
     return steps
 
 
+@pytest.mark.thorough
 def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path, offline):
     repository = tmp_path / "repository"
     Kit(ROOT).run("handout", str(repository), "--chapters", "ch05")
@@ -218,6 +219,7 @@ def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path,
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.thorough
 def test_both_make_commands_of_a_handout_work(tmp_path, offline):
     folder = tmp_path / "handout"
     Kit(ROOT).run("handout", str(folder), "--chapters", "ch05", "--hidden", "SwiGLU")

@@ -78,6 +78,7 @@ def test_graded_submissions_are_not_graded_again(people, once):
     assert exports(out) == before
 
 
+@pytest.mark.thorough
 def test_a_stopped_or_killed_run_continues(people, once, tmp_path):
     """Control-C while Endless is judged, SIGKILL while Zeta is; one at a time, where the undisturbed run had two."""
     out = tmp_path / "grades"
@@ -136,6 +137,7 @@ def test_new_points_need_no_grading_but_a_new_seed_does(again, tmp_path):
     assert marks(out)["Right"]["total"] == "100" and marks(out)["Wrong"]["causal_mask"] == "0" and "softmax" in marks(out)["Right"]
 
 
+@pytest.mark.thorough
 def test_marks_equal_those_of_pytest(tmp_path):
     """One chapter with four mistakes in it, one with a loop and a crash: through `headway grade`, and through pytest's workers."""
     right = solution("ch03")
@@ -170,6 +172,7 @@ def two(people: Path, *names: str):
     return [found[name] for name in names]
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_lost_costs_no_points(people):
     """Two endless ones are graded at once and their server is killed; the one tried again first loses its next server too, and is tried once more."""
     dispatcher = Dispatcher(available(), ["softmax", "causal_mask"], 0)
@@ -211,6 +214,7 @@ def _cmdline(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.thorough
 def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
     """One server forks, the others have prestarted processes, without a sandbox (as on macOS and Windows) or with it; what they find is the same.
 
@@ -279,6 +283,7 @@ main()
 
 
 @pytest.mark.skipif(not available(bubblewrap=False).landlock, reason="there is no Landlock here")
+@pytest.mark.thorough
 def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
     """The kernel refuses the workers' own Landlock; when it does so no longer, the same command grades."""
     hand_in(tmp_path / "class", "Right", solution("ch03"))

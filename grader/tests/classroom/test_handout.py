@@ -57,6 +57,7 @@ def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
 # ---- the same marks
 
 
+@pytest.mark.thorough
 def test_code_gets_the_same_marks_as_from_the_whole_kit(handout, tmp_path):
     text = solution("ch03")
     wrong = definition(text, "softmax").text.replace("exps.sum(dim, keepdim=True)", "exps.sum()")

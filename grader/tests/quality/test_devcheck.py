@@ -109,6 +109,7 @@ def test_a_second_run_is_answered_from_the_cache(kit):
 
 
 @posix
+@pytest.mark.thorough
 def test_the_page_has_the_mutants_that_were_tried_on_these_sources(kit):
     def page():
         return kit.run("dev-check", "padding_mask", "causal_mask", "--table").splitlines()

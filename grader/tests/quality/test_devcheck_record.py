@@ -3,6 +3,7 @@
 import ast
 import re
 
+import pytest
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
 from grader.quality.devcheck.fingerprint import GRADER, PRINTING, deciding_files, meaning, suites_with
 from grader.quality.devcheck.record import HEAD, RECORD, read_record
@@ -80,6 +81,7 @@ def test_results_depend_on_no_other_room():
                 assert found in known or any(found.startswith(f"{name}/") for name in PRINTING), f"{path}: {found}"
 
 
+@pytest.mark.thorough
 def test_what_held_is_recorded_and_not_tried_again_until_it_changes(kit):
     record = kit.root / "tests" / "checked.toml"
     record.unlink(missing_ok=True)
