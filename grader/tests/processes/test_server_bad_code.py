@@ -7,7 +7,11 @@ import pytest
 from grader.verdict.trial import CALL_SECONDS
 from warm_runs import WarmKit, timeless, until, write_softmax
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.thorough,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's"),
+]
 
 CRASH = "segmentation fault"
 CLOSED = "it closed file descriptors that it did not open"

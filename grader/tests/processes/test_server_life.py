@@ -10,7 +10,11 @@ import pytest
 from grader.processes.client import NoServer
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.thorough,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's"),
+]
 
 LOOP_IN_C = "import itertools; sum(itertools.count())"
 WITH_OTHERS = f"import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True); {LOOP_IN_C}"

@@ -96,6 +96,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.thorough
 def test_what_the_code_does_never_ends_the_watch(kit):
     """Each time there is a verdict with its sentence, and a right verdict after it."""
     with watching(kit, "softmax", rows=80) as terminal:
@@ -140,6 +141,7 @@ def test_the_list_the_difference_and_the_picture(kit):
         terminal.wait(lambda frame: frame.startswith("apply_rope") and "Which one?" not in frame)
 
 
+@pytest.mark.thorough
 def test_open_starts_the_editor_and_comes_back(kit, tmp_path):
     with watching(kit, "softmax", EDITOR="headway-test-editor", PATH=f"{tmp_path}:/usr/bin:/bin") as terminal:
         terminal.wait("Write the code and save the file")
@@ -157,6 +159,7 @@ def test_open_starts_the_editor_and_comes_back(kit, tmp_path):
         terminal.wait("hint 1 of 3")
 
 
+@pytest.mark.thorough
 def test_every_size_of_terminal(kit):
     kit.edit("ch03_attention", STUB, WHOLE)
     with watching(kit, "softmax") as terminal:
@@ -175,6 +178,7 @@ def test_every_size_of_terminal(kit):
 
 
 @pytest.mark.parametrize("how", ["control-c", "control-d", "the terminal is closed", "SIGTERM", "SIGKILL"])
+@pytest.mark.thorough
 def test_however_it_ends_nothing_remains(kit, how):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
@@ -189,6 +193,7 @@ def test_however_it_ends_nothing_remains(kit, how):
         assert nothing_remains(kit)
 
 
+@pytest.mark.thorough
 def test_control_z_and_back(kit):
     """In a shell, which gives and takes the terminal."""
     with watching(kit, "softmax", shell=True) as terminal:
@@ -206,6 +211,7 @@ def test_control_z_and_back(kit):
         assert terminal.ended == 0 and "status 0" in terminal.raw
 
 
+@pytest.mark.thorough
 def test_a_stale_server_is_replaced_without_a_question(kit):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
@@ -231,6 +237,7 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
     assert nothing_remains(kit)
 
 
+@pytest.mark.thorough
 def test_where_no_events_come_the_files_are_looked_at(kit):
     """Saved through another name of the same file, of which the watched folder is told nothing."""
     other = kit.root / "elsewhere.py"
@@ -250,6 +257,7 @@ def test_where_no_events_come_the_files_are_looked_at(kit):
         assert "reports no file changes" in terminal.wait("Write the code and save the file")
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_watched_is_a_sentence(kit):
     assert "did you mean softmax?" in kit.run("watch", "sofmax", status=2)
     (kit.root / "tests" / "test_ch03_attention.py").write_text("def broken(:\n")
