@@ -1,4 +1,4 @@
-"""A chapter of attacks, for the tests of the walls. Each function tries one thing and returns what it got; a refusal raises.
+"""A chapter of attacks, for the tests of the sandbox. Each function tries one thing and returns what it got; a refusal raises.
 
 No attack runs anywhere but behind a wall that is there to stop it, and each is small enough to do no harm where it fails to.
 """

@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes
-# told: nested too deeply
+# told: deeply
 """Hopes that whoever reads lambdas in lambdas runs out of stack."""
 
 def softmax(x, dim=-1):

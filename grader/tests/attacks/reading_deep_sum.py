@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes
-# told: nested too deeply
+# told: deeply
 """Hopes that whoever reads a sum of five thousand terms runs out of stack."""
 
 def softmax(x, dim=-1):

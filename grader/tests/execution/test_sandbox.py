@@ -1,4 +1,4 @@
-"""The walls around a worker: small hostile programs, each refused, with the judge alive and the next worker unharmed."""
+"""The sandbox around a worker: small hostile programs, each refused, with the judge alive and the next worker unharmed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def victim():
     process.wait()
 
 
-def test_what_exercises_do_is_not_in_the_way_of_the_walls(attack):
+def test_what_exercises_do_is_not_hindered_by_the_sandbox(attack):
     assert attack.ordinary() == [True, 10_000, 64.0**3, 1970, 4, [7]]
 
 

@@ -1,4 +1,4 @@
-"""The walls themselves: they stand however a worker was started, go when it goes, and where one cannot be raised nothing runs."""
+"""The layers of the sandbox: they hold however a worker was started, end with it, and where one cannot be set up nothing runs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def pool():
         yield pool
 
 
-# ---- the walls themselves
+# ---- the layers themselves
 
 
-def test_a_worker_started_on_its_own_has_the_same_walls(pool):
+def test_a_worker_started_on_its_own_has_the_same_layers(pool):
     own = WorkerPool(fork=False, isolation=pool.isolation)
     boundary = make_boundary("spawn", own, ATTACKS)
     boundary.begin(1)

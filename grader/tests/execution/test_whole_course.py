@@ -106,7 +106,7 @@ def test_a_learner_with_every_chapter_right_gets_every_point(runs):
     wrong = {f"{e['name']}: {t['name']}": t["message"] for e in run.results["exercises"] for t in e["tests"] if t["outcome"] != "passed"}
     assert not wrong and run.status == 0
     assert run.results["earned"] == run.results["points"] == sum(chapter.points for chapter in load_syllabus().chapters)
-    assert "(--whole)" in run.out and "All of it passes." in run.out
+    assert "(--whole)" in run.out and "All tests passed." in run.out
 
 
 def test_fresh_stubs_are_no_failure_with_whole_either(runs):

@@ -26,7 +26,7 @@ LIMIT = 1.5
 
 @pytest.fixture(scope="module")
 def pool():
-    pool = WorkerPool(fork=True, isolation=Isolation())  # without walls: they would keep it from much of this
+    pool = WorkerPool(fork=True, isolation=Isolation())  # without a sandbox, which would keep it from much of this
     yield pool
     pool.close()
 

@@ -94,7 +94,7 @@ SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
 
 @pytest.fixture(scope="module", params=["open", "walled"])
 def learner(request):
-    """A submission of chapter 5 in a worker, with the walls that this machine has or with none (it may then read all its memory)."""
+    """A submission of chapter 5 in a worker, with the layers of the sandbox that this machine has, or with none (it may then read all its memory)."""
     pool = WorkerPool(isolation=Isolation() if request.param == "open" else available(bubblewrap=False))
     trial = Trial(Target("submission", None, {CHAPTER.name: SUBMISSION}), in_worker=True, pool=pool, call_seconds=300.0)
     boundary = trial.boundary(CHAPTER.id)
@@ -123,7 +123,7 @@ def reference_text(name: str) -> str:
 def test_no_text_of_the_reference_lies_anywhere_in_a_workers_memory(learner):
     implementation, sandboxed = learner
     if sandboxed != "open":
-        pytest.skip("behind the walls a worker cannot read its own memory as a file")
+        pytest.skip("in a sandbox a worker cannot read its own memory as a file")
     needles = [OWN_LINE]
     for chapter in (*EARLIER, CHAPTER):
         needles += characteristic(reference_text(chapter.name))

@@ -9,6 +9,7 @@ from warm_runs import checked, write_softmax
 
 pytestmark = [
     pytest.mark.alone,
+    pytest.mark.thorough,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only"),
     pytest.mark.skipif(count_processes() == 1, reason="there is one processor: nothing is shared"),
 ]

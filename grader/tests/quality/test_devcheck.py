@@ -95,6 +95,7 @@ def test_an_error_that_must_name_a_value_is_promised(kit):
     assert "split_heads: a test expects an error to name a value, but the docstring does not promise it" in said
 
 
+@pytest.mark.thorough
 def test_a_second_run_is_answered_from_the_cache(kit):
     first = kit.run("dev-check", "padding_mask")
     second = kit.run("dev-check", "padding_mask")

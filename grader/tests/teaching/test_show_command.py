@@ -107,6 +107,7 @@ def test_a_failing_test_offers_it():
 
 @posix
 @pytest.mark.alone
+@pytest.mark.thorough
 def test_in_the_watch_it_is_the_key_s(kit):
     kit.edit("ch03_attention", STUB, STUB + "  # softmax")
     text = kit.file("ch03_attention").read_text()
