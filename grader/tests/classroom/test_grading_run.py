@@ -110,6 +110,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.thorough
 def test_only_changed_and_named_submissions_are_graded(again):
     people, out = again
     hand_in(people, "Wrong", solution("ch03") + "\n# better now\n")

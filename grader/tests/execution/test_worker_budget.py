@@ -35,6 +35,7 @@ def pytest_runtest_teardown(item, nextitem):
 '''
 
 
+@pytest.mark.thorough
 def test_a_submission_has_one_worker_at_a_time(tmp_path):
     """That of a chapter ends with the last of its tests, and so does what the reference made for them."""
     for chapter in ("ch02", "ch03"):
@@ -51,6 +52,7 @@ def test_a_submission_has_one_worker_at_a_time(tmp_path):
         assert (workers, references) == ((1, 1) if chapter == following else (0, 0))
 
 
+@pytest.mark.thorough
 def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
     (tmp_path / f"{module('ch03')}.py").write_text(solution("ch03") + "\n\ndef softmax(x, dim=-1):\n    return x\n", encoding="utf-8")
     runs = [grade("--target", str(tmp_path), "--exercise", "softmax", *options, results=tmp_path / f"{len(options)}.json") for options in ([], ["--worker"])]

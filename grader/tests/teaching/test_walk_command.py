@@ -155,6 +155,7 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
     assert child.exitstatus == 0 and "3  x times" not in child.before
 
 
+@pytest.mark.thorough
 def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
     given = Kit(make_handout(tmp_path / "given", ["ch02", "ch03"], []).folder)
     out, _ = _walk(given)
