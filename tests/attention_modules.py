@@ -37,7 +37,7 @@ def compare_gradients(got, expected):
 
 
 def with_identity_output(values, out, width):
-    """The same parameters with a last map that passes everything through, so that the heads can be seen side by side."""
+    """The same parameters with a last map that is the identity, so that the heads are visible next to each other in the output."""
     return values | {f"{out}.weight": torch.eye(width), f"{out}.bias": torch.zeros(width)}
 
 
@@ -49,13 +49,13 @@ def compare_output_and_weights(got, expected, when=""):
 
 
 def compare_message_dropout(output, kept, n_heads, rate, word):
-    """One position can only listen to itself: each head hands on its value divided by 1 - rate, or, dropped, nothing.
+    """One position can attend only to itself: each head outputs its value divided by 1 - rate, or zero if it is dropped.
 
-    `output` is that of a module whose last map passes everything through; `kept` are the values of the one position, (many, 1, D).
+    `output` is that of a module whose last map is the identity; `kept` are the values of the one position, (many, 1, D).
     """
     seen = output.reshape(len(kept), n_heads, -1)
     wanted = kept.reshape(len(kept), n_heads, -1) / (1 - rate)
     dropped = seen.abs().amax(-1) < 1e-6
-    close(seen, wanted.masked_fill(dropped[..., None], 0.0), f"what the heads hand on with dropout, {word}")
+    close(seen, wanted.masked_fill(dropped[..., None], 0.0), f"what the heads output with dropout, {word}")
     share = float(dropped.float().mean())
     holds(abs(share - rate) < 0.07, f"{word}: about {rate:.0%} of the weights should be dropped; it was {share:.0%}")

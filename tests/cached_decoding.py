@@ -10,7 +10,7 @@ from grader.verdict.comparing import close, sizes
 
 
 def draw_cache_sizes(**more):
-    """Sizes, no two alike, and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
+    """Different sizes, and a seed. Each test has one example: a mistake here shows at every size, and another seed draws other sizes."""
     B, H = (2 + int(i) for i in torch.randperm(3)[:2])
     n = SimpleNamespace(B=B, H=H, d_head=6, D=6 * H)
     sizes(B=B, H=H, d_head=6, **more)
@@ -28,7 +28,7 @@ def outputs_by_chunk(mine, cache, x, lengths):
 
 
 def compare_chunks(outputs, expected, lengths, what, how, tol):
-    """Each chunk by itself, so that the first wrong one is the one shown."""
+    """Each chunk separately, so that the failure shows the first wrong one."""
     done = 0
     for got, should, T in zip(outputs, expected.split(lengths, dim=1), lengths):
         where = f"positions {done} to {done + T - 1}" if T > 1 else f"position {done}"

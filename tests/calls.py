@@ -1,4 +1,4 @@
-"""Calls that are made without gradient, calls whose outcome is used later, and results of several types as one type."""
+"""Calls without gradient, calls whose result is used later, and results of several types converted to one type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grader.execution.errors import LearnerError
 
 
 def as_list(ids: Any) -> Any:
-    """Ids as a list, when they came as a tuple or a tensor; anything else as it is."""
+    """Ids as a list, if they are a tuple or a tensor; anything else unchanged."""
     if isinstance(ids, tuple) or hasattr(ids, "tolist"):
         return list(ids) if isinstance(ids, tuple) else ids.tolist()
     return ids

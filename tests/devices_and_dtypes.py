@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 def check_device_of_result(learner, expected: Tensor, f, *inputs) -> None:
-    """`f(*inputs)` is where the inputs are. The device `meta` is asked only where nothing quicker tells."""
+    """The result of `f(*inputs)` is on the device of the inputs. The device `meta` is used only if there is no quicker test."""
     if not learner.bring(stays_on_input_device)(f, *inputs):
         load_meta_device()
         result = learner.bring(on_meta)(f, *inputs)
@@ -26,7 +26,7 @@ def load_meta_device() -> None:
 
 
 def stays_on_input_device(f, *inputs):
-    """Does calling `f` make no tensor on a device of its own choice, and does it hold none that stays behind when it moves?"""
+    """Whether calling `f` creates no tensor on a fixed device, and whether `f` contains none that stays behind when it moves."""
     parts = f.modules() if isinstance(f, nn.Module) else ()
     if any(isinstance(value, torch.Tensor) for part in parts for value in vars(part).values()):
         return False
@@ -38,7 +38,7 @@ def stays_on_input_device(f, *inputs):
 
 
 def stays_on_input_device_without_blocks(model, *inputs):
-    """Does the model make no tensor on a device of its own choice? Its blocks are left out: they move a mask to where it is needed, which is right."""
+    """Whether the model creates no tensor on a fixed device. Its blocks are left out: they move a mask to the right device, which is allowed."""
     import copy
 
     if any(isinstance(value, torch.Tensor) for value in vars(model).values()):
@@ -54,7 +54,7 @@ def stays_on_input_device_without_blocks(model, *inputs):
 
 
 def on_meta(f, *inputs):
-    """What `f` makes of its inputs on the device `meta`; None where it must see values, which are not there: that may be right too."""
+    """The result of `f` for these inputs on the device `meta`; None if `f` needs values, which `meta` does not have: that may be right too."""
     there = f.to("meta") if isinstance(f, nn.Module) else f
     try:
         return there(*[value.to("meta") if isinstance(value, torch.Tensor) else value for value in inputs])
@@ -65,7 +65,7 @@ def on_meta(f, *inputs):
 
 
 def runs_on_second_device(module, x):
-    """Does the module follow its input to another device? The meta device is asked only where nothing else tells: torch loads it slowly."""
+    """Whether the module follows its input to another device. The device `meta` is used only if there is no other test, because torch loads it slowly."""
     try:
         with torch.device("meta"):  # new tensors are made there unless a device is given
             quick = module(x).device.type == "cpu"
@@ -81,7 +81,7 @@ def runs_on_second_device(module, x):
 
 
 def dtype_and_accuracy(module, x, expected, tol):
-    """The dtype of module(x), and whether its values are right; brought to the far side."""
+    """The dtype of module(x), and whether its values are right; for `bring`."""
     result = module(x)
     if not isinstance(result, torch.Tensor) or result.shape != expected.shape:
         return {"instead": result}

@@ -8,7 +8,7 @@ from strategies import distinct, tensor
 
 
 def sizes_fit(n):
-    """The width is no other size, and RoPE could pair the features of a head."""
+    """The width differs from all other sizes, and the width of a head is even, as RoPE needs."""
     return n.d_head % 2 == 0 and n.H * n.d_head not in vars(n).values()
 
 
@@ -24,7 +24,7 @@ def make_gpt2(learner, n, seed, **others):
 
 
 def published_weights(n, seed, layers=None, head=False):
-    """The state dict of a GPT-2: linear maps lie as (in, out), and q, k and v are one of them."""
+    """The state dict of a GPT-2: linear maps are stored as (in, out), and q, k and v are one of them."""
     D, shapes = n.H * n.d_head, {}
     linear = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, n.F), "mlp.c_proj": (n.F, D)}
     shapes |= {"wte.weight": (n.V, D), "wpe.weight": (n.L, D)}
@@ -65,7 +65,7 @@ def expected_parameters(theirs, tied=True):
 
 
 def is_embedding_or_norm(name):
-    """Embeddings and norms: what goes in as it is. Most laws look at these, so that a mistake about linear maps costs its own points only."""
+    """Embeddings and norms: what is copied unchanged. Most tests use these, so that a mistake about linear maps costs only its own points."""
     return ".attn." not in name and ".ffn." not in name
 
 

@@ -1,4 +1,4 @@
-"""Masks that say which keys a query may attend to, and how much each position of a result changed."""
+"""Masks for the keys that a query may attend to, and how much each position of a result changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def random_mask(seed, *shape):
 
 
 def key_padding(S, ends):
-    """(B, 1, 1, S): real keys, and before and after them as many of padding as `ends` says of each row of the batch."""
+    """(B, 1, 1, S): real keys, with padding before and after them; `ends` has the numbers of padding for each row of the batch."""
     real = torch.ones(len(ends), 1, 1, S, dtype=torch.bool)
     for row, (left, right) in enumerate(ends):
         real[row, ..., :left] = False

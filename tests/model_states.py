@@ -11,7 +11,7 @@ from small_models import make_gpt
 
 
 def draw_sizes(L=None):
-    """Sizes, no two alike but for a given number of layers, and a seed. One example a test: what is broken in a whole model is broken at every size."""
+    """Different sizes, except for a given number of layers, and a seed. Each test has one example: a mistake in a whole model shows at every size."""
     T, max_len, V = (low + int(torch.randint(2, ())) for low in (5, 8, 13))
     H = 2 + int(torch.randint(2, ()))
     n = SimpleNamespace(B=4, T=T, H=H, L=L or 5 - H, max_len=max_len, V=V)
@@ -29,7 +29,7 @@ def training_pair(learner, reference, n, seed, **options):
 
 
 def observed(look, model, *arguments):
-    """Look into a model twice that is half in training and has somebody else's hooks on it: what was seen, and what became of the model."""
+    """Inspect a model twice that is partly in train mode and has hooks of other code: the results, and the model's state afterwards."""
 
     def hooks():
         return [(list(module._forward_pre_hooks), list(module._forward_hooks)) for module in model.modules()]
@@ -65,18 +65,18 @@ def observed(look, model, *arguments):
 
 
 def check_hooks_and_modes(found):
-    holds(found["hooks"], "the model's hooks are not those from before: yours should all be gone, and hooks of others should still be there")
+    holds(found["hooks"], "the model's hooks have changed: remove all of your hooks, and keep those of other code")
     parts, whole = found["modes"]
-    holds(whole, "the model was in train mode, and is not any more")
-    holds(parts, "some parts of the model were in eval mode on purpose, others in train mode; now a part is in another mode than before")
+    holds(whole, "the model was in train mode before, but is not in train mode afterwards")
+    holds(parts, "some parts of the model were in eval mode on purpose, others in train mode; afterwards a part is in another mode than before")
 
 
 def check_trainable(found):
-    holds(not found["graph"], "what came back carries a graph: every intermediate result of the run is kept in memory for nothing")
-    holds(found["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
-    holds(found["trainable"], "a parameter of the model does not ask for gradient any more, or has one that it had not before")
-    holds(found["weights"], "looking changed the model's parameters")
+    holds(not found["graph"], "the result has a graph: every intermediate result of the run stays in memory without being used")
+    holds(found["grad mode"], "gradients are still switched off afterwards, so nothing can be trained")
+    holds(found["trainable"], "a parameter of the model has requires_grad=False now, or has a gradient that it did not have before")
+    holds(found["weights"], "the call changed the model's parameters")
 
 
 def check_second_run(found, expected, what):
-    close(found["again"], expected, f"{what} when the same model is looked at a second time")
+    close(found["again"], expected, f"{what} in a second call with the same model")

@@ -30,7 +30,7 @@ def set_parameters(learner, model, values, kind, names="the names of the docstri
 
 
 def fill_parameters(model, values, kind, names):
-    """Copy values into the parameters of these names, one used in two places under either; what is left over gets the same numbers always."""
+    """Copy values into the parameters of these names (for a shared one either name works); the other parameters always get the same numbers."""
     own = dict(model.named_parameters(remove_duplicate=False))
     for name, value in values.items():
         if name not in own:
@@ -45,7 +45,7 @@ def fill_parameters(model, values, kind, names):
 
 
 def freeze(model):
-    """Cached passes need no gradient; without one, caches may be copied by any means, copy.deepcopy too."""
+    """Cached passes need no gradient; without a gradient, caches may be copied by any means, including copy.deepcopy."""
     model.requires_grad_(False)
 
 

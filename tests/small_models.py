@@ -27,7 +27,7 @@ def gpt_ids(n, seed, length=None):
 
 
 def draw_gpt_sizes():
-    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
+    """Different sizes, and a seed. Each test has one example: a mistake in a whole model shows at every size, and another seed draws other sizes."""
     T, max_len, V = (low + int(torch.randint(3, ())) for low in (5, 9, 13))
     H = 2 + int(torch.randint(2, ()))
     n = SimpleNamespace(B=4, T=T, H=H, L=5 - H, max_len=max_len, V=V)
@@ -46,7 +46,7 @@ def gpt_pair(learner, reference, n, seed, **options):
 
 
 def gpt_targets(n, seed):
-    """What should follow, with places to leave out at the start of one row, all through another but for one, and at the end."""
+    """Targets, of which some are to be ignored: at the start of one row, all but one of another row, and at the end."""
     targets = token_ids(seed + 50, n.B, n.T, vocab=n.V)
     targets[0, 2] = 0
     targets[0, :2] = targets[1, 1:] = targets[-1, -1] = -100
@@ -56,7 +56,7 @@ def gpt_targets(n, seed):
 def logits_and_loss(result):
     """The logits and the loss of what a GPT returned."""
     is_pair = isinstance(result, tuple | list) and len(result) == 2
-    holds(is_pair, f"a GPT returns two things, (logits, loss), with None for the loss without targets; this one returned a {type(result).__name__}")
+    holds(is_pair, f"a GPT returns two results, (logits, loss), with None for the loss without targets; this one returned a {type(result).__name__}")
     return result[0], result[1]
 
 
@@ -66,12 +66,12 @@ def logits_of(model, ids):
 
 def loss_of(result):
     loss = logits_and_loss(result)[1]
-    holds(isinstance(loss, torch.Tensor), f"the loss should be a tensor, from which a gradient can flow; it is a {type(loss).__name__}")
+    holds(isinstance(loss, torch.Tensor), f"the loss should be a tensor, through which a gradient can flow; it is a {type(loss).__name__}")
     return loss
 
 
 def randomise_for_text(model, seed, scale=1.5):
-    """Random weights with plain norms and no biases, so that a greedy text does not say one word for ever."""
+    """Random weights with plain norms and no biases, so that a greedy text does not repeat one word for ever."""
     values = randomise(model, seed, scale=scale)
     flat = {name: torch.full_like(value, float(".ln" in f".{name}" and name.endswith("weight"))) for name, value in values.items() if value.dim() < 2}
     load(model, flat)
@@ -79,7 +79,7 @@ def randomise_for_text(model, seed, scale=1.5):
 
 
 def compare_text(answer, what):
-    """The text is the one expected. One that is not is asked for again, so that of several calls the learner is shown the one that went wrong."""
+    """Compare the text with the expected one. If it differs, the call is repeated, so that the failure shows this call and not another one."""
     got, expected, _, again = answer
     if not isinstance(got, torch.Tensor) or got.dtype != expected.dtype or not torch.equal(got, expected):
         again()
@@ -100,7 +100,7 @@ def seq2seq_config(learner, n, **others):
 
 
 def seq2seq_pair(learner, reference, n, seed, **others):
-    """The learner's model and the reference's with the same random parameters, and those; one of the stacks is higher."""
+    """The learner's model and the reference's with the same random parameters, and these parameters; one of the stacks has more layers."""
     blocks = dict(zip(("n_encoder_blocks", "n_decoder_blocks"), ((1, 2), (2, 1))[seed % 2])) | others
     model = reference.Seq2Seq(seq2seq_config(reference, n, **blocks))
     values = randomise(model, seed)
@@ -133,7 +133,7 @@ def at_real_tokens(tensor, real):
 
 
 def compare_logits(got, expected, what, real=None, tol=1e-4):
-    """The same numbers, at real tokens only where `real` says which these are."""
+    """Compare the numbers, only at real tokens if `real` marks these."""
     if real is None:
         close(got, expected, what, tol=tol)
     else:
@@ -141,9 +141,9 @@ def compare_logits(got, expected, what, real=None, tol=1e-4):
 
 
 def check_logits_differ(logits, *shape):
-    """Logits of this shape that differ from each other. Laws ask no more than that, so that a wrong number costs the points of the numbers only."""
+    """Logits of this shape that differ from each other. Tests use no more than that, so that a wrong number costs only the points of the numbers."""
     shaped(logits, shape, "the tensor of logits")
-    holds(float(logits.float().std()) > 1e-3, "all logits are alike: they do not depend on the tokens")
+    holds(float(logits.float().std()) > 1e-3, "all logits are equal: they do not depend on the tokens")
     return logits
 
 

@@ -19,7 +19,7 @@ seeds = st.integers(0, 9999)
 
 @st.composite
 def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[int, int]) -> SimpleNamespace:
-    """A size for each name, no two alike, within least..most (or a range of its own): `distinct("B", "T", V=(9, 13))`.
+    """A different size for each name, within least..most (or its own range): `distinct("B", "T", V=(9, 13))`.
 
     One number decides them all, and 0 makes them smallest: an example that fails shrinks in a step or two.
     """
@@ -37,7 +37,7 @@ def distinct(draw, *names: str, least: int = 2, most: int = 7, **ranges: tuple[i
 
 
 def at(**named: int) -> Pinned:
-    """Sizes for an `@example`, which all runs see whatever their seed: `@example(n=at(B=2, T=1), seed=0)`."""
+    """Sizes for an `@example`, which every run uses at every seed: `@example(n=at(B=2, T=1), seed=0)`."""
 
     def make() -> SimpleNamespace:
         sizes(**named)

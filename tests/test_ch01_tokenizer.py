@@ -57,7 +57,7 @@ def call_with_generator(function, texts):
 @exercise("build_vocab", weight=2)
 @given(corpus=corpora)
 def test_the_corpus_may_be_a_generator(learner, reference, corpus):
-    """The corpus may be any iterable of strings, also a generator, which can be iterated only once."""
+    """The corpus may be any iterable of strings, including a generator, which can be iterated only once."""
     got = learner.bring(call_with_generator)(learner.build_vocab, corpus)
     same(got, reference.build_vocab(corpus), "the vocabulary of a generator")
 
@@ -124,7 +124,7 @@ def test_an_unknown_word_becomes_unk(learner, vocab, data):
 
 @exercise("WordTokenizer")
 def test_any_entry_can_be_unk(learner):
-    """unk is the entry that was named, whatever its name is, and one that vocab does not have is a ValueError."""
+    """unk is the entry with the given name, whatever that is; a name that is not in vocab is a ValueError."""
     tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
     same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
     refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"), because="unk 'other' is not in the vocabulary")

@@ -27,7 +27,7 @@ def written(merges: dict) -> str:
 
 
 def encodes(tokenizer: Any, expected: dict[str, list[int]], merges: dict) -> None:
-    """Each text has these ids. All are asked for before the first is judged: that is what tells mistakes apart."""
+    """Each text has these ids. All are computed before the first is compared, because that helps to distinguish mistakes."""
     for text in expected:
         tokenizer.encode(text)
     for text, ids in expected.items():
@@ -35,7 +35,7 @@ def encodes(tokenizer: Any, expected: dict[str, list[int]], merges: dict) -> Non
 
 
 def same_counts(got: Any, expected: dict, what: str = "the counts") -> None:
-    """Equal counts, whatever the order in which the pairs were met."""
+    """Equal counts, in any order of the pairs."""
     ordered = dict(sorted(got.items(), key=repr)) if isinstance(got, dict) else got
     same(ordered, dict(sorted(expected.items(), key=repr)), what)
 
@@ -53,7 +53,7 @@ def test_every_pair_of_neighbours_is_counted(learner, reference, ids):
 @exercise("count_pairs", weight=2)
 @given(length=st.integers(3, 9), i=st.integers(0, 300))
 def test_overlapping_pairs_count(learner, length, i):
-    """In a run of one id every pair counts, also those that share an id: n of them make n - 1 pairs."""
+    """In a run of one id every pair counts, including those that share an id: n equal ids have n - 1 pairs."""
     same_counts(learner.count_pairs([i] * length), {(i, i): length - 1}, "the counts of a run")
 
 
@@ -78,7 +78,7 @@ def test_short_lists_have_few_pairs(learner):
 @exercise("merge_pair", weight=3)
 @given(ids=id_lists, at=st.integers(0, 2), new_id=st.integers(256, 300))
 def test_every_occurrence_is_merged(learner, reference, ids, at, new_id):
-    """merge_pair writes new_id for every occurrence of the pair, and leaves every other id where it is."""
+    """merge_pair writes new_id for every occurrence of the pair, and keeps every other id in its place."""
     pair = (ids[at], ids[at + 1])
     same(as_list(learner.merge_pair(ids, pair, new_id)), reference.merge_pair(ids, pair, new_id), "the merged ids")
 
@@ -111,8 +111,8 @@ def test_only_this_pair_is_merged(learner):
 
 @exercise("merge_pair")
 def test_merging_is_done_once(learner):
-    """One pass: a new id takes part in no further pair, and ids without the pair stay as they are, also very few."""
-    same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that held the new id before")
+    """One pass: a new id is not part of another pair, and ids without the pair do not change, even if there are very few."""
+    same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that contained the new id before")
     same(as_list(learner.merge_pair([6, 7, 8], (7, 6), 9)), [6, 7, 8], "ids without the pair")
     same(as_list(learner.merge_pair([6], (6, 6), 9)), [6], "one id")
     same(as_list(learner.merge_pair([], (6, 6), 9)), [], "no ids")
@@ -131,7 +131,7 @@ def test_merges_are_learned_one_after_another(learner, reference, text, merges):
 
 @exercise("train_bpe", weight=2)
 def test_pairs_are_counted_again_after_each_merge(learner):
-    """After a merge the pairs are counted again: some are gone, and new ones hold the new id."""
+    """After a merge the pairs are counted again: some no longer exist, and new ones contain the new id."""
     expected = {(97, 98): 256, (256, 99): 257, (257, 257): 258}
     same(learner.train_bpe("abcabcabcabc", 259), expected, "the merges of 'abcabcabcabc', in the order learned")
 
@@ -164,7 +164,7 @@ def test_it_begins_with_the_bytes_of_utf8(learner):
 
 @exercise("train_bpe")
 def test_the_text_is_not_normalised(learner):
-    """The text is taken as it is: case, spaces and line ends belong to it, and a merge may reach across them."""
+    """The text is not changed first: case, spaces and line ends belong to it, and a merge may cross them."""
     same(learner.train_bpe("a b a b a b", 258), {(32, 98): 256, (97, 256): 257}, "the merges of 'a b a b a b'")
     same(learner.train_bpe("Aa\n\nAa\n\n", 258), {(10, 10): 256, (65, 97): 257}, "the merges of two lines")
 
@@ -241,15 +241,15 @@ def test_encoding_the_training_text_gives_the_ids_that_training_ended_with(learn
 @exercise("BPETokenizer", weight=2)
 @given(seen=prose, text=texts)
 def test_decoding_undoes_byte_pair_encoding(learner, reference, seen, text):
-    """decode(encode(text)) is the text, whatever its characters; ids stay below vocab_size and are no more than its bytes."""
+    """decode(encode(text)) is the text, for all characters; ids are below vocab_size, and there are at most as many as bytes."""
     merges = reference.train_bpe(seen + "bab ab", 262)
     tokenizer = learner.BPETokenizer(merges)
     same(tokenizer.vocab_size, 256 + len(merges), "vocab_size")
     for each in ("\ufeffe\u0301\r\nÅ  bab\n", " \tab", "Bab" + text + "aé😀 "):
         ids = as_list(tokenizer.encode(each))
         same(tokenizer.decode(ids), each, "the text after encoding and decoding")
-        holds(all(0 <= i < 256 + len(merges) for i in ids), f"ids should be below vocab_size {256 + len(merges)}, and are {ids}")
-        holds(len(ids) <= len(each.encode()), f"{each!r} has {len(each.encode())} bytes, and became more ids than that: {len(ids)}")
+        holds(all(0 <= i < 256 + len(merges) for i in ids), f"ids should be below vocab_size {256 + len(merges)}; they are {ids}")
+        holds(len(ids) <= len(each.encode()), f"{each!r} has {len(each.encode())} bytes, but more ids than that: {len(ids)}")
 
 
 @exercise("BPETokenizer")
@@ -273,7 +273,7 @@ def test_ids_are_decoded_together(learner):
 
 @exercise("BPETokenizer")
 def test_invalid_utf8_is_replaced(learner):
-    """Bytes that are not valid UTF-8 become U+FFFD, the replacement character, and everything around them is kept."""
+    """Bytes that are not valid UTF-8 become U+FFFD, the replacement character, and everything around them stays."""
     tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257})
     same(tokenizer.decode([97, 257]), "a\ufffd", "the text of half an emoji")
     same(tokenizer.decode([98, 128, 97, 195]), "b\ufffda\ufffd", "the text of stray bytes")

@@ -59,7 +59,7 @@ def test_the_only_parameter_is_weight(learner, n, seed):
 
 
 def beginnings(module, ids):
-    """The shape of a new module's vectors for these ids, whether they are finite, and whether no two are alike."""
+    """The shape of a new module's vectors for these ids, whether they are finite, and whether they all differ."""
     vectors = module(ids)
     apart = (vectors[0, :, None] - vectors[0]).abs().amax(-1) + torch.eye(ids.size(1))
     return list(vectors.shape), bool(vectors.isfinite().all()), bool((apart > 1e-6).all())
@@ -72,14 +72,14 @@ def test_new_vectors_differ_between_tokens(learner, n):
     module = learner.TokenEmbedding(n.V, n.D)
     shape, finite, different = learner.bring(beginnings)(module, torch.arange(n.V)[None])
     same(shape, [1, n.V, n.D], "the shape of the vectors")
-    holds(finite, "a new table holds numbers that are not finite")
-    holds(different, "two tokens begin with the same vector; start from random numbers, so that each can be told from the others")
+    holds(finite, "a new table contains numbers that are not finite")
+    holds(different, "two tokens start with the same vector; use random initial values, so that the tokens can be distinguished")
 
 
 @exercise("TokenEmbedding", weight=2)
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_only_looked_up_rows_learn(learner, n, seed):
-    """Row i of `weight` gets the summed gradient of all places where id i stands, and no gradient where it stands nowhere."""
+    """Row i of `weight` gets the summed gradient of all places with id i, and no gradient if there are none."""
     ids, weight, cotangent = ids_of(seed, n), tensor(seed, n.V, n.D), tensor(seed + 1, n.B, n.T, n.D)
     for scale, factor in ((False, 1.0), (True, math.sqrt(n.D))):
         module = filled(learner.TokenEmbedding(n.V, n.D, scale), weight)
@@ -104,7 +104,7 @@ def test_permuted_ids_give_permuted_vectors(learner, n, seed):
 @exercise("TokenEmbedding")
 @given(n=distinct("B", "T", "D", V=(8, 12)), seed=seeds)
 def test_a_lookup_does_not_change_the_table(learner, n, seed):
-    """Two calls with the same ids give the same vectors, and `weight` is what it was."""
+    """Two calls with the same ids give the same vectors, and `weight` does not change."""
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     module = filled(learner.TokenEmbedding(n.V, n.D, scale=True), weight)
     for call in ("first", "second"):
@@ -145,7 +145,7 @@ def test_the_same_token_differs_at_two_places(learner, n, seed):
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     result = shaped(module(token.expand(n.B, n.T, n.D).clone()), (n.B, n.T, n.D))
     close(result[:, 1:] - result[:, :-1], (weight[1 : n.T] - weight[: n.T - 1]).expand(n.B, -1, -1), "the step from place to place")
-    close(result, result[:1].expand(n.B, -1, -1), "every sequence beside the first")
+    close(result, result[:1].expand(n.B, -1, -1), "every sequence, compared with the first")
     close(module.eval()(token.expand(n.B, n.T, n.D).clone()), result, "the result in eval mode")
 
 
@@ -189,7 +189,7 @@ def test_a_position_past_max_len_raises_an_error(learner, n, seed):
 @exercise("LearnedPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_only_added_rows_learn(learner, n, seed):
-    """Rows start ... start + T - 1 get the gradient summed over the batch, the others none; x gets the gradient as it is."""
+    """Rows start ... start + T - 1 get the gradient summed over the batch, the others none; x gets the gradient unchanged."""
     start = 1 + seed % (n.max_len - n.T)
     sizes(start=start)
     x, weight, cotangent = (tensor(seed + i, *shape) for i, shape in enumerate([(n.B, n.T, n.D), (n.max_len, n.D), (n.B, n.T, n.D)]))

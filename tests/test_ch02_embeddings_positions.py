@@ -68,7 +68,7 @@ def test_a_step_of_k_is_one_rotation(learner, n):
 @exercise("sinusoidal_positions")
 @given(n=distinct("short", "long", "d_model", short=(2, 6), long=(7, 20)))
 def test_a_longer_table_begins_like_a_shorter_one(learner, n):
-    """What row p holds does not depend on max_len."""
+    """Row p does not depend on max_len."""
     short, long = (learner.sinusoidal_positions(rows, n.d_model) for rows in (n.short, n.long))
     close(shaped(long, (n.long, n.d_model), "the longer table")[1, 0].item(), math.sin(1), "entry [1, 0] of the longer table")
     close(short, long[: n.short], "the shorter table")
@@ -150,7 +150,7 @@ def test_a_sinusoidal_position_past_max_len_raises_an_error(learner, n, seed):
 
 
 def what_it_keeps(module):
-    """How many parameters ask for a gradient, how many do not, and how many tensors are saved; brought to the far side."""
+    """The number of parameters with gradient, of those without, and of saved tensors; for `bring`."""
     asks = [parameter.requires_grad for parameter in module.parameters()]
     return [sum(asks), len(asks) - sum(asks), len(module.state_dict())]
 

@@ -12,7 +12,7 @@ from masks import random_mask
 from module_pairs import compare_gradient
 from strategies import at, distinct, seeds, tensor, token_ids
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
 
 # ---- softmax
@@ -30,7 +30,7 @@ def test_weights_are_exponentials_over_their_sum(learner, reference, n, seed):
 @example(n=at(B=1, T=2, V=3), dim=1, seed=0)
 @given(n=distinct("B", "T", "V", least=1), dim=st.sampled_from([-1, 0, 1, 2, -2, -3]), seed=seeds)
 def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed):
-    """The slices that sum to 1 lie along `dim`, whichever axis that is; without it along the last, however many there are."""
+    """The slices that sum to 1 are along `dim`, whichever axis that is; by default along the last, for any number of axes."""
     x = tensor(seed, n.B, n.T, n.V, scale=2.0)
     got = learner.softmax(x, dim=dim), learner.softmax(x)
     close(got[0], reference.softmax(x, dim=dim), f"the tensor of weights along dim={dim}")
@@ -64,7 +64,7 @@ def test_minus_infinity_gets_no_weight(learner, reference, n, seed):
 @exercise("softmax", weight=2)
 @given(n=distinct("T", "V"), seed=seeds)
 def test_a_slice_of_nothing_but_minus_infinity_gives_zeros(learner, reference, n, seed):
-    """A row of nothing but -inf gives zeros, not NaN, and leaves the other rows as they are."""
+    """A row with only -inf gives zeros, not NaN, and does not change the other rows."""
     x = tensor(seed, n.T, n.V, scale=2.0)
     x[seed % n.T] = -math.inf
     close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
@@ -107,7 +107,7 @@ def test_a_query_may_attend_to_itself_and_earlier_keys(learner, reference, T):
 @exercise("causal_mask", weight=3)
 @given(q_len=st.integers(2, 4), earlier=st.integers(1, 4))
 def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q_len, earlier):
-    """With k_len keys the queries are the last positions: the last one sees every key, and all see the keys that came before."""
+    """With k_len keys the queries are the last positions: the last one attends to every key, and each to all earlier keys."""
     sizes(q_len=q_len, k_len=q_len + earlier)
     same(learner.causal_mask(q_len, q_len + earlier), reference.causal_mask(q_len, q_len + earlier), "the mask")
 
@@ -141,7 +141,7 @@ def padded(seed, B, T, pad_id):
 @exercise("padding_mask", weight=2)
 @given(n=distinct("B", "T"), seed=seeds)
 def test_real_tokens_are_true_and_padding_is_false(learner, reference, n, seed):
-    """The mask (B, 1, 1, T) is True at real tokens and False at padding, on whichever side that stands."""
+    """The mask (B, 1, 1, T) is True at real tokens and False at padding, on either side."""
     ids = padded(seed, n.B, n.T, 0)
     same(learner.padding_mask(ids, 0), reference.padding_mask(ids, 0), "the mask")
 
@@ -162,4 +162,4 @@ def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
     ids, scores = padded(seed, n.B, n.T, 3), torch.zeros(n.B, n.H, n.T, n.T)
     mask = learner.padding_mask(ids, 3)
     same(mask, reference.padding_mask(ids, 3), "the mask")
-    same(torch.where(mask, scores, 1.0), (ids == 3).float()[:, None, None, :].expand_as(scores), "what the mask leaves out")
+    same(torch.where(mask, scores, 1.0), (ids == 3).float()[:, None, None, :].expand_as(scores), "the masked keys")

@@ -10,7 +10,7 @@ from masks import largest_changes
 from module_pairs import compare_exactly, module_pair
 from strategies import seeds, tensor
 
-few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
+few = settings(max_examples=2)  # the smallest, and a random one: a mistake here shows at every size
 
 
 # ---- FusedSelfAttention
@@ -82,7 +82,7 @@ def test_fused_heads_do_not_mix_before_the_last_map(learner, reference, n, seed)
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
-    """Each row of a batch gets the output that it gets by itself."""
+    """Each row of a batch gets the same output as alone."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed)
     row = seed % n.B

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from module_pairs import compare_gradient
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
 
 # ---- split_heads and merge_heads
@@ -36,7 +36,7 @@ def test_head_h_gets_its_own_block_of_features(learner, reference, n):
 @few
 @given(n=distinct("B", "T", "D"), seed=seeds)
 def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
-    """One head holds everything; as many heads as features hold one each."""
+    """A single head has all features; with as many heads as features each head has one."""
     x = tensor(seed, n.B, n.T, n.D)
     close(learner.split_heads(x, 1), x[:, None], "the single head")
     close(learner.split_heads(x, n.D), x.transpose(1, 2)[..., None], "the tensor of heads of one feature each")
@@ -95,7 +95,7 @@ def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
 
 
 def two_heads(learner, reference, n, seed):
-    """The learner's head and ours with the same random weights, large enough for sharp attention."""
+    """The learner's head and the reference's with the same random weights, large enough for sharp attention."""
     mine, ours = learner.SelfAttentionHead(n.d_model, n.d_head), reference.SelfAttentionHead(n.d_model, n.d_head)
     load(mine, randomise(ours, seed, scale=2.0))
     return mine, ours

@@ -21,7 +21,7 @@ from module_pairs import compare_exactly, module_pair
 from strategies import seeds, tensor
 
 SEPARATE = ("W_q", "W_k", "W_v")
-few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
+few = settings(max_examples=2)  # the smallest, and a random one: a mistake here shows at every size
 
 
 def stacked(values, kind):
@@ -30,7 +30,7 @@ def stacked(values, kind):
 
 
 def fused_values(values):
-    """The parameters of the fused layout that hold the same numbers."""
+    """The parameters of the fused layout with the same numbers."""
     found = {}
     for kind in ("weight", "bias"):
         if f"W_out.{kind}" in values:
@@ -39,7 +39,7 @@ def fused_values(values):
 
 
 def apart_values(values):
-    """The parameters of the separate layout that hold the same numbers."""
+    """The parameters of the separate layout with the same numbers."""
     found = {}
     for kind in ("weight", "bias"):
         if f"c_proj.{kind}" in values:
@@ -49,7 +49,7 @@ def apart_values(values):
 
 
 def untouched(got, expected, whose, by):
-    """`whose` parameters are what they were."""
+    """`whose` parameters have not changed."""
     for name, value in expected.items():
         holds(torch.equal(got[name], value), f"changing the parameters of the {by} attention changed {name} of the {whose} one too: they share memory")
 
@@ -61,7 +61,7 @@ def untouched(got, expected, whose, by):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_rows_are_stacked_as_queries_keys_values(learner, reference, n, seed):
-    """c_attn holds the rows of W_q, then W_k, then W_v, and c_proj is W_out: the same numbers to the last bit."""
+    """c_attn has the rows of W_q, then W_k, then W_v, and c_proj is W_out: the same numbers to the last bit."""
     attention, _, values = attention_pair(learner, reference, n, seed)
     compare_exactly(parameters(learner.fuse_qkv(attention, n.max_len)), fused_values(values), "the fused parameters")
 
@@ -87,7 +87,7 @@ def test_fused_gives_what_separate_gave_under_a_causal_mask(learner, reference, 
     for x in (attention_input(n, seed), attention_input(n, seed, "max_len")):
         mask = lower_triangle(x.size(1))
         close(fused(x), model(x, mask=mask), "the fused output")
-        close(fused(x), attention(x, mask=mask), "the fused output, beside the separate one")
+        close(fused(x), attention(x, mask=mask), "the fused output, compared with the separate one")
 
 
 @exercise("fuse_qkv")
@@ -122,7 +122,7 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fusing_copies(learner, reference, n, seed):
-    """Changing the fused attention afterwards does not change the separate one, nor the other way round."""
+    """Changing the fused attention afterwards does not change the separate one, and the reverse."""
     attention, _, values = attention_pair(learner, reference, n, seed)
     fused = learner.fuse_qkv(attention, n.max_len)
     compare_exactly(parameters(fused), fused_values(values), "the fused parameters")
@@ -139,12 +139,12 @@ def test_fusing_copies(learner, reference, n, seed):
 def test_fusing_keeps_the_mode(learner, reference, n, seed):
     """An attention in eval mode becomes a fused one in eval mode, one in train mode stays in train mode; the original keeps its own."""
     attention, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
-    holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, and the fused one is not")
+    holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, but the fused one is not")
     attention.eval()
     fused = learner.fuse_qkv(attention, n.max_len)
     close(fused(attention_input(n, seed)), model.eval()(attention_input(n, seed), mask=lower_triangle(n.T)), "the fused output in eval mode")
-    holds(fused.training is False, "the attention was in eval mode, and the fused one is not")
-    holds(attention.training is False, "fusing changed the mode of the attention it was given")
+    holds(fused.training is False, "the attention was in eval mode, but the fused one is not")
+    holds(attention.training is False, "fusing changed the mode of the given attention")
 
 
 @exercise("fuse_qkv")
@@ -206,7 +206,7 @@ def test_separate_gives_what_fused_gave(learner, reference, n, seed):
     fused, model, values = fused_pair(learner, reference, n, seed)
     attention, x = learner.split_qkv(fused), attention_input(n, seed)
     close(attention(x, mask=lower_triangle(n.T)), model(x), "the separate output under a causal mask")
-    close(attention(x, mask=lower_triangle(n.T)), fused(x), "the separate output, beside the fused one")
+    close(attention(x, mask=lower_triangle(n.T)), fused(x), "the separate output, compared with the fused one")
     apart = reference.MultiHeadAttention(n.H * n.d_head, n.H)
     load(apart, apart_values(values))
     context, mask = tensor(seed + 1, n.B, n.max_len, n.H * n.d_head), padding_by_row(n.B, n.max_len)
@@ -238,7 +238,7 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
     for name, gradient in apart_values(expected.parameters).items():
         if name == "W_k.bias":
             continue
-        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after cutting it can no longer learn")
+        holds(got.parameters.get(name) is not None, f"no gradient reaches {name}: after splitting it can no longer learn")
         close(got.parameters[name], gradient, f"the gradient of {name}", tol=5e-5)
 
 
@@ -246,7 +246,7 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_cutting_copies(learner, reference, n, seed):
-    """Changing the separate attention afterwards does not change the fused one, nor the other way round."""
+    """Changing the separate attention afterwards does not change the fused one, and the reverse."""
     fused, _, values = fused_pair(learner, reference, n, seed)
     attention = learner.split_qkv(fused)
     compare_exactly(parameters(attention), apart_values(values), "the separate parameters")
@@ -263,12 +263,12 @@ def test_cutting_copies(learner, reference, n, seed):
 def test_cutting_keeps_the_mode(learner, reference, n, seed):
     """A fused attention in eval mode becomes a separate one in eval mode, one in train mode stays in train mode; the original keeps its own."""
     fused, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
-    holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, and the separate one is not")
+    holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, but the separate one is not")
     fused.eval()
     attention = learner.split_qkv(fused)
     close(attention(attention_input(n, seed), mask=lower_triangle(n.T)), model.eval()(attention_input(n, seed)), "the separate output in eval mode")
-    holds(attention.training is False, "the fused attention was in eval mode, and the separate one is not")
-    holds(fused.training is False, "cutting changed the mode of the attention it was given")
+    holds(attention.training is False, "the fused attention was in eval mode, but the separate one is not")
+    holds(fused.training is False, "splitting changed the mode of the given attention")
 
 
 @exercise("split_qkv")

@@ -10,7 +10,7 @@ from masks import largest_changes, lower_triangle
 from module_pairs import compare_exactly, module_pair
 from strategies import distinct, seeds, tensor, width_is_unique
 
-few = settings(max_examples=2)  # the smallest, and one that the seed draws: what is broken here is broken at every size
+few = settings(max_examples=2)  # the smallest, and a random one: a mistake here shows at every size
 across = distinct(B=(2, 4), H=(2, 5), d_head=(2, 6), T=(4, 8), S=(4, 9)).filter(width_is_unique)
 
 
@@ -36,7 +36,7 @@ def test_each_head_attends_in_its_own_features(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
-    """With a context the queries come from x, and keys and values from the context, in whatever order it holds them."""
+    """With a context the queries come from x, and keys and values from the context, in any order of its positions."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     expected = model(x, context=context)
@@ -48,7 +48,7 @@ def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_masks_of_every_shape(learner, reference, n, seed):
-    """A mask is whatever broadcasts to (B, H, Tq, Tk), and a key where it is False has no influence at all."""
+    """Any mask that broadcasts to (B, H, Tq, Tk) works, and a key with False has no influence at all."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     real = padding_by_row(n.B, n.S)
@@ -63,7 +63,7 @@ def test_masks_of_every_shape(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
-    """A query whose keys are all masked gets a mix of zeros, never NaN, and neither its output nor its gradient disturbs the others."""
+    """A query whose keys are all masked gets an average of zeros, never NaN, and affects neither the outputs nor the gradients of other queries."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     mask = some(seed, n.B, 1, n.T, n.S)
@@ -175,7 +175,7 @@ def test_heads_that_do_not_divide_the_width_raise_an_error(learner, reference, n
 @few
 @given(n=across, seed=seeds)
 def test_no_dropout_in_eval_mode(learner, reference, n, seed):
-    """In eval mode dropout does nothing, neither to the output nor to the weights."""
+    """In eval mode dropout changes neither the output nor the weights."""
     mine, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
     mine.eval()
     model.eval()
@@ -196,7 +196,7 @@ def test_dropout_acts_on_the_weights(learner, reference):
     share = float((weights == 0).float().mean())
     holds(abs(share - rate) < 0.06, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
     patterns = (weights == 0).flatten(0, 2).unique(dim=0)
-    holds(len(patterns) > 100, "each weight should be dropped or kept on its own: here rows share one pattern")
+    holds(len(patterns) > 100, "each weight should be dropped independently: here rows share one pattern")
     v = context @ values["W_v.weight"].T + values["W_v.bias"]
     mix = weights @ v.reshape(3, 11, n_heads, 5).transpose(1, 2)
     expected = mix.transpose(1, 2).reshape(3, 13, width) @ values["W_out.weight"].T + values["W_out.bias"]
@@ -211,7 +211,7 @@ def test_dropout_acts_on_the_weights(learner, reference):
 @few
 @given(n=across, seed=seeds)
 def test_the_output_has_the_dtype_of_the_input(learner, reference, n, seed):
-    """In double precision the output is double too."""
+    """In double precision the output is float64 too."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context, mask = attention_input(n, seed).double(), attention_input(n, seed + 1, "S").double(), some(seed, n.T, n.S)
     close(mine.double()(x, context, mask), model.double()(x, context, mask), "the output in float64", tol=1e-5)

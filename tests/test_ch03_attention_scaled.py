@@ -11,7 +11,7 @@ from masks import random_mask
 from module_pairs import compare_gradient
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
 
 # ---- scaled_dot_product_attention
@@ -99,7 +99,7 @@ def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
 @few
 @given(n=distinct("B", "H", "d", "d_v", T=(3, 7)), seed=seeds)
 def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
-    """Under a causal mask, another key and value at position t leaves every output before t as it was, and changes those from t on."""
+    """Under a causal mask, another key and value at position t changes the outputs from t on, but none before."""
     n.Tq = n.Tk = n.T
     q, k, v = qkv(seed, n)
     mask, t = reference.causal_mask(n.T), 1 + seed % (n.T - 1)
@@ -129,7 +129,7 @@ def test_bias_is_added_to_the_scaled_scores(learner, reference, n, shape, seed):
 @exercise("scaled_dot_product_attention", weight=1)
 @given(n=attention_sizes, shape=bias_shapes, seed=seeds)
 def test_bias_and_mask_work_together(learner, reference, n, shape, seed):
-    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are left out."""
+    """With a bias and a mask, the bias is added to the scaled scores, and then masked keys are removed."""
     q, k, v = qkv(seed, n, scale=1.2)
     bias, mask = a_bias(seed, n, shape), random_mask(seed, n.B, 1, n.Tq, n.Tk)
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)

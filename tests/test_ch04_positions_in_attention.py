@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 bases = st.sampled_from([10.0, 100.0, 500000.0])
 
 
@@ -23,7 +23,7 @@ def paired(n):
 
 
 def apart(n):
-    """d_head is no other size either."""
+    """d_head also differs from the other sizes."""
     return 2 * n.pairs not in [size for name, size in vars(n).items() if name != "d_head"]
 
 
@@ -55,7 +55,7 @@ def turned(x, positions, base=10000.0):
 @exercise("rope_angles", weight=3)
 @given(n=angle_sizes, seed=seeds)
 def test_pair_i_at_position_p_turns_by_p_times_its_frequency(learner, n, seed):
-    """The angle at [t, i] is positions[t] * 10000^(-2i / d_head), in radians, whichever positions are asked for."""
+    """The angle at [t, i] is positions[t] * 10000^(-2i / d_head), in radians, for any positions."""
     positions = places(seed, n.T)
     close(learner.rope_angles(positions, n.d_head), turns(positions, n.d_head).float(), "the table of angles")
 
@@ -76,7 +76,7 @@ def test_each_pair_turns_more_slowly_than_the_one_before(learner, n):
     angles = shaped(learner.rope_angles(torch.arange(n.T), n.d_head), (n.T, n.pairs), "the table of angles").double()
     close(angles[1, 0].item(), 1.0, "how far the first pair turns at position 1")
     slower = 10000 ** (-2 / n.d_head)
-    close(angles[1, 1:] / angles[1, :-1], torch.full((n.pairs - 1,), slower).double(), "how far each next pair turns, beside the one before,", tol=1e-4)
+    close(angles[1, 1:] / angles[1, :-1], torch.full((n.pairs - 1,), slower).double(), "the angle of each pair, relative to the previous one,", tol=1e-4)
 
 
 @exercise("rope_angles")
@@ -86,7 +86,7 @@ def test_at_position_zero_nothing_turns(learner, n):
     angles = shaped(learner.rope_angles(torch.arange(n.T), n.d_head), (n.T, n.pairs), "the table of angles")
     close(angles[1, 0].item(), 1.0, "the first angle at position 1")
     close(angles[0], torch.zeros(n.pairs), "the angles at position 0")
-    close(angles, torch.arange(n.T)[:, None] * angles[1], "the table, beside multiples of its row for position 1,")
+    close(angles, torch.arange(n.T)[:, None] * angles[1], "the table, compared with multiples of its row for position 1,")
 
 
 @exercise("rope_angles", weight=2)
@@ -149,7 +149,7 @@ def test_neighbouring_features_turn_together(learner, n, seed):
 @exercise("apply_rope", weight=3)
 @given(n=distinct("B", T=(3, 5), pairs=(2, 4)).filter(apart).map(paired), seed=seeds)
 def test_the_positions_given_are_the_ones_used(learner, n, seed):
-    """Row t belongs to positions[t]: these may begin anywhere, leave gaps, and come in any order."""
+    """Row t belongs to positions[t]: these may start anywhere, have gaps, and be in any order."""
     x, positions = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T)
     last = positions[-1:]
     whole, alone = learner.apply_rope(x, positions), learner.apply_rope(x[:, -1:].clone(), last)
@@ -178,7 +178,7 @@ def test_the_base_reaches_the_angles(learner, n, base, seed):
 @exercise("apply_rope", weight=2)
 @given(n=rope_sizes, seed=seeds)
 def test_a_rotation_keeps_the_length_of_each_vector(learner, n, seed):
-    """Position 0 changes nothing, and wherever a vector stands its length stays the same."""
+    """Position 0 changes nothing, and at every position the length of a vector stays the same."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     positions[seed % n.T] = 0
     got = shaped(learner.apply_rope(x, positions), x.shape, "the result")
@@ -190,7 +190,7 @@ def test_a_rotation_keeps_the_length_of_each_vector(learner, n, seed):
 @exercise("apply_rope", weight=3)
 @given(n=rope_sizes, seed=seeds)
 def test_scores_depend_on_the_distance_alone(learner, n, seed):
-    """A query at m and a key at n have the same dot product wherever m - n is the same: moving both changes no score."""
+    """A query at m and a key at n have the same dot product for equal m - n: moving both changes no score."""
     q, k, positions, far = tensor(seed, n.B, n.T, n.d_head), tensor(seed + 1, n.B, n.T, n.d_head), places(seed, n.T), 1 + seed % 50
     sizes(H=None)
     turned_here = learner.apply_rope(q, positions), learner.apply_rope(k, positions)
@@ -229,7 +229,7 @@ def test_turned_features_have_the_dtype_of_x(learner, n, seed):
 @few
 @given(n=distinct(T=(20, 24), pairs=(8, 9)).map(paired), seed=seeds)
 def test_angles_far_out_are_not_rounded_to_half_precision(learner, n, seed):
-    """At positions around 1000 a bfloat16 x is turned by exact angles: bfloat16 itself cannot tell 1000 from 1001."""
+    """At positions around 1000 a bfloat16 x is rotated by exact angles: in bfloat16 itself 1000 and 1001 are equal."""
     x, positions = tensor(seed, n.T, n.d_head, dtype=torch.bfloat16), 900 + places(seed, n.T, 200)
     close(learner.apply_rope(x, positions), turned(x, positions).bfloat16(), "the turned features in bfloat16", tol=4e-2)
 
@@ -247,7 +247,7 @@ def test_an_odd_number_of_features_raises_an_error(learner, n, seed):
 
 
 def of_views(f, x, positions):
-    """`f` of the same numbers, but laid out in memory as split_heads and a slice with a step leave them."""
+    """`f` of the same numbers, with the memory layout of split_heads' result and of a slice with a step."""
     apart = x.transpose(1, 2).contiguous().transpose(1, 2)
     spread = torch.stack([positions, -positions], dim=1).flatten()[::2]
     return f(apart, spread)
@@ -257,7 +257,7 @@ def of_views(f, x, positions):
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_views_are_turned_like_any_tensor(learner, n, seed):
-    """What split_heads returns is a view, and so may the positions be: how the numbers lie in memory does not matter."""
+    """The result of split_heads is a view, and so may the positions be: the layout in memory does not matter."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.bring(of_views)(learner.apply_rope, x, positions), turned(x, positions).float(), "the turned features of a view")
 
@@ -266,7 +266,7 @@ def test_views_are_turned_like_any_tensor(learner, n, seed):
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_the_rotation_runs_on_the_device_of_x(learner, n, seed):
-    """Nothing is made on a device of its own: x and the positions may be anywhere."""
+    """No tensor is created on a fixed device: x and the positions may be on any device."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
     check_device_of_result(learner, x, learner.apply_rope, x, positions)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 
 
 # ---- alibi_slopes
@@ -56,7 +56,7 @@ def test_slopes_of_any_other_number_of_heads(learner, H):
 @few
 @given(H=st.sampled_from([12, 6, 48]))
 def test_added_slopes_lie_between_the_others(learner, H):
-    """The first slopes are those of the power of two itself; each added one lies halfway, by ratio, to the slope before it."""
+    """The first slopes are those of the power of two itself; each added one is halfway, by ratio, to the previous slope."""
     power = 2 ** int(math.log2(H))
     got, base = learner.alibi_slopes(H), learner.alibi_slopes(power)
     sizes(H=H, power=power)
@@ -74,7 +74,7 @@ def test_the_first_head_is_the_steepest(learner, H):
     sizes(H=H)
     got = shaped(learner.alibi_slopes(H), (H,), "the slopes", torch.float32)
     close(got[-1].item(), 2.0**-8, "the last slope")
-    close(got[1:] / got[:-1], torch.full((H - 1,), 2.0 ** (-8 / H)), "each slope beside the one before")
+    close(got[1:] / got[:-1], torch.full((H - 1,), 2.0 ** (-8 / H)), "each slope relative to the previous one")
 
 
 # ---- alibi_bias
@@ -114,7 +114,7 @@ def test_one_new_query_sees_every_distance(learner, n):
 @exercise("alibi_bias", weight=2)
 @given(n=bias_sizes)
 def test_a_bias_is_the_last_rows_of_a_longer_one(learner, n):
-    """alibi_bias(H, q_len, k_len) holds the last q_len rows of alibi_bias(H, k_len, k_len)."""
+    """alibi_bias(H, q_len, k_len) has the last q_len rows of alibi_bias(H, k_len, k_len)."""
     whole, part = learner.alibi_bias(n.H, n.k_len, n.k_len), learner.alibi_bias(n.H, n.q_len, n.k_len)
     close(whole, biases(n.H, n.k_len, n.k_len), f"the bias of {n.k_len} queries")
     close(part, whole[:, -n.q_len :], f"the bias of the last {n.q_len} queries")
@@ -124,17 +124,17 @@ def test_a_bias_is_the_last_rows_of_a_longer_one(learner, n):
 @few
 @given(n=distinct("H", T=(4, 8)))
 def test_bias_falls_in_a_straight_line(learner, n):
-    """It is 0 on the diagonal, falls by the head's slope with every step away, and is the same wherever the distance is."""
+    """It is 0 on the diagonal, falls by the head's slope with every step away, and is the same for equal distances."""
     got = shaped(learner.alibi_bias(n.H, n.T, n.T), (n.H, n.T, n.T), "the bias", torch.float32)
     close(got.diagonal(dim1=1, dim2=2), torch.zeros(n.H, n.T), "the bias on the diagonal")
     steps = got[:, -1, 1:] - got[:, -1, :-1]
-    close(steps, slopes(n.H)[:, None].expand(-1, n.T - 1), "what the last query gains with every step nearer", tol=1e-4)
+    close(steps, slopes(n.H)[:, None].expand(-1, n.T - 1), "the change of the last query's bias with every step nearer", tol=1e-4)
     close(got[:, 1:, 1:], got[:, :-1, :-1], "the bias one position later")
 
 
 @exercise("alibi_bias", weight=2)
 @given(H=st.sampled_from([1, 3, 6, 12]), T=st.integers(4, 7))
 def test_every_head_falls_at_its_own_slope(learner, H, T):
-    """Head h has slope h of alibi_slopes(n_heads), also where n_heads is no power of two."""
+    """Head h has slope h of alibi_slopes(n_heads), even if n_heads is not a power of two."""
     sizes(H=H, T=T)
     close(learner.alibi_bias(H, T, T + 2), biases(H, T, T + 2), "the bias")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from module_pairs import compare_exactly
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=2)  # for laws that ask about every kind of positions in each example
+few = settings(max_examples=2)  # for tests that use every kind of positions in each example
 KINDS = ("none", "rope", "alibi")
 
 
@@ -24,7 +24,7 @@ def wide(n):
 
 
 def apart(n):
-    """Neither d_head nor the width is any other size."""
+    """d_head and the width differ from all other sizes."""
     taken = [size for name, size in vars(n).items() if name != "pairs"]
     return 2 * n.pairs not in taken and 2 * n.pairs * n.H not in taken
 
@@ -87,7 +87,7 @@ def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
 @exercise("CausalSelfAttention", weight=3)
 @given(n=any_width, seed=seeds)
 def test_with_alibi_each_head_fades_with_distance(learner, reference, n, seed):
-    """With positions="alibi" each head's bias is added to its scaled scores, also for numbers of heads that are no power of two."""
+    """With positions="alibi" each head's bias is added to its scaled scores, even if the number of heads is not a power of two."""
     mine, model, _ = pair(learner, reference, n, seed, "alibi")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with alibi")
 
@@ -108,7 +108,7 @@ def test_return_weights_shows_the_weights_of_every_head(learner, reference, n, s
 @few
 @given(n=even_width, seed=seeds)
 def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
-    """Another token at position t changes the outputs from t on, and none before it, with none, rope and alibi alike."""
+    """Another token at position t changes the outputs from t on, and none before it, for none, rope and alibi."""
     t = 1 + seed % (n.T - 2)
     x = inputs(n, seed)
     changed = x.clone()
@@ -155,7 +155,7 @@ def test_values_are_never_turned(learner, reference, n, seed):
     load(mine, values)
     x = inputs(n, seed)
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
-    close(mine(x), v.cumsum(1) / torch.arange(1, n.T + 1)[:, None], "the output where all scores are equal")
+    close(mine(x), v.cumsum(1) / torch.arange(1, n.T + 1)[:, None], "the output if all scores are equal")
 
 
 @exercise("CausalSelfAttention", weight=2)
@@ -181,7 +181,7 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
 @few
 @given(n=even_width, seed=seeds)
 def test_the_parameters_are_four_linear_maps(learner, reference, n, seed):
-    """Parameters and state dict hold W_q, W_k, W_v and W_out, D x D, each with a bias of D or, with bias=False, without, and nothing of positions."""
+    """Parameters and state dict have W_q, W_k, W_v and W_out, D x D, each with a bias of D or, with bias=False, without, and nothing for positions."""
     modules = [(kind, bias, *pair(learner, reference, n, seed, kind, bias=bias)) for kind in KINDS for bias in (False, True)]
     results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, _, mine, _, _ in modules]
     for (kind, bias, _, model, values), (output, held, saved) in zip(modules, results):
@@ -194,7 +194,7 @@ def test_the_parameters_are_four_linear_maps(learner, reference, n, seed):
 @few
 @given(n=even_width, seed=seeds)
 def test_sequences_of_any_length_in_any_order(learner, reference, n, seed):
-    """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
+    """Short and long sequences may follow one another: nothing is stored from the first call, and the length has no limit."""
     for kind in KINDS:
         mine, model, _ = pair(learner, reference, n, seed, kind)
         for T in (n.T, 300 if n.B == 2 else 30, 3, 1):
@@ -232,7 +232,7 @@ def test_rope_needs_an_even_d_head(learner, reference, n, seed):
 @few
 @given(n=even_width, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
 def test_an_unknown_kind_of_positions_raises_an_error(learner, reference, n, word, seed):
-    """Any other `positions` is a ValueError that names it, and is never taken for one of the three."""
+    """Any other `positions` is a ValueError that names it, and never acts like one of the three."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
     because = f'there is no kind of positions called "{word}"'
@@ -243,7 +243,7 @@ def test_an_unknown_kind_of_positions_raises_an_error(learner, reference, n, wor
 @few
 @given(n=even_width, seed=seeds)
 def test_nothing_is_dropped_in_eval_mode(learner, reference, n, seed):
-    """In eval mode dropout does nothing, neither to the output nor to the weights."""
+    """In eval mode dropout changes neither the output nor the weights."""
     modules = [pair(learner, reference, n, seed, kind, dropout=0.6)[:2] for kind in KINDS]
     results = [mine.eval()(inputs(n, seed), return_weights=True) for mine, _ in modules]
     for kind, got, (_, model) in zip(KINDS, results, modules):
@@ -267,7 +267,7 @@ def test_dropout_acts_on_the_weights_in_training(learner, reference):
     dropped = (weights == 0)[:, :, allowed]
     share = float(dropped.float().mean())
     holds(abs(share - rate) < 0.09, f"about {rate:.0%} of the weights should be dropped; it was {share:.0%}")
-    holds(len(dropped.flatten(0, 1).unique(dim=0)) == 3 * H, "each weight should be dropped or kept on its own: here heads or rows of the batch share one pattern")
+    holds(len(dropped.flatten(0, 1).unique(dim=0)) == 3 * H, "each weight should be dropped independently: here heads or rows of the batch share one pattern")
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
     mix = weights @ v.reshape(3, T, H, d_head).transpose(1, 2)
     expected = mix.transpose(1, 2).reshape(3, T, H * d_head) @ values["W_out.weight"].T + values["W_out.bias"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 forms = {False: "the exact form", True: "the tanh form"}
 
 
@@ -18,7 +18,7 @@ forms = {False: "the exact form", True: "the tanh form"}
 
 
 def in_bfloat16(f, x, expected, approximate):
-    """What is wrong with f(x); not its numbers, for in half precision every way to write it rounds in its own way."""
+    """What is wrong with f(x), without its numbers, because in half precision each way of computing rounds differently."""
     result = f(x, approximate)
     if not isinstance(result, torch.Tensor) or result.shape != x.shape:
         return f"of type {type(result).__name__}, or of another shape"
@@ -31,7 +31,7 @@ def in_bfloat16(f, x, expected, approximate):
 @exercise("gelu", weight=3)
 @given(n=distinct("B", "T", "D"), seed=seeds)
 def test_gelu_is_x_times_the_normal_probability_below_x(learner, reference, n, seed):
-    """gelu(x) is x times the probability that a standard normal number lies below x, element by element, also for negative numbers."""
+    """gelu(x) is x times the probability that a standard normal number is below x, element by element, also for negative numbers."""
     x = tensor(seed, n.B, n.T, n.D, scale=2.0)
     got = [learner.gelu(x), learner.gelu(x, False), learner.gelu(x, approximate=False)]
     for result in got:
@@ -52,7 +52,7 @@ def test_the_tanh_form_is_the_one_of_gpt2(learner, reference, n, seed):
 @few
 @given(shift=st.integers(0, 4))
 def test_gelu_of_zero_and_plus_and_minus_one(learner, shift):
-    """gelu(1) = 0.8413 and gelu(-1) = -0.1587: of the normal numbers 84.13 % lie below 1, and 15.87 % below -1; gelu(0) = 0."""
+    """gelu(1) = 0.8413 and gelu(-1) = -0.1587: of the normal numbers 84.13 % are below 1, and 15.87 % below -1; gelu(0) = 0."""
     x = torch.tensor([-1.0, 0.0, 1.0, 3.0, -3.0]).roll(shift)
     exact = torch.tensor([-0.15865525, 0.0, 0.84134475, 2.99595031, -0.00404969]).roll(shift)
     tanh = torch.tensor([-0.15880801, 0.0, 0.84119199, 2.99636261, -0.00363739]).roll(shift)
@@ -77,7 +77,7 @@ def test_gelu_of_x_minus_gelu_of_minus_x_is_x(learner, n, seed):
 @few
 @given(seed=seeds)
 def test_large_numbers_stay_and_large_negative_numbers_become_zero(learner, reference, seed):
-    """Numbers far above zero pass as they are, numbers far below it give 0, and nothing overflows."""
+    """Numbers far above zero do not change, numbers far below it give 0, and nothing overflows."""
     x = torch.cat([tensor(seed, 5).abs() + size for size in (8.0, 60.0, 1e3, 1e5)])
     x = torch.cat([x, -x])
     got = learner.gelu(x), learner.gelu(x, approximate=True)
@@ -117,7 +117,7 @@ def test_gelu_of_any_shape_dtype_and_device(learner, reference, n, seed):
 
 # ---- dropout
 #
-# Everyone draws in another way, so what a call in training gives is never compared number by number. The helpers below look at it where it
+# Every implementation draws random numbers in its own way, so results in training are never compared number by number. The helpers below examine it where it
 # is made and answer one question each, in words that do not depend on the draw.
 
 
@@ -153,7 +153,7 @@ def seen_in_training(question, f, x, *args):
 
 
 def gradient_in_training(f, x, c, *args):
-    """How the gradient that reaches x has to do with what f let pass, given the gradient c of its result."""
+    """How the gradient of x is related to the numbers that f kept, given the gradient c of its result."""
     with torch.enable_grad():
         x = x.detach().clone().requires_grad_(True)
         result = f(x * 1, *args)
@@ -168,10 +168,10 @@ def gradient_in_training(f, x, c, *args):
 
 
 def answer(learner, question, x, *args):
-    """What is seen of the learner's dropout in training, once it is clear that there is something to see."""
+    """What the learner's dropout does in training, after a check that its result can be examined."""
     found = learner.bring(seen_in_training)(question, learner.dropout, x, *args)
     if isinstance(found, dict):
-        holds("changed" not in found, "dropout wrote into x, the caller's own tensor; make a new one and leave x alone")
+        holds("changed" not in found, "dropout changed x, the caller's tensor; make a new tensor instead")
         shaped(found["instead"], tuple(x.shape), "what dropout returns", x.dtype)
     return found
 
@@ -205,12 +205,12 @@ def test_p_is_the_probability_of_being_dropped(learner, n, seed):
 @few
 @given(n=many, seed=seeds)
 def test_kept_numbers_are_divided_by_one_minus_p(learner, n, seed):
-    """What stays is divided by 1 - p, so that in the mean every number is what it was."""
+    """Remaining numbers are divided by 1 - p, so that the mean of every number stays the same."""
     x = clear_of_zero(seed, n)
     got = [answer(learner, "by which factor is the rest multiplied?", x, p, True) for p in RATES]
     for p, factor in zip(RATES, got):
-        holds(factor is not None, f"with p = {p} the numbers that stay should all be multiplied by the same factor")
-        holds(factor == round(1 / (1 - p), 2), f"with p = {p} what stays should be multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}; it was by {factor:.2f}")
+        holds(factor is not None, f"with p = {p} the remaining numbers should all be multiplied by the same factor")
+        holds(factor == round(1 / (1 - p), 2), f"with p = {p} the remaining numbers should be multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}; it was by {factor:.2f}")
 
 
 @exercise("dropout", weight=2)
@@ -222,13 +222,13 @@ def test_each_number_is_dropped_independently(learner, n, seed):
     together, counted, sorted_out = (
         answer(learner, question, x, 0.5) for question in ("which are dropped together?", "are as many dropped each time?", "are small numbers dropped more often?")
     )
-    each = "; each number should have its own draw"
-    holds("all" not in together, f"everything is dropped or nothing is{each}")
-    holds("positions" not in together, f"different positions drop the very same features{each}")
-    holds("texts" not in together, f"the texts of the batch drop the very same numbers{each}")
-    holds("features" not in together, f"different features are dropped at the very same positions{each}")
-    holds(not sorted_out, f"it is the small numbers that are dropped{each}, whatever its size")
-    holds(not counted, f"in six calls exactly as many numbers were dropped each time{each}, whatever happens to the others")
+    each = "; each number should have its own random number"
+    holds("all" not in together, f"either everything is dropped or nothing{each}")
+    holds("positions" not in together, f"different positions drop the same features{each}")
+    holds("texts" not in together, f"the texts of the batch drop the same numbers{each}")
+    holds("features" not in together, f"different features are dropped at the same positions{each}")
+    holds(not sorted_out, f"only small numbers are dropped{each}, independent of its size")
+    holds(not counted, f"in six calls exactly as many numbers were dropped each time{each}, independent of the others")
 
 
 @exercise("dropout", weight=2)
@@ -238,20 +238,20 @@ def test_each_call_draws_new_numbers(learner, n, seed):
     """Two calls do not drop the same numbers, and no call resets the random generator."""
     x = clear_of_zero(seed, n)
     alike = answer(learner, "are the same dropped each time?", x, 0.5)
-    holds(not alike, "six calls dropped the very same numbers; each call should draw new numbers")
+    holds(not alike, "six calls dropped the same numbers; each call should draw new numbers")
 
 
 @exercise("dropout", weight=2)
 @few
 @given(n=many, seed=seeds)
 def test_without_training_nothing_changes(learner, n, seed):
-    """With training=False every number comes back as it is; training is the default."""
+    """With training=False every number is returned unchanged; training is the default."""
     x = clear_of_zero(seed, n)
     got = [learner.dropout(x, 0.6, False), learner.dropout(x, p=0.6, training=False), learner.dropout(x, 1.0, training=False)]
     found = share(learner, x, 0.6)
     for result in got:
         close(result, x, "the result without training")
-    holds(found == 0.6, f"training is the default, and with p = 0.6 about 60% should be dropped then; it was {found:.0%}")
+    holds(found == 0.6, f"training is the default, and with p = 0.6 about 60% should be dropped in that case; it was {found:.0%}")
 
 
 @exercise("dropout")
@@ -272,7 +272,7 @@ def test_the_training_flag_decides_and_not_the_gradient_mode(learner, n, seed):
 @few
 @given(n=distinct("B", "T", "D"), seed=seeds)
 def test_p_of_zero_and_p_of_one(learner, n, seed):
-    """With p = 0 every number stays as it is; with p = 1 none does, and the result is zeros, not NaN."""
+    """With p = 0 no number changes; with p = 1 every number is dropped, and the result is zeros, not NaN."""
     x = clear_of_zero(seed, n)
     got = learner.dropout(x, 0.0), learner.dropout(x, 1.0)
     close(got[0], x, "the result with p = 0")
@@ -283,16 +283,16 @@ def test_p_of_zero_and_p_of_one(learner, n, seed):
 @few
 @given(n=many, seed=seeds)
 def test_dropped_numbers_get_no_gradient(learner, n, seed):
-    """A number that was dropped gets no gradient, and one that stayed gets it divided by 1 - p; without training it passes as it is."""
+    """A dropped number gets no gradient, and a remaining one gets it divided by 1 - p; without training the gradient is unchanged."""
     x, cotangent = clear_of_zero(seed, n), clear_of_zero(seed + 1, n)
     gradient, untouched = (learner.bring(gradient_in_training)(learner.dropout, x, cotangent, 0.4, training) for training in (True, False))
     found = share(learner, x, 0.4)
     holds(found == 0.4, f"with p = 0.4 about 40% should be dropped; it was {found:.0%}")
     holds(gradient != "none", "no gradient reaches x through dropout")
-    holds(gradient != "for all", "numbers that were dropped get gradient all the same, as if they had been there")
-    holds(gradient == "as in the result", "the gradient should be dropped and scaled by the same factors as the numbers were")
-    holds(untouched != "none", "without training no gradient reaches x, where it should pass as it is")
-    holds(untouched == "as in the result", "without training the gradient should pass as it is")
+    holds(gradient != "for all", "dropped numbers get a gradient as if they had not been dropped")
+    holds(gradient == "as in the result", "the gradient should be dropped and scaled by the same factors as the numbers")
+    holds(untouched != "none", "without training no gradient reaches x, but it should pass unchanged")
+    holds(untouched == "as in the result", "without training the gradient should pass unchanged")
 
 
 @exercise("dropout")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 shapes = distinct("B", "T", "D", d_ff=(8, 13))
 bends = st.sampled_from(["gelu", "gelu_tanh", "relu"])
 
@@ -37,7 +37,7 @@ def same_gradients(got, expected):
 
 
 def alone(mine, model, x, seed):
-    """Each position by itself, whatever its neighbours are and however many axes lie in front."""
+    """Each position is independent of its neighbours, for any number of leading axes."""
     changed = x.clone()
     changed[-1, -1] = 3.0 * tensor(seed + 3, x.size(-1))
     got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
@@ -113,7 +113,7 @@ def test_d_ff_is_four_times_d_model_unless_given(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_each_position_is_computed_by_itself(learner, reference, n, seed):
-    """The output at a position depends on the vector there and on nothing else, with any axes in front."""
+    """The output at a position depends only on the vector there, for any leading axes."""
     mine, model = pair(learner, reference, "FeedForward", n.D, n.d_ff, seed=seed)
     alone(mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
 
@@ -168,9 +168,9 @@ def test_dropout_acts_on_the_output_in_training(learner, reference, n, seed):
     if not isinstance(found, dict):
         shaped(found, tuple(plain.shape), "the output in training")
     holds(found["dropped"] == 0.3, f"with dropout=0.3 about 30% of the output should be 0 in training; it was {found['dropped']:.0%}")
-    holds(found["factor"] is not None, "what stays of the output should be down's result times one factor; something was dropped before the last map")
-    holds(found["factor"] == 1.43, f"what stays of the output should be divided by 1 - 0.3; it was multiplied by {found['factor']:.2f}")
-    holds(found["own draws"], "positions drop the same features; each number of the output should have its own draw")
+    holds(found["factor"] is not None, "the remaining output should be down's result times one factor; something was dropped before the last map")
+    holds(found["factor"] == 1.43, f"the remaining output should be divided by 1 - 0.3; it was multiplied by {found['factor']:.2f}")
+    holds(found["own draws"], "positions drop the same features; each number of the output should have its own random number")
 
 
 @exercise("FeedForward")
@@ -219,7 +219,7 @@ def test_up_is_linear_and_the_gate_is_not(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_three_matrices_and_no_biases(learner, reference, n, seed):
-    """The parameters are gate and up, D -> d_ff, and down, d_ff -> D, each without a bias, and d_ff is what was asked for."""
+    """The parameters are gate and up, D -> d_ff, and down, d_ff -> D, each without a bias, and d_ff is the argument."""
     mine, model = pair(learner, reference, "SwiGLU", d_model=n.D, d_ff=n.d_ff, seed=seed)
     x = tensor(seed, n.B, n.T, n.D) * 2
     got = parameters(mine), state(mine), mine(x)
@@ -232,7 +232,7 @@ def test_three_matrices_and_no_biases(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_each_position_is_gated_by_itself(learner, reference, n, seed):
-    """The output at a position depends on the vector there and on nothing else, with any axes in front."""
+    """The output at a position depends only on the vector there, for any leading axes."""
     mine, model = pair(learner, reference, "SwiGLU", n.D, n.d_ff, seed=seed)
     alone(mine, model, tensor(seed, n.B, n.T, n.D) * 2, seed)
 

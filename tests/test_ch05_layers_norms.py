@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from module_pairs import compare_parameter_gradients
 from strategies import distinct, seeds, tensor
 
-few = settings(max_examples=3)  # for laws that a mistake breaks at every example: more would only take time
+few = settings(max_examples=3)  # for tests that a mistake breaks at every example: more examples would only take time
 shapes = distinct("B", "T", "D", D=(3, 8))
 ROUGHLY = 1e-3  # mean(x^2) - mean(x)^2 is the variance too, though it loses digits where the mean is large
 
@@ -24,7 +24,7 @@ def pair(learner, reference, kind, n, seed, **options):
 
 
 def uneven(seed, n, dtype=torch.float32):
-    """Vectors (B, T, D), each around a mean of its own and with a spread of its own."""
+    """Vectors (B, T, D), each with its own mean and spread."""
     middle, spread = tensor(seed + 1, n.B, n.T, 1, scale=2.0), 0.7 + tensor(seed + 2, n.B, n.T, 1).abs()
     return (tensor(seed, n.B, n.T, n.D, dtype=torch.float64) * spread + middle).to(dtype)
 
@@ -41,20 +41,20 @@ def same_gradients(got, expected, when=""):
 
 
 def keeps_dtype_and_device(learner, reference, kind, n, seed):
-    """x and parameters in float64, in bfloat16, and in float16, which knows no square of 300: the result is of that dtype, and right."""
+    """x and parameters in float64, in bfloat16, and in float16, where the square of 300 is infinite: the result is of that dtype, and right."""
     mine, model = pair(learner, reference, kind, n, seed)
     ask, x = learner.bring(dtype_and_accuracy), tensor(seed, n.B, n.T, n.D, scale=2.0, dtype=torch.float64)
     half, large = x.bfloat16(), (300.0 * x).half()
     expected = [model.double()(x), model.bfloat16()(half), model.half()(large)]
     got = [ask(mine.double(), x, expected[0], 1e-9), ask(mine.bfloat16(), half, expected[1], 8e-2), ask(mine.half(), large, expected[2], 2e-2)]
-    words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares only float32 can hold")
+    words = ("x and parameters in float64", "x and parameters in bfloat16", "numbers in the hundreds in float16, whose squares need float32")
     for found, right, what in zip(got, expected, words):
         check_dtype_and_accuracy(found, right, f"the result for {what}")
     check_device_of_result(learner, x.float(), getattr(learner, kind)(n.D), uneven(seed, n))
 
 
 def alone(learner, reference, kind, n, seed):
-    """Each position by itself, whatever its neighbours are and however many axes lie in front."""
+    """Each position is independent of its neighbours, for any number of leading axes."""
     mine, model = pair(learner, reference, kind, n, seed)
     x = uneven(seed, n)
     changed = x.clone()
@@ -70,7 +70,7 @@ def alone(learner, reference, kind, n, seed):
 
 
 def remembers_nothing(learner, reference, kind, n, seed):
-    """The same in eval mode, whatever was seen in training."""
+    """The result is the same in eval mode, regardless of earlier training inputs."""
     mine, model = pair(learner, reference, kind, n, seed)
     x, other = uneven(seed, n), uneven(seed + 5, n) * 4
     before = mine(x)
@@ -120,7 +120,7 @@ def test_variance_is_divided_by_d(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_a_new_layer_norm_gives_mean_zero_and_variance_one(learner, reference, n, seed):
-    """`weight` starts at ones and `bias` at zeros, both (D,), and there are no other parameters: every vector leaves with mean 0 and variance 1."""
+    """`weight` starts at ones and `bias` at zeros, both (D,), and there are no other parameters: every vector of the result has mean 0 and variance 1."""
     begins_as(learner, reference, "LayerNorm", n, seed, {"weight": 1.0, "bias": 0.0})
 
 
@@ -143,7 +143,7 @@ def test_shift_and_scale_of_a_vector_do_not_matter(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_a_constant_vector_gives_the_bias(learner, reference, n, seed):
-    """A vector of equal numbers has nothing but its mean: what is left is `bias`, never NaN, and its gradient is finite."""
+    """A vector of equal numbers gives `bias`, never NaN, and its gradient is finite."""
     mine, model = pair(learner, reference, "LayerNorm", n, seed)
     x = uneven(seed, n)
     x[0, 0], x[-1, -1], x[0, -1] = 0.0, 2.5, -1.0
@@ -190,7 +190,7 @@ def test_gradients_of_layer_norm(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_layer_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
-    """In training and in eval mode the result is the same, whatever other batches have passed."""
+    """In training and in eval mode the result is the same, independent of earlier batches."""
     remembers_nothing(learner, reference, "LayerNorm", n, seed)
 
 
@@ -218,7 +218,7 @@ def test_rms_norm_divides_by_the_root_mean_square(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_a_new_rms_norm_gives_mean_square_one(learner, reference, n, seed):
-    """`weight`, (D,), starts at ones, and there is no other parameter: every vector leaves with a mean square of 1."""
+    """`weight`, (D,), starts at ones, and there is no other parameter: every vector of the result has a mean square of 1."""
     begins_as(learner, reference, "RMSNorm", n, seed, {"weight": 1.0})
 
 
@@ -285,7 +285,7 @@ def test_gradients_of_rms_norm(learner, reference, n, seed):
 @few
 @given(n=shapes, seed=seeds)
 def test_rms_norm_keeps_no_memory_of_batches(learner, reference, n, seed):
-    """In training and in eval mode the result is the same, whatever other batches have passed."""
+    """In training and in eval mode the result is the same, independent of earlier batches."""
     remembers_nothing(learner, reference, "RMSNorm", n, seed)
 
 

@@ -1,4 +1,4 @@
-"""Chapter 6, first part: the two blocks of a decoder-only model, normalised before each part or after each sum. Encoder and decoder have files of their own."""
+"""Chapter 6, first part: the two blocks of a decoder-only model, normalised before each part or after each sum. Encoder and decoder have their own files."""
 
 from grader.execution.proxy import gradients, load
 from grader.plugin.marks import exercise
@@ -57,7 +57,7 @@ def test_attention_is_added_and_then_the_feed_forward(learner, reference, n, see
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
-    """When attention and feed-forward answer zeros, the block gives x itself, and the gradient comes back exactly as it was sent."""
+    """If attention and feed-forward output zeros, the block returns x itself, and the gradient passes unchanged."""
     mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
     x, sent = block_input(n, seed), block_input(n, seed + 1)
     speaking = mine(x)
@@ -72,7 +72,7 @@ def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
-    """Attention reads ln1 of the stream and the feed-forward ln2 of it; what each adds is added to the stream as it was."""
+    """Attention reads ln1 of the stream and the feed-forward ln2 of it; each output is added to the unnormalised stream."""
     mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
     compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed))
 
@@ -127,7 +127,7 @@ def test_activation_and_d_ff_reach_the_feed_forward(learner, reference, n, seed)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_parts_and_names_of_a_pre_norm_block(learner, reference, n, seed):
-    """Its parameters are those of ln1, attn, ln2 and ffn, each its own, and the state dict holds nothing else."""
+    """Its parameters are those of ln1, attn, ln2 and ffn, each its own, and the state dict has nothing else."""
     mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
     got = mine(block_input(n, seed))
     compare_names_and_shapes(mine, values)
@@ -145,7 +145,7 @@ def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
     x = tensor(seed, n.B, n.T, width + 1)
     refuses(lambda: learner.PreNormBlock(width + 1, n.H)(x), naming={"d_model": width + 1, "n_heads": n.H}, because="the width cannot be cut into equal heads")
     refuses(
-        lambda: learner.PreNormBlock(width, n.H, positions="ropes")(block_input(n, seed)), naming={"positions": "ropes"}, because="there is no such word for positions"
+        lambda: learner.PreNormBlock(width, n.H, positions="ropes")(block_input(n, seed)), naming={"positions": "ropes"}, because="this value of positions does not exist"
     )
     refuses(lambda: learner.PreNormBlock(width, n.H, activation="elu")(block_input(n, seed)), naming={"activation": "elu"}, because="there is no such activation")
     refuses(lambda: learner.PreNormBlock(3 * n.H, n.H, positions="rope")(x[:, :, :1].repeat(1, 1, 3 * n.H)), because="RoPE cannot pair 3 features")
@@ -184,7 +184,7 @@ def test_dtype_and_device_of_a_pre_norm_block(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_rows_of_a_batch_are_computed_alone(learner, reference, n, seed):
-    """Every sequence of a batch gets the output that it gets by itself, in train mode as in eval mode."""
+    """Every sequence of a batch gets the same output as alone, in train mode and in eval mode."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     x, row = block_input(n, seed), seed % n.B
     together, alone = mine(x), mine.eval()(x[row : row + 1])
@@ -211,7 +211,7 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_every_vector_leaves_normalised(learner, reference, n, seed):
-    """While ln2 stretches and shifts nothing, every vector that leaves the block has mean 0 and variance 1, also when both parts answer zeros."""
+    """While ln2's weights are 1 and its biases 0, every vector of the result has mean 0 and variance 1, even if both parts output zeros."""
     mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed)
     loads = [values, with_fresh_norm(values, "ln2"), with_zero_output(with_fresh_norm(values, "ln2"), "attn", "ffn")]
     full, usual, silent = outputs_of_each(mine, loads, 5 * block_input(n, seed))
@@ -219,14 +219,14 @@ def test_every_vector_leaves_normalised(learner, reference, n, seed):
     close(full, model(5 * block_input(n, seed)), "the output")
     check_rows_are_normalised(usual, "the output")
     load(model, loads[2])
-    close(silent, model(5 * block_input(n, seed)), "the output when attention and feed-forward answer zeros")
+    close(silent, model(5 * block_input(n, seed)), "the output when attention and feed-forward output zeros")
 
 
 @exercise("PostNormBlock", weight=2)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_each_sum_has_its_own_norm(learner, reference, n, seed):
-    """Attention reads the stream as it is, and ln1 normalises the sum; the feed-forward reads that, and ln2 normalises the second sum."""
+    """Attention reads the stream directly, and ln1 normalises the sum; the feed-forward reads that, and ln2 normalises the second sum."""
     mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed)
     compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed))
 

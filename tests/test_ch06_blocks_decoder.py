@@ -45,7 +45,7 @@ def decoders(learner, reference, n, seed, **options):
 @given(n=both, seed=seeds)
 @settings(max_examples=4)
 def test_self_attention_then_cross_attention_then_feed_forward(learner, reference, n, seed):
-    """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by a norm of its own."""
+    """Self-attention, cross-attention and feed-forward, in this order; each is added, and each sum is normalised by its own norm."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     close(mine(x, memory, self_mask, memory_mask), model(x, memory, self_mask, memory_mask), "the output under both masks")
 
@@ -54,7 +54,7 @@ def test_self_attention_then_cross_attention_then_feed_forward(learner, referenc
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_each_mask_belongs_to_one_attention(learner, reference, n, seed):
-    """self_mask, whatever broadcasts to (B, H, T, T), acts on self-attention alone; memory_mask, (B, H, T, S), on cross-attention alone."""
+    """self_mask, which broadcasts to (B, H, T, T), acts only on self-attention; memory_mask, (B, H, T, S), only on cross-attention."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed)
     selves, memories = masks_of_every_shape(n, seed, n.T, n.T), masks_of_every_shape(n, seed + 1, n.T, n.S)
     cases = [{"self_mask": selves[0]}, {"memory_mask": memories[0]}, {"self_mask": selves[1]}, {"memory_mask": memories[1]}]
@@ -116,7 +116,7 @@ def test_a_causal_self_mask_hides_the_future(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_each_part_of_a_decoder_alone(learner, reference, n, seed):
-    """Each part reads the stream as it is, the memory comes in as it is, and each sum has its own norm."""
+    """Each part reads the stream directly, the memory is used unchanged, and each sum has its own norm."""
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     compare_each_part_alone(mine, model, values, PARTS, x, memory, self_mask=self_mask, memory_mask=memory_mask)
     load(mine, with_fresh_norm(values, "ln3"))
@@ -127,7 +127,7 @@ def test_each_part_of_a_decoder_alone(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_a_decoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
-    """A row whose source or whose own past is all masked gets W_out's bias there, never NaN, and no other row suffers."""
+    """A row whose source or whose own past is all masked gets W_out's bias there, never NaN, and other rows do not change."""
     mine, model, _, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     memory_mask[0], self_mask = False, self_mask.clone()
     self_mask[-1] = False
@@ -151,7 +151,7 @@ def test_gradients_of_a_decoder_block(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_sizes_and_names_of_a_decoder_block(learner, reference, n, seed):
-    """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, each its own; d_ff is 4 * d_model unless given."""
+    """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, each its own; d_ff is 4 * d_model by default."""
     x, memory, width = block_input(n, seed), block_input(n, seed + 1, "S"), n.H * n.d_head
     made = [module_pair(learner, reference, "DecoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), module_pair(learner, reference, "DecoderBlock", width, n.H, seed=seed)]
     got = [mine(x, memory) for mine, _, _ in made]

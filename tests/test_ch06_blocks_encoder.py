@@ -50,7 +50,7 @@ def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_an_encoder_follows_its_mask(learner, reference, n, seed):
-    """A mask is whatever broadcasts to (B, H, S, S), True where a position may attend; it may differ from row to row of the batch."""
+    """Any mask that broadcasts to (B, H, S, S) works, True where a position may attend; it may differ from row to row of the batch."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x, masks = block_input(n, seed, "S"), masks_of_every_shape(n, seed, n.S, n.S)
     got = [mine(x, mask) for mask in masks]
@@ -92,7 +92,7 @@ def test_padding_changes_no_real_position(learner, reference, n, seed):
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_each_sum_of_an_encoder_has_its_own_norm(learner, reference, n, seed):
-    """Each part reads the stream as it is, and its own norm is put around the sum, under a mask as without one."""
+    """Each part reads the stream directly, and its own norm is applied to the sum, with a mask and without."""
     mine, model, values = block_pair(learner, reference, "EncoderBlock", n, seed)
     compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed, "S"), mask=padding_by_row(n.B, n.S))
     load(mine, with_fresh_norm(values, "ln2"))
@@ -103,7 +103,7 @@ def test_each_sum_of_an_encoder_has_its_own_norm(learner, reference, n, seed):
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_an_encoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
-    """Where the mask allows no key the attention gives W_out's bias, never NaN, and neither value nor gradient of the others suffers."""
+    """If the mask allows no key the attention gives W_out's bias, never NaN, and the values and gradients of other positions do not change."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x, mask = block_input(n, seed, "S"), random_mask(seed, n.B, 1, n.S, n.S)
     mask[0, :, 1], mask[1] = False, False

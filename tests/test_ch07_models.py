@@ -55,12 +55,12 @@ def test_without_targets_there_is_no_loss(learner, reference):
     logits, loss = logits_and_loss(without)
     close(logits, model(ids)[0], "the logits without targets")
     holds(loss is None, "without targets the loss should be None")
-    close(logits_and_loss(beside)[0], logits, "the logits beside a loss")
+    close(logits_and_loss(beside)[0], logits, "the logits that come with a loss")
 
 
 @exercise("GPT", weight=2)
 def test_later_tokens_change_no_earlier_logits(learner, reference):
-    """Another token at position t changes the logits there and later, and none before, whatever the positions are made of."""
+    """Another token at position t changes the logits there and later, and none before, for all kinds of positions."""
     n, seed = draw_gpt_sizes()
     t = 2 + seed % (n.T - 3)
     ids = gpt_ids(n, seed)
@@ -108,7 +108,7 @@ def saved_names(model):
 
 @exercise("GPT", weight=2)
 def test_the_blocks_are_made_as_configured(learner, reference):
-    """d_ff and activation reach every block, and d_ff is 4 * d_model where it is None."""
+    """d_ff and activation are passed to every block, and d_ff is 4 * d_model if it is None."""
     n, seed = draw_gpt_sizes()
     ids = gpt_ids(n, seed)
     for options in ({"d_ff": 2 * n.V}, {"activation": "relu"}, {"activation": "gelu_tanh"}):
@@ -129,7 +129,7 @@ def test_the_config_is_kept(learner, reference):
     mine, model = gpt_pair(learner, reference, n, seed, positions="alibi", dropout=0.25)
     logits = mine.eval()(gpt_ids(n, seed))
     close(logits_and_loss(logits)[0], model.eval()(gpt_ids(n, seed))[0], "the logits")
-    same(learner.bring(keeps)(mine), reference.bring(keeps)(model), "what `config` holds")
+    same(learner.bring(keeps)(mine), reference.bring(keeps)(model), "the values of `config`")
 
 
 @exercise("GPT")
@@ -156,7 +156,7 @@ def test_input_longer_than_a_position_table_raises_an_error(learner, reference):
 
 @exercise("GPT", weight=2)
 def test_rope_and_alibi_work_past_max_len(learner, reference):
-    """RoPE and ALiBi have no table that could end: input longer than max_len works like any other."""
+    """RoPE and ALiBi have no table of limited length: input longer than max_len works like any other."""
     n, seed = draw_gpt_sizes()
     ids = gpt_ids(n, seed, n.max_len + 2)
     for positions in ATTENTION_POSITIONS:
@@ -183,7 +183,7 @@ def test_dropout_acts_inside_the_blocks_only(learner, reference):
 
 
 def follows_its_input(learner, model, ids):
-    """The model works on another device. Torch needs a second for its first operation on `meta`, so it is asked only where nothing else tells."""
+    """The model works on another device. Torch needs a second for its first operation on `meta`, so that is used only if there is no other test."""
     if not learner.bring(stays_on_input_device_without_blocks)(model, ids, ids):
         load_meta_device()
         got = learner.bring(on_meta)(model, ids, ids)
@@ -234,6 +234,6 @@ def test_without_gradient_logits_and_loss_are_the_same(learner, reference):
             how = f" with {positions} positions under torch.{mode}"
             without, beside = (result[mode] for result in found[positions])
             close(logits_and_loss(without)[0], logits, f"the logits{how}")
-            close(logits_and_loss(beside)[0], logits, f"the logits beside a loss{how}")
+            close(logits_and_loss(beside)[0], logits, f"the logits that come with a loss{how}")
             close(logits_and_loss(beside)[1], loss, f"the loss{how}")
         close(logits_and_loss(after[positions])[0], logits, f"the logits with {positions} positions, with gradient after passes without")

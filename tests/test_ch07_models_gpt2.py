@@ -10,7 +10,7 @@ from grader.verdict.comparing import close, holds, same
 from hypothesis import given, settings
 from strategies import seeds, tensor, token_ids
 
-few = settings(max_examples=2)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # a mistake here shows in every example
 
 
 def hard(name):
@@ -26,7 +26,7 @@ def test_embeddings_and_norms_go_in_as_they_are(learner, n, seed):
     before = parameters(model)
     got = loaded_parameters(learner, model, theirs)
     changed = any(not torch.equal(got[0].get(name, value), value) for name, value in before.items())
-    holds(changed, "the model is what it was: load_gpt2 should change the model that it is given")
+    holds(changed, "the model has not changed: load_gpt2 should change the given model")
     compare_parameters(*got, expected_parameters(theirs), "after loading")
 
 
@@ -34,7 +34,7 @@ def test_embeddings_and_norms_go_in_as_they_are(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_linear_maps_are_transposed(learner, n, seed):
-    """attn.c_proj, mlp.c_fc and mlp.c_proj are stored as (in, out), and nn.Linear keeps (out, in); biases go in as they are."""
+    """attn.c_proj, mlp.c_fc and mlp.c_proj are stored as (in, out), and nn.Linear has (out, in); biases are copied unchanged."""
     theirs = published_weights(n, seed)
     got = loaded_parameters(learner, make_gpt2(learner, n, seed), theirs)
     compare_parameters(*got, expected_parameters(theirs), "after loading", lambda name: hard(name) and not any(which in name for which in ("W_q", "W_k", "W_v")))
@@ -67,7 +67,7 @@ def test_names_may_begin_with_transformer(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_an_untied_model_takes_lm_head_or_else_wte(learner, n, seed):
-    """A model with a head of its own takes lm_head.weight; where the state dict has none, wte."""
+    """A model with its own head takes lm_head.weight; if the state dict has none, wte."""
     without, given_one = published_weights(n, seed), published_weights(n, seed, head=True)
     got = [loaded_parameters(learner, make_gpt2(learner, n, seed, tie_weights=False), theirs) for theirs in (without, given_one)]
     compare_parameters(*got[0], expected_parameters(without, tied=False), "of an untied model, loaded without lm_head.weight")
@@ -83,7 +83,7 @@ def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
     got, saved = loaded_parameters(learner, model, theirs), state(model)
     load(model, {"token_emb.weight": theirs["lm_head.weight"]})
     later = state(model)
-    holds(not torch.equal(got[0]["token_emb.weight"], theirs["lm_head.weight"]), "the tied matrix holds lm_head.weight now; a tied model should hold wte")
+    holds(not torch.equal(got[0]["token_emb.weight"], theirs["lm_head.weight"]), "the tied matrix contains lm_head.weight; in a tied model it should be wte")
     compare_parameters(*got, expected_parameters(theirs), "of a tied model")
     for name in ("token_emb.weight", "lm_head.weight"):
         close(saved.get(name), theirs["wte.weight"], f"in the state dict of a tied model, {name}", tol=0.0)
@@ -94,7 +94,7 @@ def test_a_tied_model_takes_wte_and_stays_tied(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_other_names_are_ignored(learner, n, seed):
-    """Masks such as h.0.attn.bias and h.0.attn.masked_bias, and unknown names change nothing, and neither does the order of the names."""
+    """Masks such as h.0.attn.bias and h.0.attn.masked_bias, unknown names, and the order of the names change nothing."""
     theirs = published_weights(n, seed)
     more = {f"h.{i}.attn.bias": torch.ones(1, 1, n.L, n.L, dtype=torch.bool).tril() for i in range(n.N)}
     more |= {f"h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(n.N)}
@@ -137,7 +137,7 @@ def test_the_numbers_are_copies(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_the_model_keeps_its_dtype_when_loaded(learner, n, seed):
-    """A model in float32 or float64 stays that, whatever the dtype of the state dict."""
+    """A model keeps its dtype, float32 or float64, for any dtype of the state dict."""
     theirs = published_weights(n, seed)
     for dtype, other in ((torch.float64, torch.float32), (torch.float32, torch.bfloat16)):
         stored = {name: value.to(other) for name, value in theirs.items()}
@@ -159,7 +159,7 @@ def test_the_loaded_model_gives_gpt2_logits_and_can_be_trained(learner, referenc
     learner.load_gpt2(mine, theirs)
     ids, cotangent = token_ids(seed, 2, n.L, vocab=n.V), tensor(seed, 2, n.L, n.V)
     got, expected = gradients(mine, ids, cotangent=cotangent), gradients(model, ids, cotangent=cotangent)
-    holds(isinstance(got.output, tuple | list), "the model should give (logits, loss), loss being None without targets")
+    holds(isinstance(got.output, tuple | list), "the model should return (logits, loss), with None as the loss without targets")
     close(got.output[0], expected.output[0], "the logits of the loaded model", tol=1e-4)
     for name, gradient in expected.parameters.items():
         if not name.endswith("W_k.bias"):

@@ -1,4 +1,4 @@
-"""Chapter 7, last part: published weights that do not fit the model, and leave it as it was."""
+"""Chapter 7, last part: published weights that do not fit the model raise an error and do not change the model."""
 
 import random
 
@@ -11,7 +11,7 @@ from grader.verdict.comparing import holds, refuses
 from hypothesis import given, settings
 from strategies import seeds, tensor
 
-few = settings(max_examples=2)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # a mistake here shows in every example
 
 
 # ---- what cannot be loaded
@@ -19,13 +19,13 @@ few = settings(max_examples=2)  # what is broken here is broken at every example
 
 def unchanged(now, before, because):
     for name, value in before.items():
-        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be what it was, and {name} has changed")
+        holds(name in now and torch.equal(now[name], value), f"{because}: after the error the model should be unchanged, but {name} has changed")
 
 
 def refused_unchanged(learner, model, good, bad):
     """A good state dict is loaded; then each bad one is refused, and every number of the good one is still there.
 
-    `bad` holds a state dict, what the error should name, and why it is refused.
+    `bad` has a state dict, what the error should name, and why it raises an error.
     """
     names = list(parameters(model))
     learner.load_gpt2(model, good)
@@ -41,7 +41,7 @@ def refused_unchanged(learner, model, good, bad):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_a_missing_tensor_is_named(learner, n, seed):
-    """A state dict that lacks a tensor raises a ValueError with its name, and the model is as it was."""
+    """A state dict that lacks a tensor raises a ValueError with its name, and the model does not change."""
     good, other, last = published_weights(n, seed), published_weights(n, seed + 1), n.N - 1
     wants = ["wte.weight", "wpe.weight", "ln_f.bias", "h.0.ln_1.weight", f"h.{last}.attn.c_attn.bias", f"h.{last}.mlp.c_proj.weight"]
     bad = []
@@ -55,7 +55,7 @@ def test_a_missing_tensor_is_named(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
-    """A tensor that does not fit raises a ValueError with its name, also where it could be stretched or cut to fit, and the model is as it was."""
+    """A tensor that does not fit raises a ValueError with its name, even if it could be broadcast or cut to fit, and the model does not change."""
     good, other, D, last = published_weights(n, seed), published_weights(n, seed + 1), n.H * n.d_head, n.N - 1
     sizes = {
         "wte.weight": (n.V + 1, D),
@@ -78,7 +78,7 @@ def test_a_tensor_of_a_wrong_size_is_named(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_another_number_of_layers_raises_an_error(learner, n, seed):
-    """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model is as it was."""
+    """A state dict with more layers than the model, or with fewer, raises a ValueError that names both numbers, and the model does not change."""
     bad = []
     for layers in (n.N + 1, n.N - 1):
         bad.append((published_weights(n, seed + 1, layers=layers), {"layers": layers, "n_layers": n.N}, f"the state dict has {layers} layers, and the model {n.N}"))
@@ -89,7 +89,7 @@ def test_another_number_of_layers_raises_an_error(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_a_model_without_learned_positions_raises_an_error(learner, n, seed):
-    """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and is as it was."""
+    """GPT-2 has learned positions: a model with sinusoidal ones, RoPE or ALiBi raises a ValueError that names them, and does not change."""
     theirs, model = published_weights(n, seed), make_gpt2(learner, n, seed)
     got = loaded_parameters(learner, model, theirs)
     compare_parameters(*got, expected_parameters(theirs), "of a model with learned positions")

@@ -13,7 +13,7 @@ from torch import nn
 
 
 class LossOf(nn.Module):
-    """A model's loss as a module, to ask for its gradients."""
+    """A model's loss as a module, to compute its gradients."""
 
     def __init__(self, model):
         super().__init__()
@@ -60,7 +60,7 @@ def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
     close(loss_of(some), model(ids, targets)[1], "the loss where some targets are -100")
     close(loss_of(none), torch.tensor(0.0), "the loss where all targets are -100")
     for name, slope in slopes.items():
-        holds(slope is None or not slope.any(), f"where all targets are -100, the gradient of {name} should be zero")
+        holds(slope is None or not slope.any(), f"if all targets are -100, the gradient of {name} should be zero")
 
 
 @exercise("GPT", weight=3)
@@ -80,7 +80,7 @@ def test_every_parameter_learns_from_the_loss(learner, reference):
 
 
 def how_tied(model):
-    """Is it one Parameter, does it have one memory, do both places hold the same numbers?"""
+    """Whether it is one Parameter, one memory, and whether both places have the same numbers."""
     first, second = model.token_emb.weight, model.lm_head.weight
     return [first is second, first.data_ptr() == second.data_ptr(), torch.equal(first, second)]
 
@@ -99,8 +99,8 @@ def test_a_tied_matrix_is_one_tensor(learner, reference):
     got, moved_on = mine(gpt_ids(n, seed)), learner.bring(how_tied)(mine.double())
     close(logits_and_loss(got)[0], model(gpt_ids(n, seed))[0], "the logits after other numbers were put into token_emb.weight alone")
     for when, (one, _, equal) in (("when it is made", new), ("after loading", loaded), ("after .double()", moved_on)):
-        holds(equal, f"{when}, a tied model's lm_head.weight and token_emb.weight hold different numbers")
-        holds(one, f"{when}, a tied model's lm_head.weight and token_emb.weight are two parameters: equal at most until the first step of training")
+        holds(equal, f"{when}, a tied model's lm_head.weight and token_emb.weight have different numbers")
+        holds(one, f"{when}, a tied model's lm_head.weight and token_emb.weight are two parameters, which will differ after the first step of training")
 
 
 def fill_one(model, values):
@@ -111,7 +111,7 @@ def fill_one(model, values):
 
 @exercise("GPT", weight=2)
 def test_an_untied_model_has_two_matrices(learner, reference):
-    """With tie_weights=False embedding and head are two parameters with numbers of their own."""
+    """With tie_weights=False embedding and head are two parameters with different numbers."""
     n, seed = draw_gpt_sizes()
     new = learner.bring(how_tied)(make_gpt(learner, n, tie_weights=False))
     mine, model = gpt_pair(learner, reference, n, seed, tie_weights=False)
@@ -143,5 +143,5 @@ def test_a_new_model_has_small_weights(learner, reference):
         found[tied] = learner.bring(beginnings)(learner.GPT(learner.GPTConfig(**config)), ids)
     for tied, (wrong, near) in found.items():
         rest = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        holds(not wrong, f"in a new model with tie_weights={tied} these do not begin as they should: {', '.join(wrong[:3])}{rest}")
-        holds(near, f"with tie_weights={tied} the first loss should be near ln(vocab_size): a new model knows nothing and should guess evenly")
+        holds(not wrong, f"in a new model with tie_weights={tied} these parameters have wrong initial values: {', '.join(wrong[:3])}{rest}")
+        holds(near, f"with tie_weights={tied} the first loss should be near ln(vocab_size): a new model should give all tokens about the same probability")

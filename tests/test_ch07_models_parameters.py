@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Sample(nn.Module):
-    """Parameters of every shape, at every depth; two that hold the same numbers; on demand one used twice, and buffers."""
+    """Parameters of every shape, at every depth; two with the same numbers; optionally one used twice, and buffers."""
 
     def __init__(self, a, b, c, tied=False, tables=False):
         super().__init__()
@@ -42,7 +42,7 @@ counted = distinct("a", "b", "c", least=3, most=9)
 @settings(max_examples=2)
 @given(n=counted)
 def test_every_trainable_number_is_counted(learner, n):
-    """Weights and biases of every shape count, number by number, at whatever depth of the model they are."""
+    """Weights and biases of every shape count, number by number, at any depth of the model."""
     same(learner.count_parameters(learner.bring(Sample)(n.a, n.b, n.c)), by_hand(n.a, n.b, n.c), "the count")
 
 
@@ -50,7 +50,7 @@ def test_every_trainable_number_is_counted(learner, n):
 @settings(max_examples=2)
 @given(n=counted)
 def test_a_tensor_in_two_places_counts_once(learner, n):
-    """A tied matrix, or a layer used twice, is one set of numbers; two tensors that happen to hold the same numbers are two."""
+    """A tied matrix, or a layer used twice, counts once; two tensors that happen to have the same numbers count twice."""
     sample = learner.bring(Sample)
     alone, shared = learner.count_parameters(sample(n.a, n.b, n.c)), learner.count_parameters(sample(n.a, n.b, n.c, tied=True))
     same(alone, by_hand(n.a, n.b, n.c), "the count of a model in which nothing is shared")
@@ -61,7 +61,7 @@ def test_a_tensor_in_two_places_counts_once(learner, n):
 @settings(max_examples=2)
 @given(n=counted)
 def test_tables_do_not_count(learner, n):
-    """Buffers, saved or not, and plain tensors are no parameters."""
+    """Buffers, saved or not, and plain tensors are not parameters."""
     sample = learner.bring(Sample)
     same(learner.count_parameters(sample(n.a, n.b, n.c, tables=True)), by_hand(n.a, n.b, n.c), "the count of a model with masks and tables")
 
@@ -70,7 +70,7 @@ def test_tables_do_not_count(learner, n):
 @settings(max_examples=2)
 @given(n=counted)
 def test_one_layer_is_a_model_too(learner, n):
-    """Any module can be counted: a linear map, and one that has nothing to learn."""
+    """Any module can be counted: a linear map, and one without parameters."""
     layer = learner.bring(layers)
     same(learner.count_parameters(layer(n.a, n.b)), n.a * n.b + n.b, "the count of a linear map")
     same(learner.count_parameters(layer(n.a, 0)), 0, "the count of a layer without parameters")

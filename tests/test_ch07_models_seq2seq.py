@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from small_models import check_logits_differ, compare_logits, ids_without_padding, padded_right, seq2seq_pair, seq2seq_sizes, smallest_sizes, source_and_target
 from strategies import seeds, tensor
 
-few = settings(max_examples=2)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # a mistake here shows in every example
 
 
 TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
@@ -49,14 +49,14 @@ def test_encode_gives_the_memory(learner, reference, n, seed):
 @example(n=smallest_sizes, seed=0)  # two decoder blocks
 @given(n=seq2seq_sizes, seed=seeds)
 def test_decode_reads_the_memory_it_is_given(learner, reference, n, seed):
-    """decode(tgt, memory, src) attends to that memory, whatever it is; src only says where its padding is."""
+    """decode(tgt, memory, src) attends to any given memory; src only says where its padding is."""
     mine, model, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
     padded, real = padded_right(tgt, seed)
     memory = tensor(seed, n.B, n.S, n.H * n.d_head)
     got = mine.decode(tgt, memory, src), mine.decode(padded, memory, src)
-    compare_logits(got[0], model.decode(tgt, memory, src), "the logits beside a memory of random numbers")
-    compare_logits(got[1], model.decode(padded, memory, src), "the logits of a padded target beside a memory of random numbers", real)
+    compare_logits(got[0], model.decode(tgt, memory, src), "the logits with a memory of random numbers")
+    compare_logits(got[1], model.decode(padded, memory, src), "the logits of a padded target with a memory of random numbers", real)
 
 
 @exercise("Seq2Seq")
@@ -108,7 +108,7 @@ def test_gradients_of_the_translator(learner, reference, n, seed):
 @given(n=seq2seq_sizes, seed=seeds)
 def test_dropout_reaches_the_blocks_and_nothing_else(learner, reference, n, seed):
     """In training every block drops with chance config.dropout, and the embeddings stay whole; in eval mode nothing is dropped."""
-    mine, model, _ = seq2seq_pair(learner, reference, n, seed, dropout=1.0)  # with chance 1 there is no chance in it
+    mine, model, _ = seq2seq_pair(learner, reference, n, seed, dropout=1.0)  # with probability 1 nothing is random
     src, tgt = source_and_target(n, seed)
     everything_dropped, memory = mine(src, tgt), mine.encode(src)
     mine.eval()
@@ -126,7 +126,7 @@ def kept_max_len(model):
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_the_names_of_the_parts(learner, reference, n, seed):
-    """The parameters and the state dict have the names of the parts; positions are no parameter and are not saved; config is kept."""
+    """The parameters and the state dict have the names of the parts; positions are neither a parameter nor saved; config is an attribute."""
     for blocks in ((2, 1), (1, 3)):
         mine, _, values = seq2seq_pair(learner, reference, n, seed, n_encoder_blocks=blocks[0], n_decoder_blocks=blocks[1])
         src, tgt = source_and_target(n, seed)

@@ -1,4 +1,4 @@
-"""Chapter 7, fourth part: masks in a translator: padding is never attended to, nor is a later position of the target."""
+"""Chapter 7, fourth part: masks in a translator: no position attends to padding or to a later position of the target."""
 
 import torch
 from grader.execution.proxy import gradients, load
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from small_models import check_logits_differ, compare_logits, padded_right, seq2seq_pair, seq2seq_sizes, source_and_target
 from strategies import seeds, tensor
 
-few = settings(max_examples=2)  # what is broken here is broken at every example
+few = settings(max_examples=2)  # a mistake here shows in every example
 
 
 def anywhere(ids, seed, pad_id=0):
@@ -46,7 +46,7 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
     for row, logits, expected, length, where in pairs:
         check_logits_differ(logits, n.B, n.T, n.W)
         shaped(expected, (1, length, n.W), "the tensor of logits")
-        compare_logits(logits[row, :length], expected[0], f"row {row} of the logits where {where}, held against the logits of that sentence alone,")
+        compare_logits(logits[row, :length], expected[0], f"row {row} of the logits where {where}, compared with the logits of that sentence alone,")
 
 
 @exercise("Seq2Seq", weight=2)
@@ -105,11 +105,11 @@ def test_every_real_position_of_the_memory_counts(learner, reference, n, seed):
     gradient = got.inputs[1]
     holds(gradient is not None, "the logits do not depend on the memory")
     by = gradient.abs().amax(-1)
-    holds(float(by[~real].max()) == 0, "the logits depend on a place of the memory where the source is padding")
-    holds(float(by[real].min()) > 0, f"the logits at target position {position} should depend on every real place of the memory")
+    holds(float(by[~real].max()) == 0, "the logits depend on a position of the memory where the source is padding")
+    holds(float(by[real].min()) > 0, f"the logits at target position {position} should depend on every real position of the memory")
 
 
-# ---- who sees what
+# ---- which positions affect which
 
 
 @exercise("Seq2Seq", weight=2)
@@ -140,9 +140,9 @@ def test_the_encoder_sees_the_whole_source(learner, n, reference, seed):
     other[:, -1] = 1 + other[:, -1] % (n.V - 1)
     memories, logits = (mine.encode(src), mine.encode(other)), (mine(src, tgt), mine(other, tgt))
     by = changed(*memories)
-    holds(min(by) > 1e-5, f"another last token of the source should change the memory at every position; at {by.index(min(by))} it is not")
+    holds(min(by) > 1e-5, f"another last token of the source should change the memory at every position; at position {by.index(min(by))} it does not")
     by = changed(*logits)
-    holds(min(by) > 1e-5, f"another last token of the source should change the logits at every position of the target; at {by.index(min(by))} it does not")
+    holds(min(by) > 1e-5, f"another last token of the source should change the logits at every position of the target; at position {by.index(min(by))} it does not")
 
 
 @exercise("Seq2Seq")
@@ -156,5 +156,5 @@ def test_order_matters_in_source_and_target(learner, reference, n, seed):
     one, other = src.clone(), tgt.clone()
     one[:, :2], other[:, :2] = torch.tensor([2, 1]), torch.tensor([2, 1])
     plain, turned_src, turned_tgt = mine(src, tgt), mine(one, tgt), mine(src, other)
-    holds(min(changed(plain, turned_src)) > 1e-5, "two tokens of the source changed places, and the logits are the same: the encoder does not know positions")
-    holds(changed(plain, turned_tgt)[2] > 1e-5, "two earlier tokens of the target changed places, and the logits are the same: the decoder does not know positions")
+    holds(min(changed(plain, turned_src)) > 1e-5, "two tokens of the source were swapped, but the logits are the same: the encoder does not use positions")
+    holds(changed(plain, turned_tgt)[2] > 1e-5, "two earlier tokens of the target were swapped, but the logits are the same: the decoder does not use positions")

@@ -16,7 +16,7 @@ cubes = distinct("B", "T", V=(8, 11))
 
 
 def windows(value: Any) -> Any:
-    """Windows with each pair as a tuple, where it came as a list of two; anything else as it is."""
+    """Windows with each pair as a tuple, if it is a list of two; anything else unchanged."""
     if not isinstance(value, list | tuple):
         return value
     return [tuple(pair) if isinstance(pair, list) and len(pair) == 2 else pair for pair in value]
@@ -44,7 +44,7 @@ def test_a_window_is_inputs_and_their_next_tokens(learner, reference, ids, seq_l
 
 @exercise("next_token_pairs", weight=2)
 def test_every_id_but_the_first_is_a_target_once(learner):
-    """Every id but the first is a target in exactly one window, whatever the length of the text: the last window may be shorter."""
+    """Every id but the first is a target in exactly one window, for any length of the text: the last window may be shorter."""
     ids = [31, 14, 25, 9, 26, 5, 35, 8, 97, 3]
     found = {(n, seq_len): windows(learner.next_token_pairs(ids[:n], seq_len)) for n in (5, 6, 7, 8, 9, 10) for seq_len in (3, 4)}
     for (n, seq_len), got in found.items():
@@ -88,7 +88,7 @@ def test_seq_len_below_one_raises_an_error(learner):
 
 
 def pairs_of(seed, *lengths_):
-    """One window a length, ids from 0 to 30, some of them 0."""
+    """One window for each length, with ids from 0 to 30, some of them 0."""
     rows = [token_ids(seed + i, n + 1, vocab=31).tolist() for i, n in enumerate(lengths_)]
     for i, row in enumerate(rows):
         row[i % len(row)] = 0
@@ -105,7 +105,7 @@ def same_batch(got, expected, when=""):
 @settings(max_examples=3)
 @given(n=distinct("short", "middle", "long", most=6), pad_id=st.sampled_from([7, 32, 50]), seed=seeds)
 def test_short_rows_are_filled_on_the_right(learner, reference, n, pad_id, seed):
-    """Each row begins with its window; after it the inputs hold pad_id and the targets -100. T is the longest window's length."""
+    """Each row begins with its window; after it the inputs have pad_id and the targets -100. T is the longest window's length."""
     pairs = pairs_of(seed, n.middle, n.long, n.short, 1)
     same_batch(learner.collate(pairs, pad_id), reference.collate(pairs, pad_id), f" with pad_id = {pad_id}")
     same_batch(learner.collate(pairs), reference.collate(pairs), " without a word about pad_id")
@@ -126,7 +126,7 @@ def test_real_words_stay_targets(learner):
 @settings(max_examples=3)
 @given(n=distinct("B", "T"), seed=seeds)
 def test_rows_of_equal_length_are_not_padded(learner, n, seed):
-    """Windows of one length are laid under each other as they are, in their order; one window alone makes a batch of one."""
+    """Windows of equal length become the rows, unchanged and in order; a single window is a batch of one."""
     pairs = pairs_of(seed, *[n.T] * n.B)
     whole, alone = learner.collate(pairs, pad_id=33), learner.collate(pairs[:1], pad_id=33)
     inputs, targets = torch.tensor([x for x, _ in pairs]), torch.tensor([y for _, y in pairs])
@@ -138,7 +138,7 @@ def test_rows_of_equal_length_are_not_padded(learner, n, seed):
 @settings(max_examples=3)
 @given(n=distinct("short", "long", least=3), seed=seeds)
 def test_a_batch_is_two_tensors_of_ids(learner, reference, n, seed):
-    """Inputs and targets are two (B, T) tensors of int64, as an embedding and the loss want them."""
+    """Inputs and targets are two (B, T) tensors of int64, as an embedding and the loss expect them."""
     pairs = pairs_of(seed, n.short, n.long, n.short)
     got, expected = learner.collate(pairs, 40), reference.collate(pairs, 40)
     holds(isinstance(got, tuple | list) and len(got) == 2, "collate should return two tensors: the inputs and the targets")
@@ -151,7 +151,7 @@ def test_a_batch_is_two_tensors_of_ids(learner, reference, n, seed):
 
 
 def places(seed, *shape, vocab, ignored=-100):
-    """Targets of which about a third is ignored, in unequal numbers a row; the first of all is kept and the second is not."""
+    """Targets of which about a third is ignored, with different numbers in each row; the very first is not ignored, the second is."""
     targets = token_ids(seed, *shape, vocab=vocab)
     hidden = tensor(seed + 3, *shape) > 0.5
     hidden.view(-1)[0], hidden.view(-1)[1] = False, True
@@ -169,7 +169,7 @@ def test_the_loss_is_the_mean_negative_log_probability(learner, reference, n, se
 @exercise("cross_entropy", weight=3)
 @given(n=cubes, seed=seeds)
 def test_ignored_places_do_not_count(learner, reference, n, seed):
-    """Places whose target is -100 count neither in the sum nor in the number it is divided by, whatever their logits are."""
+    """Positions whose target is -100 count neither in the sum nor in the divisor, whatever their logits are."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), places(seed, n.B, n.T, vocab=n.V)
     changed = torch.where((targets == -100)[..., None], tensor(seed + 9, n.B, n.T, n.V, scale=5.0), logits)
     first, second = learner.cross_entropy(logits, targets), learner.cross_entropy(changed, targets)
@@ -181,7 +181,7 @@ def test_ignored_places_do_not_count(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_ignore_index_may_be_any_number(learner, reference, n, seed):
-    """Only targets equal to ignore_index are left out: word 0 counts like any other, and with ignore_index = 0 it is the one that does not."""
+    """Only targets equal to ignore_index are ignored: word 0 counts like any other, and with ignore_index = 0 only word 0 does not count."""
     logits, full = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
     full.view(-1)[:3] = torch.tensor([0, 2, 1])
     targets = {0: full, 2: full, -1: places(seed, n.B, n.T, vocab=n.V, ignored=-1)}
@@ -196,7 +196,7 @@ def test_ignore_index_may_be_any_number(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_any_number_of_axes(learner, reference, n, seed):
-    """Logits (..., V) and targets (...) may have any axes in front: one place, a row of them, a batch of rows, and more."""
+    """Logits (..., V) and targets (...) may have any leading axes: one position, a row, a batch of rows, and more."""
     for shape in ((), (n.T,), (n.B, n.T), (2, n.B, n.T)):
         logits = tensor(seed, *shape, n.V, scale=3.0)
         targets = logits.argmin(-1) if shape in ((), (n.T,)) else places(seed, *shape, vocab=n.V)
@@ -204,7 +204,7 @@ def test_any_number_of_axes(learner, reference, n, seed):
 
 
 def of_slices(cross_entropy, logits, targets):
-    """Logits and targets as slices of longer tensors, so that their numbers do not lie side by side; brought to the far side."""
+    """Logits and targets as slices of longer tensors, so that their numbers are not contiguous; for `bring`."""
     return cross_entropy(logits[:, :-1], targets[:, 1:]).detach()
 
 
@@ -222,7 +222,7 @@ def test_inputs_may_be_slices(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_the_gradient_is_softmax_minus_one_hot(learner, reference, n, seed):
-    """The gradient of the logits is (softmax - one-hot) / number of kept targets, and exactly zero at ignored places."""
+    """The gradient of the logits is (softmax - one-hot) / number of targets that are not ignored, and exactly zero at ignored positions."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=2.0), places(seed, n.B, n.T, vocab=n.V)
     got, expected = gradients(learner.cross_entropy, logits, targets), gradients(reference.cross_entropy, logits, targets)
     close(got.output, expected.output, "the loss")
@@ -230,7 +230,7 @@ def test_the_gradient_is_softmax_minus_one_hot(learner, reference, n, seed):
 
 
 def value_of(cross_entropy, logits, targets):
-    """The loss as it is, gradient or not; brought to the far side."""
+    """The loss itself, with or without gradient; for `bring`."""
     loss = cross_entropy(logits, targets)
     return loss.detach() if isinstance(loss, torch.Tensor) else loss
 
@@ -246,7 +246,7 @@ def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference, n, seed)
     one_kept[1, 0] = logits[1, 0].argmin()
     some, one, none = (value(learner.cross_entropy, logits, y) for y in (targets, one_kept, nothing))
     close(some, reference.cross_entropy(logits, targets), "the loss")
-    close(one, reference.cross_entropy(logits, one_kept), "the loss with one target kept")
+    close(one, reference.cross_entropy(logits, one_kept), "the loss with only one target that is not ignored")
     close(none, torch.tensor(0.0), "the loss with every target ignored")
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 
 def clipped(clip_gradients, gradients, max_norm, as_generator):
-    """Clip parameters that have these gradients: what came back, the gradients after it, and whether the parameters kept their values; brought."""
+    """Clip parameters with these gradients: the result, the gradients after it, and whether the parameters are unchanged; for `bring`."""
     every = [nn.Parameter(torch.ones(2) if g is None else torch.ones_like(g)) for g in gradients]
     for parameter, g in zip(every, gradients):
         parameter.grad = None if g is None else g.clone()
@@ -43,7 +43,7 @@ def scaled(gradients, factor):
 def same_gradients(got, expected, when, tol=1e-4):
     for i, (mine, wanted) in enumerate(zip(got, expected)):
         if wanted is None:
-            holds(mine is None, f"parameter {i} had no gradient, and has one now")
+            holds(mine is None, f"parameter {i} had no gradient before, but has one now")
         else:
             close(mine, wanted, f"the gradient of parameter {i} {when}", tol=tol)
 
@@ -52,14 +52,14 @@ def same_gradients(got, expected, when, tol=1e-4):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_all_gradients_are_scaled_by_one_factor(learner, n, seed):
-    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: together they keep their direction."""
+    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: so that their common direction does not change."""
     gradients = unequal(n, seed)
     norm = length(gradients)
     found = {limit: clip(learner, gradients, limit) for limit in (1.0, norm / 3, 0.02)}
     for limit, got in found.items():
         same_gradients(got.after, scaled(gradients, limit / norm), f"of joint norm {norm:.3f}, clipped to {limit:.3f},")
         close(got.norm, norm, "the norm that comes back", tol=1e-4)
-        holds(got.kept, "the parameters themselves were changed; only their gradients are to be scaled")
+        holds(got.kept, "the parameters themselves were changed; scale only their gradients")
 
 
 @exercise("clip_gradients", weight=2)
@@ -73,7 +73,7 @@ def test_the_norm_before_clipping_is_returned(learner, n, seed):
     close(triangle.norm, 5.0, "the norm of the gradients (3, 0) and (4)")
     close(shortened.norm, norm, "the norm that comes back with max_norm = 0.5")
     close(left.norm, norm, "the norm that comes back with max_norm = 1000")
-    holds(isinstance(shortened.norm, float | int), "the norm should come back as a float; it is a tensor: .item() makes it a float")
+    holds(isinstance(shortened.norm, float | int), "the norm should be a float; it is a tensor: use .item()")
     same_gradients(triangle.after, [torch.tensor([0.6, 0.0]), torch.tensor([0.8])], "of (3, 0) and (4), clipped to 1,")
 
 
@@ -81,7 +81,7 @@ def test_the_norm_before_clipping_is_returned(learner, n, seed):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_gradients_within_max_norm_do_not_change(learner, n, seed):
-    """Gradients whose joint norm is below max_norm stay as they are, and are never stretched; zeros stay zeros."""
+    """Gradients whose joint norm is below max_norm do not change, and are never enlarged; zeros stay zeros."""
     gradients = unequal(n, seed)
     norm = length(gradients)
     above, far, tight = clip(learner, gradients, norm * 1.05), clip(learner, gradients, 1e3), clip(learner, gradients, norm * 0.95)
@@ -98,7 +98,7 @@ def test_gradients_within_max_norm_do_not_change(learner, n, seed):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_parameters_without_gradient_do_not_count(learner, n, seed):
-    """Parameters whose gradient is None are passed over; where none has a gradient, or there is no parameter, the norm is 0.0."""
+    """Parameters whose gradient is None are skipped; if no parameter has a gradient, or there is no parameter, the norm is 0.0."""
     first, second, third = unequal(n, seed)
     gradients = [None, first, None, second, third]
     some, none, empty = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
@@ -112,7 +112,7 @@ def test_parameters_without_gradient_do_not_count(learner, n, seed):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_parameters_may_come_from_a_generator(learner, n, seed):
-    """The parameters may come as a generator, as model.parameters() is: it can be iterated only once. Dtypes stay."""
+    """The parameters may be a generator, like model.parameters(), which can be iterated only once. Dtypes stay the same."""
     for dtype in (torch.float32, torch.float64):
         gradients = unequal(n, seed, dtype)
         got = clip(learner, gradients, 0.9, as_generator=True)

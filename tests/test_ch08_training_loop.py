@@ -44,7 +44,7 @@ def test_overfitting_is_a_rising_validation_loss(learner, high, rise):
 @exercise("judge_fit", weight=2)
 @given(high=st.floats(3.0, 9.0))
 def test_underfitting_is_a_training_loss_that_hardly_fell(learner, high):
-    """The last training loss less than 10 % below the first: underfitting, whatever came between; else learning."""
+    """The last training loss less than 10 % below the first: underfitting, regardless of the epochs between; else learning."""
     val = [high * part for part in (1.1, 1.0, 0.95, 0.9)]
     level, little = [high, 0.99 * high, 0.98 * high, 0.97 * high], [high, 0.98 * high, 0.95 * high, 0.93 * high]
     lost, hill = [high, 0.5 * high, 0.7 * high, 0.95 * high], [high, 1.3 * high, 1.1 * high, 0.95 * high]
@@ -82,7 +82,7 @@ def test_curves_of_one_and_two_epochs(learner, high):
 
 
 def trained(fit, weight, epochs_of, epochs, validated=True, as_tuple=False):
-    """Fit a small model to these batches, each epoch its own; the records, the weight, and what happened in which order."""
+    """Fit a small model to these batches, which differ between epochs; the records, the weight, and the order of events."""
 
     class Table(nn.Module):
         def __init__(self):
@@ -125,14 +125,14 @@ def trained(fit, weight, epochs_of, epochs, validated=True, as_tuple=False):
 
 
 def epochs_of(seed, n):
-    """Three epochs, each with batches of its own, of unequal numbers of tokens, and not always as many."""
+    """Three epochs with different batches, of different numbers and sizes."""
     return [uneven_batches(seed + 50 * i, n, counts) for i, counts in enumerate((TOKEN_COUNTS, ((3, 3), (2, 1)), ((1, 1), (2, 3), (3, 2))))]
 
 
 def both_fits(learner, reference, n, seed, **options):
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), epochs_of(seed, n)
     got = learner.bring(trained)(learner.fit, weight, batches, 3, **options)
-    holds(got is not None, "what fit gives should be a list of records, a dict for each epoch")
+    holds(got is not None, "fit should return a list of records, with a dict for each epoch")
     holds(got["records"] and all("train_loss" in record for record in got["records"]), 'a record has no "train_loss"')
     return got, reference.bring(trained)(reference.fit, weight, batches, 3, **options)
 
@@ -161,7 +161,7 @@ def test_one_update_a_batch(learner, reference, n, seed):
 @exercise("fit", weight=3)
 @given(n=language_sizes, seed=seeds)
 def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
-    """`train_loss` is the epoch's mean over kept targets, even if it is only one, of the losses as they were met while training; padding does not count."""
+    """`train_loss` is the epoch's mean over targets that are not ignored, even if there is only one, of the losses before each update; padding does not count."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
     weight, single = tensor(seed, n.V, n.V, scale=2.0), [uneven_batches(seed, n, ((1, 1),))]
     one, alone = (side.bring(trained)(side.fit, weight, single, 1, validated=False) for side in (learner, reference))
@@ -176,7 +176,7 @@ def test_a_record_for_each_epoch(learner, reference, n, seed):
     got, expected = both_fits(learner, reference, n, seed, validated=False)
     the_same(got, expected, "train_loss")
     same(values(got, "epoch"), [1, 2, 3], "the list of epochs")
-    holds(not any("val_loss" in record for record in got["records"]), "without validate there is nothing to write under val_loss")
+    holds(not any("val_loss" in record for record in got["records"]), "without validate there should be no val_loss")
 
 
 @exercise("fit", weight=2)
@@ -200,7 +200,7 @@ def test_make_batches_is_called_once_each_epoch(learner, reference, n, seed):
 @exercise("fit")
 @given(n=language_sizes, seed=seeds)
 def test_training_continues_in_train_mode_after_validation(learner, reference, n, seed):
-    """Also when validate leaves the model in eval mode, the next epoch trains in train mode: dropout is on again."""
+    """If validate leaves the model in eval mode, the next epoch still trains in train mode: dropout is on again."""
     got, expected = both_fits(learner, reference, n, seed)
     close(got["weight"], expected["weight"], "the model's weight after three epochs", tol=1e-4)
     holds(got["modes"], "the model was trained in eval mode after a validation: from then on its dropout does nothing")

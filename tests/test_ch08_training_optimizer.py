@@ -33,7 +33,7 @@ def the_same_rates(got, expected, where=""):
 @exercise("warmup_cosine", weight=2)
 @given(schedule=schedules())
 def test_the_rate_rises_linearly_during_warmup(learner, schedule):
-    """Below `warmup` the rate is peak * step / warmup: 0 at step 0, and `peak` not before step `warmup`, whatever the floor."""
+    """Below `warmup` the rate is peak * step / warmup: 0 at step 0, and `peak` not before step `warmup`, for any floor."""
     warmup, _, peak, _ = schedule
     got = rates(learner.warmup_cosine, range(warmup + 1), *schedule)
     the_same_rates(got, {step: peak * step / warmup for step in range(warmup + 1)})
@@ -53,7 +53,7 @@ def test_the_rate_follows_half_a_cosine(learner, schedule):
 @exercise("warmup_cosine")
 @given(schedule=schedules())
 def test_every_step_between_has_its_rate(learner, reference, schedule):
-    """At each step from 0 to past `total` the rate is the one of the definition; without a floor it ends at 0."""
+    """At each step from 0 to past `total` the rate follows the definition; without a floor it ends at 0."""
     steps = range(schedule[1] + 3)
     got = [rates(learner.warmup_cosine, steps, *schedule), rates(learner.warmup_cosine, steps, *schedule[:3])]
     expected = [rates(reference.warmup_cosine, steps, *schedule), rates(reference.warmup_cosine, steps, *schedule[:3])]
@@ -98,7 +98,7 @@ def descend(AdamW, beginnings, gradients, rates=None, **options):
 
 
 def the_same_course(learner, reference, what, beginnings, gradients, rates=None, tol=None, **options):
-    """The learner's optimizer takes these parameters where ours does, step by step."""
+    """Run the learner's optimizer on these parameters and compare with the reference's, step by step."""
     got = learner.bring(descend)(learner.AdamW, beginnings, gradients, rates, **options)
     expected = reference.bring(descend)(reference.AdamW, beginnings, gradients, rates, **options)
     for step, values in enumerate(expected):
@@ -123,7 +123,7 @@ def test_the_first_step_is_lr_long(learner, n, seed):
     slopes = [tensor(seed + 5, n.A, n.B).sign() * 0.01, tensor(seed + 6, n.C).sign() * size * 100]
     got = learner.bring(descend)(learner.AdamW, begin, [slopes], lr=0.03, weight_decay=0.0)
     moved = [bool((mine != value).any()) for mine, value in zip(got[0], begin)]
-    holds(any(moved), "no parameter has moved: change the parameters themselves, in place; a new tensor under the same name is another one")
+    holds(any(moved), "no parameter has changed: change the parameters themselves, in place, and do not assign a new tensor")
     for mine, value, slope in zip(got[0], begin, slopes):
         close(mine, value - 0.03 * slope.sign(), "the parameter after step 1")
 
@@ -151,7 +151,7 @@ def test_decay_alone_shrinks_by_lr_times_decay(learner, n, seed):
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_decay_stays_out_of_the_averages(learner, reference, n, seed):
-    """Decay comes first and by itself: it enters neither average, and the move that follows is not shrunk by it."""
+    """Decay is a separate first step: it affects neither average, and it does not shrink the update after it."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(3)]
     the_same_course(learner, reference, "parameter", weights(seed, n, scale=10.0), slopes, lr=0.05, weight_decay=0.5, tol=1e-6)
 
@@ -159,7 +159,7 @@ def test_decay_stays_out_of_the_averages(learner, reference, n, seed):
 @exercise("AdamW")
 @given(n=two_shapes, seed=seeds)
 def test_eps_is_added_after_the_square_root(learner, reference, n, seed):
-    """eps joins the root of the corrected average, nothing else: with gradients of a millionth, or a large eps, one sees where it stands."""
+    """eps is added to the root of the corrected average, nowhere else: gradients of a millionth, or a large eps, show where it is added."""
     for scale, options in ((1e-6, {}), (1.0, {"eps": 0.1})):
         slopes = [weights(seed + 10 * step, n, scale=scale) for step in range(3)]
         the_same_course(learner, reference, "parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.0, **options)
@@ -168,7 +168,7 @@ def test_eps_is_added_after_the_square_root(learner, reference, n, seed):
 @exercise("AdamW")
 @given(n=two_shapes, seed=seeds)
 def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
-    """Parameters of one shape, and even of one value, are told apart: each has its own t, m and v."""
+    """Parameters of one shape, and even of one value, are distinguished: each has its own t, m and v."""
     begin = tensor(seed, n.A, n.B)
     slopes = [[tensor(seed + 10 * step + i, n.A, n.B, scale=i) for i in (1, 3, 5)] for step in range(3)]
     the_same_course(learner, reference, "parameter", [begin, begin, begin * 2], slopes, lr=0.05)
@@ -186,7 +186,7 @@ def test_parameters_without_gradient_do_not_change(learner, reference, n, seed):
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_a_schedule_may_set_the_learning_rate(learner, reference, n, seed):
-    """The "lr" written into param_groups[0] holds for the next step, for the move as for the decay."""
+    """The "lr" in param_groups[0] is used by the next step, for the update and for the decay."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(4)]
     the_same_course(learner, reference, "parameter", weights(seed, n), slopes, [0.2, 0.0, 0.1, 0.02], lr=0.01, weight_decay=0.5)
 
@@ -195,7 +195,7 @@ def test_a_schedule_may_set_the_learning_rate(learner, reference, n, seed):
 @settings(max_examples=3)
 @given(n=two_shapes, seed=seeds)
 def test_defaults_and_precision(learner, reference, n, seed):
-    """Without options lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
+    """By default lr is 0.001, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01; float64 keeps all its digits."""
     begin, slopes = weights(seed, n, scale=20.0, dtype=torch.float64), [weights(seed + step + 1, n, scale=1e-6, dtype=torch.float64) for step in range(3)]
     the_same_course(learner, reference, "float64 parameter", begin, slopes)
 
@@ -220,13 +220,13 @@ def live(AdamW, weight, inputs):
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_parameters_are_changed_in_place(learner, reference, n, seed):
-    """Parameters may come as a generator; they are changed in place, so the model that holds them answers differently after each step."""
+    """Parameters may be a generator; they are changed in place, so the model that contains them gives another result after each step."""
     weight, inputs = tensor(seed, n.A, n.B), [tensor(seed + step, n.C, n.B) for step in (1, 2, 3)]
     got = learner.bring(live)(learner.AdamW, weight, inputs)
     expected = reference.bring(live)(reference.AdamW, weight, inputs)
-    holds(not got["stale"], "zero_grad left a gradient behind: the next backward pass would add to it")
+    holds(not got["stale"], "zero_grad did not clear a gradient: the next backward pass would add to it")
     for step in range(3):
         close(got["outputs"][step], expected["outputs"][step], f"the model's output after step {step + 1}", tol=1e-4)
     same(got["rate"], expected["rate"], 'param_groups[0]["lr"] of a new optimizer')
-    holds(got["same"], "the model holds another Parameter object than before the step")
-    holds(got["learns"], "after a step the parameter no longer takes a gradient")
+    holds(got["same"], "the model has another Parameter object than before the step")
+    holds(got["learns"], "after a step the parameter no longer gets a gradient")

@@ -18,7 +18,7 @@ models = distinct("B", "T", "D", V=(8, 11))
 
 
 def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
-    """A model and its optimizer, brought to the far side. Its numbers differ with its mode and that of its part; `events` lists what happened."""
+    """A model and its optimizer, for `bring`. Its numbers differ with its mode and that of its part; `events` lists what happened."""
 
     class Tiny(nn.Module):
         def __init__(self):
@@ -34,7 +34,7 @@ def model_and_optimizer(vocab, width, gives_tuple, lr, momentum):
             return (logits, None) if gives_tuple else logits
 
     class Descent:
-        """Gradient descent with momentum, so that each update leaves a trace in the next."""
+        """Gradient descent with momentum, so that each update affects the next."""
 
         def __init__(self, model):
             self.param_groups, self.speed, self.events = [{"params": list(model.parameters()), "lr": lr}], {}, model.events
@@ -87,7 +87,7 @@ class Taught:
         return self
 
     def left_behind(self):
-        """How long the gradient is now. Nothing is demanded of it; it tells mistakes apart."""
+        """The length of the gradient now. It is not checked; it distinguishes mistakes."""
         return self.side.bring(left_over)(self.model)
 
 
@@ -96,10 +96,10 @@ def left_over(model):
 
 
 def same_steps(mine, model, when=""):
-    """Equal losses and equal parameters. All is asked for before anything is judged; the model's events tell mistakes apart."""
+    """Compare losses and parameters. All are computed before anything is compared; the model's events distinguish mistakes."""
     got, expected, _ = parameters(mine.model), parameters(model.model), mine.model.events
     for i, (loss, wanted) in enumerate(zip(mine.losses, model.losses)):
-        close(loss, wanted, f"the loss of step {i + 1}{when}" if len(model.losses) > 1 else f"the loss that comes back{when}", tol=1e-4)
+        close(loss, wanted, f"the loss of step {i + 1}{when}" if len(model.losses) > 1 else f"the returned loss{when}", tol=1e-4)
     for name, value in expected.items():
         close(got[name], value, f"the parameter {name} {'after ' + str(len(model.losses)) + ' steps' if len(model.losses) > 1 else 'after the step'}{when}", tol=1e-4)
 
@@ -120,7 +120,7 @@ def test_one_step_follows_the_gradient(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_each_step_uses_the_gradient_of_its_own_batch(learner, reference, n, seed):
-    """Each step uses the gradient of its own batch alone: gradients of earlier batches are cleared."""
+    """Each step uses only the gradient of its own batch: gradients of earlier batches are cleared."""
     mine, model = (Taught(side, n, seed, momentum=0.5).train(batches(n, seed, 3)) for side in (learner, reference))
     same_steps(mine, model)
 
@@ -167,14 +167,14 @@ def test_the_loss_of_a_step_is_a_float(learner, reference, n, seed):
     """The loss is returned as a float, without a graph; it is the loss before the update."""
     mine, model = (Taught(side, n, seed, lr=30.0).train(batches(n, seed, 1)) for side in (learner, reference))
     close(mine.losses[0], model.losses[0], "the loss that comes back", tol=1e-4)
-    holds(isinstance(mine.losses[0], float), "the loss should come back as a float; as a tensor it keeps alive all that it was computed from")
+    holds(isinstance(mine.losses[0], float), "the loss should be a float; a tensor keeps its whole graph in memory")
 
 
 # ---- accumulated_step
 
 
 def pieces_of(n, seed):
-    """Two pieces of one shape, with 3 and 9 kept targets or so: the first has few, the second many."""
+    """Two pieces of one shape, with about 3 and 9 targets that are not ignored: the first has few, the second many."""
     first, second = batch(n, seed, 1, 2), batch(n, seed + 20, n.T, n.T)
     sizes(kept_in_piece_1=3, kept_in_piece_2=2 * n.T)
     return [first, second]
@@ -187,7 +187,7 @@ accumulated = distinct("D", T=(4, 6), V=(8, 11))
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_pieces_give_the_update_of_the_whole_batch(learner, reference, n, seed):
-    """One accumulated_step is one train_step on all pieces at once, its loss too, however unequally the kept targets are spread."""
+    """One accumulated_step is one train_step on all pieces at once, including the loss, even if the pieces have different numbers of targets."""
     pieces = pieces_of(n, seed)
     mine = Taught(learner, n, seed).accumulate(pieces)
     model = Taught(reference, n, seed).train([(torch.cat([x for x, _ in pieces]), torch.cat([y for _, y in pieces]))])
@@ -198,7 +198,7 @@ def test_pieces_give_the_update_of_the_whole_batch(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_pieces_of_any_shape_and_number(learner, reference, n, seed):
-    """There may be one piece or many, of different numbers of rows and different lengths: each kept target counts alike."""
+    """There may be one piece or many, of different numbers of rows and different lengths: each target that is not ignored has the same weight."""
     short = SimpleNamespace(T=3, V=n.V)
     many = [batch(n, seed, 2), batch(short, seed + 30, 3, 3, 1), batch(n, seed + 60, n.T, 1), batch(short, seed + 90, 1, 0)]
     mine, model = (Taught(side, n, seed).accumulate(many) for side in (learner, reference))
@@ -211,14 +211,14 @@ def test_pieces_of_any_shape_and_number(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_one_update_for_all_pieces_without_old_gradients(learner, reference, n, seed):
-    """Each accumulated_step is one update, and none uses the gradients of the one before."""
+    """Each accumulated_step is one update, and does not use the gradients of the previous one."""
     updates = [pieces_of(n, seed), [*pieces_of(n, seed + 40), batch(n, seed + 80, n.T, 3)], pieces_of(n, seed + 120)[::-1]]
     mine, model = (Taught(side, n, seed, momentum=0.5).accumulate(*updates) for side in (learner, reference))
     same_steps(mine, model)
 
 
 def from_a_generator(step, model, optimizer, pieces):
-    """A step on pieces that come one after the other and once only; brought to the far side."""
+    """A step on pieces from a generator; for `bring`."""
     return step(model, optimizer, ((inputs, targets) for inputs, targets in pieces))
 
 
@@ -226,7 +226,7 @@ def from_a_generator(step, model, optimizer, pieces):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
-    """The pieces may come from a generator, which gives each of them once."""
+    """The pieces may come from a generator, which yields each of them once."""
     mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
     for taught, side in ((mine, learner), (model, reference)):
         taught.losses.append(side.bring(from_a_generator)(side.accumulated_step, taught.model, taught.optimizer, pieces_of(n, seed)))
@@ -237,7 +237,7 @@ def test_pieces_may_come_from_a_generator(learner, reference, n, seed):
 @settings(max_examples=2)
 @given(n=accumulated, seed=seeds)
 def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
-    """A piece whose targets are all -100 adds nothing: no loss, no gradient, no NaN; beside a single target, and where there is no target at all."""
+    """A piece whose targets are all -100 adds nothing: no loss, no gradient, no NaN; next to a single target, and if there is no target at all."""
     (first, second), nothing, single = pieces_of(n, seed), batch(n, seed + 50, 0, 0), batch(n, seed + 70, 1)
     mine = Taught(learner, n, seed).accumulate([first, nothing, second])
     model = Taught(reference, n, seed).accumulate([first, second])
@@ -271,5 +271,5 @@ def test_pieces_run_in_train_mode(learner, reference, n, seed):
         for pieces in (pieces_of(n, seed), pieces_of(n, seed + 40)):
             taught.model.eval()
             taught.accumulate(pieces)
-    same_steps(mine, model, " (the model came in eval mode, and returns (logits, None))")
-    holds(isinstance(mine.losses[0], float), "the loss should come back as a float; as a tensor it keeps alive all that it was computed from")
+    same_steps(mine, model, " (the model was in eval mode before, and returns (logits, None))")
+    holds(isinstance(mine.losses[0], float), "the loss should be a float; a tensor keeps its whole graph in memory")

@@ -1,4 +1,4 @@
-"""Chapter 8, fifth part: which texts are kept for validation, and a model's perplexity on them."""
+"""Chapter 8, fifth part: which texts are held out for validation, and a model's perplexity on them."""
 
 import torch
 from grader.plugin.marks import exercise
@@ -13,17 +13,17 @@ from torch.nn import functional as F
 
 
 def share(is_validation, kind, unit, *fraction):
-    """About which share of many texts is kept for validation, in steps of `unit` around the share asked for; None if an answer is no bool.
+    """The share of many texts that is held out for validation, rounded to steps of `unit` around the given share; None if a result is no bool.
 
-    It is the share asked for when it is no further from it than 0.65 steps. With steps of 0.05 that is five standard errors: whatever good
+    It is the given share if it differs from it by at most 0.65 steps. With steps of 0.05 that is five standard errors: whatever good
     hash was chosen, one in a million strays so far.
     """
     words = ["the", "cat", "sat", "on", "a", "mat", "and", "dreamt"]
-    alike = "a long beginning that all of these texts have in common, and only then "
+    common = "a long beginning that all of these texts have in common, and only then "
     kinds = {
         "sentences": lambda i: " ".join(words[(i >> shift) % 8] for shift in (9, 6, 3, 0)) + f" {i}",
-        "one beginning": lambda i: f"{alike}{i:04}",
-        "one end": lambda i: f"{i:04}{alike}",
+        "one beginning": lambda i: f"{common}{i:04}",
+        "one end": lambda i: f"{i:04}{common}",
         "one length, no Latin letter": lambda i: "".join(chr(0x0905 + (i >> shift) % 32) for shift in (10, 5, 0)),
     }
     answers = [is_validation(kinds[kind](i), *fraction) for i in range(6000)]
@@ -35,34 +35,34 @@ def share(is_validation, kind, unit, *fraction):
 
 
 def the_right_share(learner, *fraction, kind="sentences", unit=0.05):
-    """Judged from what came back: a share in words, whatever hash was used."""
+    """Compare the share of the results, which is independent of the hash."""
     asked = fraction[0] if fraction else 0.1
     found = learner.bring(share)(learner.is_validation, kind, unit, *fraction)
-    return found, asked, f"of 6000 texts ({kind}) about {100 * asked:.0f} % should be kept for validation"
+    return found, asked, f"of 6000 texts ({kind}) about {100 * asked:.0f} % should be held out for validation"
 
 
 def right(found, asked, sentence):
-    holds(found is not None, "an answer is neither True nor False")
+    holds(found is not None, "a result is neither True nor False")
     holds(found == asked, f"{sentence}; it was about {100 * (found or 0):.0f} %")
 
 
 @exercise("is_validation", weight=2)
 def test_about_the_given_fraction_is_kept(learner):
-    """About `fraction` of many texts are kept: a quarter, seven tenths, or a tenth by default."""
+    """About `fraction` of many texts are held out: a quarter, seven tenths, or a tenth by default."""
     for answer in [the_right_share(learner, *fraction) for fraction in ((0.25,), (0.7,), ())]:
         right(*answer)
 
 
 @exercise("is_validation")
 def test_fractions_of_zero_and_one(learner):
-    """With fraction 0 no text is kept, with fraction 1 every text, with 0.5 about half of them."""
+    """With fraction 0 no text is held out, with fraction 1 every text, with 0.5 about half of them."""
     for answer in [the_right_share(learner, fraction, unit=0.00025 if fraction in (0.0, 1.0) else 0.05) for fraction in (0.5, 0.0, 1.0)]:
         right(*answer)
 
 
 @exercise("is_validation", weight=2)
 def test_every_part_of_a_text_counts(learner):
-    """Half of the texts are kept also when they differ only at their end, only at their beginning, or have no Latin letter at all."""
+    """Half of the texts are held out even if they differ only at their end, only at their beginning, or have no Latin letter at all."""
     kinds = ("one beginning", "one end", "one length, no Latin letter")
     for answer in [the_right_share(learner, 0.5, kind=kind, unit=0.1) for kind in kinds]:
         right(*answer)
@@ -86,11 +86,11 @@ def test_the_answer_depends_on_the_text_alone(learner, seed):
     texts = [f"text {seed} {i}" for i in range(200)]
     share, unchanged = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
     right(*share)
-    holds(unchanged, "the same texts, asked again in another order, got other answers")
+    holds(unchanged, "the same texts, in another order, got other results")
 
 
 def elsewhere(is_validation, texts):
-    """Would another process answer the same? There `hash` of a string gives another number, so here it does too."""
+    """Whether another process gives the same result. There `hash` of a string gives another number, so here it does too."""
     import builtins
 
     true_hash, answers = builtins.hash, []
@@ -116,7 +116,7 @@ def test_another_process_gives_the_same_answer(learner, seed):
     texts = [f"text {seed} {i}" for i in range(200)]
     share, unchanged = the_right_share(learner, 0.5), learner.bring(elsewhere)(learner.is_validation, texts)
     right(*share)
-    holds(unchanged, "the answers come from Python's hash(), which is another one in every process: tomorrow other texts would be kept")
+    holds(unchanged, "the results depend on Python's hash(), which differs between processes: another run would hold out other texts")
 
 
 # ---- perplexity
@@ -156,7 +156,7 @@ def surprised(perplexity, weight, batches, as_tuple=False, as_generator=False, t
 
 
 def both(learner, reference, weight, batches, **options):
-    """What the learner's perplexity gives, and what ours does."""
+    """The learner's perplexity, and the reference's."""
     got = learner.bring(surprised)(learner.perplexity, weight, batches, **options)
     return got, reference.bring(surprised)(reference.perplexity, weight, batches, **options)["perplexity"]
 
@@ -164,7 +164,7 @@ def both(learner, reference, weight, batches, **options):
 @exercise("perplexity", weight=3)
 @given(n=language_sizes, seed=seeds)
 def test_every_token_counts_the_same(learner, reference, n, seed):
-    """Perplexity is e to the mean of -log p over all kept targets of all batches, however unequally the batches are filled."""
+    """Perplexity is e to the mean of -log p over all targets that are not ignored in all batches, even if the batches have different sizes."""
     got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
 
@@ -211,9 +211,9 @@ def test_perplexity_does_not_change_the_model(learner, reference, n, seed):
     weight = tensor(seed, n.V, n.V, scale=2.0)
     got, expected = both(learner, reference, weight, uneven_batches(seed, n, TOKEN_COUNTS))
     close(got["perplexity"], expected, "the perplexity")
-    holds(got["eval mode"], "the model was asked in train mode: with dropout the number is another one each time")
-    holds(not got["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
-    holds(got["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+    holds(got["eval mode"], "the model ran in train mode: with dropout the result differs each time")
+    holds(not got["graph"], "the model ran with gradient, which keeps every intermediate result in memory without use")
+    holds(got["grad mode"], "gradients are still switched off afterwards, so nothing can be trained")
     close(got["weight"], weight, "the model's weight afterwards")
 
 
@@ -228,7 +228,7 @@ def test_every_module_gets_its_mode_back(learner, reference, n, seed):
         close(got["perplexity"], expected, "the perplexity")
     holds(found[0][0]["modes"], "a model in train mode was left in another mode")
     holds(found[1][0]["modes"], "a model in eval mode was left in another mode")
-    holds(found[2][0]["modes"], "a part of the model was in eval mode on purpose, and is not in it any more")
+    holds(found[2][0]["modes"], "a part of the model was in eval mode on purpose, but is in train mode now")
 
 
 @exercise("perplexity")
@@ -238,6 +238,6 @@ def test_perplexity_without_targets_raises_an_error(learner, reference, n, seed)
     weight, batches = tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS)
     empty = [(inputs, torch.full_like(targets, -100)) for inputs, targets in batches]
     got, expected = both(learner, reference, weight, batches)
-    close(got["perplexity"], expected, "the perplexity where there are targets")
+    close(got["perplexity"], expected, "the perplexity of the batches with targets")
     for nothing, because in (([], "there is no batch"), (empty, "every target is -100")):
         refuses(lambda nothing=nothing: learner.bring(surprised)(learner.perplexity, weight, nothing), because=because)

@@ -1,4 +1,4 @@
-"""Chapter 10, first part: the cache of keys and values. Attention that goes on from it is in test_ch10_kv_cache_attention.py."""
+"""Chapter 10, first part: the cache of keys and values. Attention that uses it is in test_ch10_kv_cache_attention.py."""
 
 from types import SimpleNamespace
 
@@ -12,13 +12,13 @@ from strategies import tensor
 
 
 def chunks(n, seed, lengths, dtype=torch.float32):
-    """Keys and values of as many new positions as each length says."""
+    """Random keys and values, with as many new positions as each length."""
     return [tuple(tensor(seed + 2 * i + j, n.B, n.H, T, n.d_head, dtype=dtype) for j in (0, 1)) for i, T in enumerate(lengths)]
 
 
 def filled(got, expected, what, tol=1e-5):
     """Is this what an append gives: two tensors, the keys and the values of all positions in `expected`?"""
-    holds(isinstance(got, tuple | list) and len(got) == 2, f"append should give two tensors, all keys and all values; it gave {type(got).__name__}")
+    holds(isinstance(got, tuple | list) and len(got) == 2, f"append should return two tensors, all keys and all values; it returned {type(got).__name__}")
     for name, tensors, result in zip(("keys", "values"), zip(*expected), got):
         close(result, torch.cat(tensors, dim=2), f"the tensor of {name} {what}", tol=tol)
 
@@ -66,7 +66,7 @@ def test_many_single_positions_can_be_added(learner):
 
 @exercise("KVCache", weight=2)
 def test_each_cache_is_its_own(learner):
-    """Two caches filled in turns each hold their own positions, also when they differ in heads and width; a new one is empty."""
+    """Two caches filled alternately each have their own positions, also if they differ in heads and width; a new one is empty."""
     lengths = shuffled(3, 1, 2)
     n, seed = draw_cache_sizes(appended=lengths)
     other = SimpleNamespace(B=n.B, H=n.H + 1, d_head=n.d_head + 2)
@@ -104,14 +104,14 @@ def own_pasts(learner, before):
 
 @exercise("KVCache", weight=4)
 def test_a_copy_shares_nothing(learner):
-    """copy() gives a cache with the same past; what is appended to one of the two afterwards never shows in the other."""
+    """copy() returns a cache with the same past; later appends to one of the two never change the other."""
     for before in ([3], [3, 2], [2, 1, 1]):
         own_pasts(learner, before)
 
 
 @exercise("KVCache")
 def test_an_empty_cache_can_be_copied(learner):
-    """copy() of a cache that holds nothing yet is another one that holds nothing yet."""
+    """copy() of an empty cache is another empty cache."""
     own_pasts(learner, [])
 
 
@@ -145,13 +145,13 @@ def stays(learner, modes):
         for i in range(len(lengths)):
             filled(at_once[8 + 2 * i], mine + mine[: i + 1], f"of the cache{how}, {i + 1} appends after it was copied,")
             filled(at_once[9 + 2 * i], mine + branched[: i + 1], f"of the branch{how}, {i + 1} appends after the copy,")
-        close(in_the_end, at_once, f"what the appends{how} gave, looked at after the last of them,", tol=0.0)
+        close(in_the_end, at_once, f"the results of the appends{how}, compared after the last append,", tol=0.0)
     filled(after, mine[:1], "of a new cache, with gradient")
 
 
 @exercise("KVCache", weight=2)
 def test_returned_keys_and_values_do_not_change(learner):
-    """The keys and values that append gave keep their values, whatever is appended afterwards, to this cache or to a branch."""
+    """The keys and values that append returned keep their values after later appends, to this cache or to a branch."""
     stays(learner, ["enable_grad"])
 
 
@@ -177,7 +177,7 @@ class Appending:
 
 @exercise("KVCache")
 def test_a_cache_follows_dtype_and_device(learner):
-    """Keys and values keep the dtype they came in, float64 and bfloat16 too, to the last digit, and stay on their device."""
+    """Keys and values keep their dtype, including float64 and bfloat16, exactly, and stay on their device."""
     n, seed = draw_cache_sizes()
     parts = {dtype: chunks(n, seed, [2, 1, 4], dtype=dtype) for dtype in (torch.float64, torch.bfloat16)}
     got = {}

@@ -1,4 +1,4 @@
-"""Chapter 10, second part: attention that goes on from a cache. A whole GPT with caches is in test_ch10_kv_cache_model.py."""
+"""Chapter 10, second part: attention that continues from a cache. A whole GPT with caches is in test_ch10_kv_cache_model.py."""
 
 import torch
 from cached_decoding import compare_chunks, draw_cache_sizes, outputs_by_chunk, relative_work, shuffled
@@ -54,7 +54,7 @@ def test_without_a_cache_it_is_causal_attention(learner, reference):
 
 @exercise("CachedSelfAttention", weight=3)
 def test_a_prompt_then_one_position_at_a_time(learner, reference):
-    """A prompt read at once and then single positions give what one pass gives: each new position knows how many came before it."""
+    """A prompt read at once and then single positions give the results of one pass: each new position depends on the number of earlier ones."""
     agrees_with_one_pass(learner, reference, [3 + int(torch.randint(3, ())), 1, 1, 1])
 
 
@@ -91,7 +91,7 @@ def test_the_cache_grows_by_what_was_read(learner, reference):
 
 @exercise("CachedSelfAttention", weight=2)
 def test_two_texts_read_in_turns_do_not_mix(learner, reference):
-    """Two texts read in turns, each with its own cache, and a branch of one of them, do not mix: the past is in the cache, not in the module."""
+    """Two texts read alternately, each with its own cache, and a branch of one of them, do not mix: the past is in the cache, not in the module."""
     n, seed = draw_cache_sizes()
     kind, lengths = KINDS[seed % 3], [3, 1, 2]
     texts = [tensor(seed + i, n.B, 6, n.D) for i in range(3)]
@@ -112,7 +112,7 @@ def test_two_texts_read_in_turns_do_not_mix(learner, reference):
 
 @exercise("CachedSelfAttention", weight=3)
 def test_each_position_is_computed_once(learner, reference):
-    """Each position goes through each projection once: to read a text position by position costs about what it costs at once, and kept keys and values stay."""
+    """Each position goes through each projection once: reading position by position costs about as much as reading at once, and cached keys and values stay."""
     n, seed = draw_cache_sizes()
     kind = KINDS[seed % 3]
     mine, model, values = pair(learner, reference, n, seed, kind)
@@ -127,8 +127,8 @@ def test_each_position_is_computed_once(learner, reference):
     load(kept, values)
     after = mine(x[:, 8:], cache)
     close(torch.cat(outputs, dim=1), torch.cat(before, dim=1), f"the output with positions={kind!r}", tol=2e-5)
-    holds(work <= 1, f"to read 9 positions one at a time takes about {work} times the multiplications of one pass over them; each should be projected once")
-    close(after, kept(x[:, 8:], expected), "the output for position 8, read with other weights than those before it,", tol=2e-5)
+    holds(work <= 1, f"reading 9 positions one at a time takes about {work} times the multiplications of one pass; each should be projected once")
+    close(after, kept(x[:, 8:], expected), "the output for position 8, with other weights than for earlier positions,", tol=2e-5)
 
 
 @exercise("CachedSelfAttention")
@@ -147,7 +147,7 @@ def test_the_weights_are_those_of_causal_attention(learner, reference):
 
 @exercise("CachedSelfAttention")
 def test_in_training_weights_are_dropped(learner, reference):
-    """In training, dropout acts on the weights of old and new keys alike, before the values are mixed; in eval mode nothing is dropped."""
+    """In training, dropout acts on the weights of old and new keys, before the values are averaged; in eval mode nothing is dropped."""
     n, seed = draw_cache_sizes()
     mine, model, values = pair(learner, reference, n, seed, "none", dropout=0.5)
     zero = {"W_q.weight": torch.zeros(n.D, n.D), "W_q.bias": torch.zeros(n.D), "W_v.weight": torch.zeros(n.D, n.D), "W_v.bias": torch.ones(n.D)}
@@ -162,7 +162,7 @@ def test_in_training_weights_are_dropped(learner, reference):
     holds(float((last - last[..., :1]).abs().max()) < 1e-5, "dropout should act on the weights, which all features of a head share; here it acts on the features")
     kept = last[..., 0] * 8 / 2  # of 8 equal weights, each kept with chance 1/2 and then doubled
     whole = float((kept - kept.round()).abs().max()) < 1e-4
-    holds(whole, "in training each of 8 equal weights should be dropped, or doubled at dropout=0.5, and what is left should mix the values")
+    holds(whole, "in training each of 8 equal weights should be dropped, or doubled at dropout=0.5, and the remaining weights should average the values")
     spread = float(kept.std())
     holds(0.9 < spread < 2.0, f"with 8 equal weights about 4 should be kept, now more, now fewer, spread 1.41; the spread is {spread:.2f}")
     holds(abs(float(kept.mean()) - 4) < 0.8, f"about 4 of 8 weights should be kept at dropout=0.5; it was {float(kept.mean()):.1f} on average")

@@ -49,7 +49,7 @@ def prompt(n, seed, rows=None, length=None):
 
 
 def noting(model):
-    """From now on model.notes says of each call: how many positions it was given, whether all of it was in eval mode, whether a graph was kept."""
+    """From now on model.notes records for each call: the number of positions, whether all of the model was in eval mode, whether there was a graph."""
     forward, model.notes = model.forward, []
 
     def noted(*args, **options):
@@ -85,7 +85,7 @@ def by_chance(generate, model, ids, new, options, seed, own=True):
     return generate(model, ids, new, **options)
 
 
-CHANCES = ({}, {"temperature": 0.4}, {"temperature": 30.0, "top_k": 2}, {"top_p": 0.6})  # the third draws one of two, whatever the model
+CHANCES = ({}, {"temperature": 0.4}, {"temperature": 30.0, "top_k": 2}, {"top_p": 0.6})  # the third draws one of two tokens for any model
 
 
 @exercise("generate_cached", weight=3)
@@ -97,7 +97,7 @@ def test_the_same_generator_gives_the_text_of_generate(learner, reference):
     asked = [(options, True) for options in CHANCES] + [({}, False)]
     texts = [[text(how, mine, ids, n.new, options, seed, own) for how in (learner.generate_cached, learner.generate)] for options, own in asked]
     for (options, own), (got, expected) in zip(asked, texts):
-        how = ", ".join(f"{name}={value}" for name, value in options.items()) or "no more options"
+        how = ", ".join(f"{name}={value}" for name, value in options.items()) or "default options"
         same(got, expected, f"the text drawn with {how} and {'a' if own else 'no'} generator, from the state where generate began,")
 
 
@@ -113,7 +113,7 @@ def test_max_new_tokens_sets_the_number_of_tokens(learner, reference):
 
 
 def endings(reference, n, seed, in_prompt=False):
-    """A model, three prompts and an eos_id: greedily the first row writes it soon, the second later, the third never. With `in_prompt` the prompts hold it too."""
+    """A model, three prompts and an eos_id: greedily, the first row ends soon, the second later, the third never. With `in_prompt` the prompts contain it too."""
     for attempt in range(seed, seed + 50):
         model, values = values_of(reference, n, attempt, either(seed))
         prompts = prompt(n, attempt, rows=80)
@@ -129,7 +129,7 @@ def endings(reference, n, seed, in_prompt=False):
 
 
 def ending(learner, reference, n, seed, as_zero=False, **others):
-    """The learner's model of `endings`, ours, the prompts and eos_id; `as_zero` gives the token that ends the number 0."""
+    """The learner's model of `endings`, the reference's, the prompts and eos_id; `as_zero` gives the ending token the number 0."""
     model, values, ids, eos = endings(reference, n, seed, **others)
     if as_zero:
         values = {name: value.clone() for name, value in values.items()}
@@ -169,12 +169,12 @@ def test_eos_in_the_prompt_finishes_nothing(learner, reference):
     n, seed = drawn()
     mine, model, ids, eos = ending(learner, reference, n, seed, in_prompt=True)
     got = learner.generate_cached(mine, ids, n.new, eos_id=eos, **GREEDY)
-    same(got, reference.generate(model, ids, n.new, eos_id=eos, **GREEDY), "the text of prompts that hold eos_id")
+    same(got, reference.generate(model, ids, n.new, eos_id=eos, **GREEDY), "the text of prompts that contain eos_id")
 
 
 @exercise("generate_cached", weight=8)
 def test_each_position_goes_through_the_model_once(learner, reference):
-    """The model is given the prompt, and then only what is new: in all calls together no more positions than the text has (and its last token need not go through)."""
+    """The model gets the prompt, and then only new tokens: in all calls together at most as many positions as the text has (the last token is not needed)."""
     n, seed = drawn()
     asked = [(either(seed + 1), 1), (either(seed), n.T)]
     found = []
@@ -186,8 +186,8 @@ def test_each_position_goes_through_the_model_once(learner, reference):
         found.append((text, reference.generate(model, ids, n.new, **GREEDY), [positions for positions, *_ in mine.notes]))
     for (positions, length), (got, expected, passes) in reversed(list(zip(asked, found))):
         same(got, expected, f'the text with positions="{positions}"')
-        seen = f"for a prompt of {length} and {n.new} new tokens the model was given {sum(passes)} positions ({' + '.join(map(str, passes))})"
-        holds(sum(passes) <= length + n.new, f"{seen}; each need go through it only once")
+        seen = f"for a prompt of {length} and {n.new} new tokens the model got {sum(passes)} positions ({' + '.join(map(str, passes))})"
+        holds(sum(passes) <= length + n.new, f"{seen}; each should go through it only once")
 
 
 @exercise("generate_cached", weight=2)
@@ -208,12 +208,12 @@ def test_a_text_longer_than_the_position_table_raises_an_error(learner, referenc
         for new, again in refused:
             because = f"with {positions} positions {n.T} + {new} tokens do not fit into max_len = {n.max_len}"
             refuses(again, naming={"max_len": n.max_len}, because=because, example="prompt and new tokens are more than max_len = {max_len}")
-        holds(calls == 0, "the model was called before the text was refused; whether it fits is known beforehand")
+        holds(calls == 0, "the model was called before the ValueError; check the length first")
 
 
 @exercise("generate_cached", weight=2)
 def test_rope_and_alibi_work_past_max_len_when_generating(learner, reference):
-    """With rope and alibi max_len is no limit, and beyond it nothing of the past is forgotten or read again."""
+    """With rope and alibi max_len is no limit, and beyond it nothing of the past is dropped or read again."""
     n, seed = drawn()
     found = []
     for positions in INSIDE:
@@ -238,7 +238,7 @@ def test_texts_do_not_affect_later_texts(learner, reference):
     after = mine(asked[1])
     for number, (got, ids) in enumerate(zip(texts, asked), 1):
         same(got, reference.generate(model, ids, 4, **GREEDY), f"text number {number} written with one model")
-    close(after, model(asked[1]), "the logits without caches, asked for afterwards,")
+    close(after, model(asked[1]), "the logits without caches, computed afterwards,")
 
 
 def modes(model):
@@ -253,7 +253,7 @@ def modes_now(model):
 
 @exercise("generate_cached", weight=2)
 def test_generating_does_not_change_the_model(learner, reference):
-    """The model runs in eval mode and without gradient; afterwards every part of it is in its own mode again."""
+    """The model runs in eval mode and without gradient; afterwards every part of it has its old mode again."""
     n, seed = drawn()
     mine, model = pair(learner, reference, n, seed, either(seed), dropout=0.5)
     learner.bring(noting)(mine)
@@ -280,7 +280,7 @@ def weighs(got, expected, what):
 @exercise("kv_cache_bytes", weight=2)
 @given(n=layers)
 def test_keys_and_values_of_every_token_in_every_layer(learner, n):
-    """Every token of every row leaves a key and a value, d_head numbers each, in each head of each layer; a number takes bytes_per_value bytes."""
+    """Every token of every row stores a key and a value, d_head numbers each, in each head of each layer; a number takes bytes_per_value bytes."""
     by_place = learner.kv_cache_bytes(n.layers, n.heads, n.d_head, n.tokens, n.rows, 4)
     by_name = learner.kv_cache_bytes(bytes_per_value=1, batch=n.rows, seq_len=n.tokens, d_head=n.d_head, n_kv_heads=n.heads, n_layers=n.layers)
     numbers_kept = 2 * n.layers * n.heads * n.d_head * n.tokens * n.rows

@@ -25,7 +25,7 @@ def counted(n):
 
 
 def apart(n):
-    """No size that follows from the others is one of them."""
+    """All sizes differ, including those that follow from the others."""
     derived = (n.K * n.G, 2 * n.pairs, n.K * n.G * n.pairs * 2, n.K * n.pairs * 2)
     return len({*derived, n.B, n.T, n.K, n.G}) == 8
 
@@ -59,7 +59,7 @@ def test_groups_of_query_heads_share_keys_and_values(learner, reference, n, seed
 @few
 @given(n=any_size, seed=seeds)
 def test_neighbours_make_a_group(learner, reference, n, seed):
-    """Where every value of key head g is the number g, the first n_heads / n_kv_heads query heads give 0, as many after them 1, and so on."""
+    """If every value of key head g is the number g, the first n_heads / n_kv_heads query heads give 0, the next as many 1, and so on."""
     mine, _, values = pair(learner, reference, n, seed, "none")
     number = torch.arange(n.K).repeat_interleave(n.d_head).float()
     load(mine, {"W_v.weight": torch.zeros(n.K * n.d_head, n.D), "W_v.bias": number, "W_out.weight": torch.eye(n.D), "W_out.bias": torch.zeros(n.D)})
@@ -80,7 +80,7 @@ def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
 @few
 @given(n=any_size, seed=seeds)
 def test_with_alibi_every_query_head_has_its_own_slope(learner, reference, n, seed):
-    """With positions="alibi" each of the n_heads query heads has its own slope, also those that share their keys."""
+    """With positions="alibi" each of the n_heads query heads has its own slope, including those that share their keys."""
     mine, model, _ = pair(learner, reference, n, seed, "alibi")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with alibi")
 
@@ -127,7 +127,7 @@ def test_no_positions_unless_asked_for(learner, reference, n, seed):
 @few
 @given(n=any_size, seed=seeds)
 def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
-    """Another token at position t changes the outputs from t on, and none before it, with none, rope and alibi alike."""
+    """Another token at position t changes the outputs from t on, and none before it, for none, rope and alibi."""
     t = 1 + seed % (n.T - 2)
     x = inputs(n, seed)
     changed = x.clone()
@@ -164,7 +164,7 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
 @one
 @given(n=any_size, seed=seeds)
 def test_keys_and_values_are_narrower(learner, reference, n, seed):
-    """Parameters and state dict hold W_q and W_out, D x D, and W_k and W_v, n_kv_heads * d_head x D, each with its bias, and nothing else."""
+    """Parameters and state dict have W_q and W_out, D x D, and W_k and W_v, n_kv_heads * d_head x D, each with its bias, and nothing else."""
     modules = [(kind, *pair(learner, reference, n, seed, kind)) for kind in KINDS]
     results = [(mine(inputs(n, seed)), parameters(mine), state(mine)) for _, mine, _, _ in modules]
     for (kind, _, model, values), (output, held, saved) in zip(modules, results):
@@ -177,7 +177,7 @@ def test_keys_and_values_are_narrower(learner, reference, n, seed):
 @one
 @given(n=any_size, seed=seeds)
 def test_sequences_of_any_length_in_any_order(learner, reference, n, seed):
-    """Short and long sequences may follow one another: nothing is kept from the first call, and no length is too great."""
+    """Short and long sequences may follow one another: nothing is stored from the first call, and the length has no limit."""
     for kind in KINDS[1:]:
         mine, model, _ = pair(learner, reference, n, seed, kind)
         for T in (n.T, 270, 3, 1):

@@ -1,4 +1,4 @@
-"""Chapter 10, third part: a whole GPT that goes on from caches, one for each layer."""
+"""Chapter 10, third part: a whole GPT that continues from caches, one for each layer."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ TOO_LONG = "{end} positions do not fit into max_len = {max_len}"
 
 
 def drawn(**more):
-    """Sizes, no two alike, and a seed. One example a test: what is broken in a whole model is broken at every size, and a run with another seed draws others."""
+    """Different sizes, and a seed. Each test has one example: a mistake in a whole model shows at every size, and another seed draws other sizes."""
     n = SimpleNamespace(B=3, L=2, H=4, max_len=9, V=13 + int(torch.randint(3, ())))
     sizes(**vars(n), **more)
     return n, int(torch.randint(10000, ()))
@@ -43,7 +43,7 @@ def pair(learner, reference, n, seed, **options):
 
 
 def tensor_of(logits):
-    holds(isinstance(logits, torch.Tensor), f"a CachedGPT returns its logits and nothing else, a tensor; this one returned a {type(logits).__name__}")
+    holds(isinstance(logits, torch.Tensor), f"a CachedGPT should return only its logits, a tensor; this one returned a {type(logits).__name__}")
     return logits
 
 
@@ -82,19 +82,19 @@ def test_without_caches_it_is_a_gpt(learner, reference):
 
 @exercise("CachedGPT", weight=4)
 def test_token_after_token(learner, reference):
-    """A prompt read at once and then single tokens, or single tokens from the start, give the logits of one pass, whatever the positions are made of."""
+    """A prompt read at once and then single tokens, or single tokens from the start, give the logits of one pass, for all kinds of positions."""
     agrees_with_one_pass(learner, reference, [4 + int(torch.randint(2, ())), 1, 1], 3 * [1])
 
 
 @exercise("CachedGPT", weight=4)
 def test_chunks_of_any_length(learner, reference):
-    """Read in chunks of several lengths a text gives the logits of one pass, at every position, up to the last one that max_len allows."""
+    """A text that is read in chunks of several lengths gives the logits of one pass, at every position, up to the last one that max_len allows."""
     agrees_with_one_pass(learner, reference, [4, 2, 1, 2])
 
 
 @exercise("CachedGPT", weight=2)
 def test_every_layer_has_its_own_cache(learner, reference):
-    """new_caches() gives new, empty caches, one for each layer; after each pass every one of them holds all positions read so far."""
+    """new_caches() gives new, empty caches, one for each layer; after each pass every one of them contains all positions read so far."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, 6)
     mine, model, _ = pair(learner, reference, n, seed)
@@ -112,7 +112,7 @@ def test_every_layer_has_its_own_cache(learner, reference):
 
 @exercise("CachedGPT", weight=2)
 def test_two_texts_read_in_turns_do_not_mix(learner, reference):
-    """Two texts read in turns, each with its own caches, do not mix; nor does a branch that goes on from copies."""
+    """Two texts read alternately, each with its own caches, do not mix; a branch that continues from copies does not mix either."""
     n, seed = drawn()
     positions, lengths = (TABLE_POSITIONS + ATTENTION_POSITIONS)[seed % 4], [3, 1, 2]
     texts = [gpt_ids(n, seed + i, 6) for i in range(3)]
@@ -133,7 +133,7 @@ def test_two_texts_read_in_turns_do_not_mix(learner, reference):
 
 @exercise("CachedGPT", weight=2)
 def test_each_position_is_computed_once(learner, reference):
-    """Each token goes through each layer once: to read a text token by token costs about what it costs at once, and kept keys and values stay."""
+    """Each token goes through each layer once: reading a text token by token costs about as much as reading it at once, and cached keys and values are not recomputed."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, 9)
     mine, model, values = pair(learner, reference, n, seed)
@@ -150,8 +150,8 @@ def test_each_position_is_computed_once(learner, reference):
     give(reference, kept, values)
     after = mine(ids[:, 8:], caches)
     agrees(outputs, expected, [5, 3], "in chunks")
-    holds(work <= 1, f"to read 9 tokens one at a time takes about {work} times the multiplications of one pass; each should go through each layer once")
-    close(tensor_of(after), kept(ids[:, 8:], theirs), "the tensor of logits for token 8, read with other weights than those before it,", tol=5e-5)
+    holds(work <= 1, f"reading 9 tokens one at a time takes about {work} times the multiplications of one pass; each should go through each layer once")
+    close(tensor_of(after), kept(ids[:, 8:], theirs), "the tensor of logits for token 8, with other weights than for earlier tokens,", tol=5e-5)
 
 
 @exercise("CachedGPT", weight=2)
@@ -171,7 +171,7 @@ def test_input_longer_than_a_position_table_raises_an_error(learner, reference):
 
 @exercise("CachedGPT")
 def test_rope_and_alibi_work_past_max_len(learner, reference):
-    """RoPE and ALiBi have no table that could end: with caches too, a text may be longer than max_len."""
+    """RoPE and ALiBi have no table of limited length: with caches too, a text may be longer than max_len."""
     n, seed = drawn()
     ids = gpt_ids(n, seed, n.max_len + 3)
     positions, lengths = ATTENTION_POSITIONS[seed % 2], [n.max_len - 1, 3, 1]
@@ -219,7 +219,7 @@ def first_values(model):
 
 @exercise("CachedGPT")
 def test_it_starts_as_a_gpt_does(learner, reference):
-    """A new model's matrices are N(0, 0.02), its biases 0, its norms 1 and 0; embedding and head are one tensor where tied; `config` is kept."""
+    """A new model's matrices are N(0, 0.02), its biases 0, its norms 1 and 0; embedding and head are one tensor if tied; `config` is an attribute."""
     n, seed = drawn()
     wide = dict(d_model=40, dropout=0.1)
     mine, apart, model = made(learner, n, **wide), made(learner, n, tie_weights=False, **wide), made(reference, n, "GPT", **wide)
@@ -232,9 +232,9 @@ def test_it_starts_as_a_gpt_does(learner, reference):
             holds(0.016 < spread < 0.024, f"{name} should start with a spread of 0.02; it is {spread:.3f}")
         else:
             holds(abs(mean - expected[name][0]) < 1e-6 and spread < 1e-6, f"{name} should be {round(expected[name][0])} throughout at first")
-    holds(tied and not both, "lm_head.weight and token_emb.weight should be one tensor where tie_weights says so, and only there")
-    same(config, kept, "what `config` holds")
-    holds(0.02 < float(tensor_of(logits).std()) < 0.5, "the logits of a new model should be small, and not all alike")
+    holds(tied and not both, "lm_head.weight and token_emb.weight should be one tensor if and only if tie_weights is True")
+    same(config, kept, "the values of `config`")
+    holds(0.02 < float(tensor_of(logits).std()) < 0.5, "the logits of a new model should be small, and not all equal")
 
 
 @exercise("CachedGPT")
@@ -291,7 +291,7 @@ def test_without_gradient_the_logits_are_the_same(learner, reference):
 
 
 class LogitsOf(nn.Module):
-    """A GPT's logits without its loss, to ask for their gradients."""
+    """A GPT's logits without its loss, to compute their gradients."""
 
     def __init__(self, model):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Chapter 11, first part: choosing experts, and the loss that balances their work. The layer, the block and the count have files of their own."""
+"""Chapter 11, first part: choosing experts, and the loss that balances their work. The layer, the block and the count have their own files."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ routers = distinct("B", "T", N=(5, 8))
 
 
 def drawn_router():
-    """Sizes, no two alike, and a seed: one example, for laws that are broken at every one. A run with another seed draws others."""
+    """Different sizes, and a seed: one example, for tests that a mistake breaks at every size. Another seed draws other sizes."""
     B, T, N = 2 + int(torch.randint(2, ())), 4, 5 + int(torch.randint(3, ()))
     sizes(B=B, T=T, N=N)
     return SimpleNamespace(B=B, T=T, N=N), int(torch.randint(10000, ()))
@@ -29,7 +29,7 @@ def scores(seed, *shape):
 
 
 def same_routing(got, expected, when="", tol=None):
-    holds(isinstance(got, tuple | list) and len(got) == 2, f"route should return two things{when}: the weights and the experts")
+    holds(isinstance(got, tuple | list) and len(got) == 2, f"route should return two tensors{when}: the weights and the experts")
     weights, experts = got
     if isinstance(experts, Tensor) and experts.dtype in (torch.int32, torch.int16, torch.uint8, torch.int8):
         experts = experts.long()
@@ -63,7 +63,7 @@ def test_any_number_of_experts_may_be_chosen(learner, reference):
 
 @exercise("route", weight=2)
 def test_one_expert_alone_has_the_weight_one(learner):
-    """With top_k = 1 every token has one expert, the one with its greatest logit, and the weight 1; the shape is (..., 1)."""
+    """With top_k = 1 every token has one expert, the one with its largest logit, and the weight 1; the shape is (..., 1)."""
     n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     got = learner.route(logits, 1)
@@ -77,12 +77,12 @@ def test_all_experts_chosen_is_the_softmax_itself(learner):
     logits = scores(seed, n.B, n.T, n.N)
     got = learner.route(logits, n.N)
     weights, experts = torch.softmax(logits, -1).sort(-1, descending=True)
-    same_routing(got, (weights, experts), f" with top_k = {n.N}, which is all of them")
+    same_routing(got, (weights, experts), f" with top_k = {n.N}, which is all experts")
 
 
 @exercise("route", weight=2)
 def test_each_token_chooses_for_itself(learner, reference):
-    """A token's experts and weights depend on its own logits, and not on the other tokens of its sequence or batch."""
+    """A token's experts and weights depend on its own logits, not on the other tokens of its sequence or batch."""
     n, seed = drawn_router()
     logits = scores(seed, n.B, n.T, n.N)
     others = scores(seed + 5, n.B, n.T, n.N) * 3
@@ -191,7 +191,7 @@ def test_the_loss_is_n_times_share_times_probability(learner, reference, n, seed
 
 @exercise("load_balancing_loss", weight=2)
 def test_perfect_balance_is_one(learner):
-    """Where all experts are chosen alike and have the same mean probability, the loss is 1, however many experts a token has."""
+    """If all experts are chosen equally often and have the same mean probability, the loss is 1, for any number of experts per token."""
     n, seed = drawn_router()
     one = probabilities(seed, n.N).sort(descending=True).values
     probs = torch.stack([one.roll(i) for i in range(n.N * n.B)])  # each token prefers the next expert, round and round
@@ -225,7 +225,7 @@ def test_an_expert_without_tokens_has_the_share_zero(learner, reference):
     asked = {idle: torch.tensor(pair).repeat(n.T, 1) for idle, pair in pairs.items()}
     got = {idle: learner.load_balancing_loss(probs, experts) for idle, experts in asked.items()}
     for idle, loss in reversed(got.items()):
-        close(loss, reference.load_balancing_loss(probs, asked[idle]), f"the loss where {idle} are never chosen")
+        close(loss, reference.load_balancing_loss(probs, asked[idle]), f"the loss if {idle} are never chosen")
 
 
 @exercise("load_balancing_loss", weight=2)
@@ -234,7 +234,7 @@ def test_only_counts_and_means_matter(learner, reference):
     n, seed = drawn_router()
     probs, others = probabilities(seed, n.T, n.N), choices(seed, 2, n.T, n.N - 1)
     experts = torch.cat([torch.ones(n.T, 1, dtype=torch.int64), others + (others > 0)], -1)  # expert 1 in the first slot, and nowhere else
-    orders = {"as they are": experts, "the slots turned round": experts.flip(1), "the tokens turned round": experts.flip(0), "moved on by a token": experts.roll(1, 0)}
+    orders = {"in order": experts, "with reversed slots": experts.flip(1), "with reversed tokens": experts.flip(0), "shifted by one token": experts.roll(1, 0)}
     got = {how: learner.load_balancing_loss(probs, order.contiguous()) for how, order in orders.items()}
     for how, loss in reversed(got.items()):
         close(loss, reference.load_balancing_loss(probs, experts), f"the loss of the same choices, {how}")
@@ -252,7 +252,7 @@ def test_choices_are_taken_as_they_are_given(learner, reference):
 
 @exercise("load_balancing_loss", weight=2)
 def test_all_tokens_count_alike(learner, reference):
-    """Probabilities (..., N) and choices (..., k) may have any axes in front; it is one mean over all the tokens there are."""
+    """Probabilities (..., N) and choices (..., k) may have any leading axes; the loss is one mean over all tokens."""
     n, seed = drawn_router()
     shapes = [(), (n.T,), (n.B, n.T), (2, n.B, n.T)]
     asked = [(probabilities(seed, *shape, n.N), choices(seed, 2, *shape, n.N)) for shape in shapes]
@@ -272,7 +272,7 @@ def test_the_gradient_of_a_probability_is_its_experts_share(learner, reference):
 
 
 def slope_of_logits(balance, logits, experts):
-    """The gradient of the loss by the router's logits; None where there is none."""
+    """The gradient of the loss by the router's logits, or None."""
     logits = logits.detach().requires_grad_(True)
     loss = balance(torch.softmax(logits, -1), experts)
     return [loss.detach(), torch.autograd.grad(loss, logits, allow_unused=True)[0] if loss.requires_grad else None]

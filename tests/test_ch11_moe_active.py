@@ -9,7 +9,7 @@ from torch import nn
 
 
 def drawn_layer():
-    """Sizes, no two alike."""
+    """Different sizes."""
     D, F, N = 2 + int(torch.randint(2, ())), 9 + int(torch.randint(3, ())), 4 + int(torch.randint(3, ()))
     sizes(D=D, F=F, N=N)
     return SimpleNamespace(D=D, F=F, N=N)
@@ -52,7 +52,7 @@ def test_a_layer_without_the_experts_a_token_is_not_sent_to(learner):
 
 @exercise("active_parameters", weight=3)
 def test_each_layer_leaves_out_its_own(learner):
-    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own experts, and all else counts."""
+    """A model may hold several MoELayers, at any depth and of different sizes: each leaves out its own unused experts, and everything else counts."""
     n = drawn_layer()
     layers = [(n.F, n.N, 2), (n.F + 3, n.N + 1, 1), (None, n.N, 3)]
     model = learner.bring(Tower)(n.D, 9, [learner.MoELayer(n.D, *options) for options in layers])

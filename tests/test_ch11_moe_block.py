@@ -50,7 +50,7 @@ def test_attention_is_added_and_then_the_experts(learner, reference, n, seed):
 @few
 @given(n=stream, seed=seeds)
 def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
-    """When attention and experts answer zeros the block gives x itself, and the gradient comes back exactly as it was sent."""
+    """If attention and experts output zeros, the block returns x itself, and the gradient passes unchanged."""
     mine, model, values = blocks(learner, reference, n, seed)
     x, sent = x_of(n, seed), x_of(n, seed + 1)
     speaking = mine(x)
@@ -65,7 +65,7 @@ def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
 @few
 @given(n=stream, seed=seeds)
 def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
-    """Attention reads ln1 of the stream and the experts ln2 of it; what each adds is added to the stream as it was."""
+    """Attention reads ln1 of the stream and the experts ln2 of it; each output is added to the unnormalised stream."""
     mine, model, values = blocks(learner, reference, n, seed)
     x, got, expected = x_of(n, seed), [], []
     for block, results in ((mine, got), (model, expected)):
@@ -73,14 +73,14 @@ def test_each_part_reads_a_normalised_copy(learner, reference, n, seed):
             load(block, silenced(values, part))
             results.append(block(x))
     for part, result, wanted in zip(("the experts", "attention"), got, expected):
-        compare_output_and_loss(result, wanted, f" when {part} answer{'s' if part == 'attention' else ''} zeros")
+        compare_output_and_loss(result, wanted, f" when {part} output{'s' if part == 'attention' else ''} zeros")
 
 
 @exercise("MoEBlock", weight=2)
 @few
 @given(n=stream, seed=seeds)
 def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
-    """Another token at position t changes the outputs from t on, and none before; only the balance loss is about all of them."""
+    """Another token at position t changes the outputs from t on, and none before; only the balance loss depends on all of them."""
     mine, model, _ = blocks(learner, reference, n, seed)
     x, t = x_of(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
@@ -125,7 +125,7 @@ def test_both_results_send_gradient(learner, reference, n, seed):
 @few
 @given(n=stream, seed=seeds)
 def test_the_parameters_have_the_names_of_the_parts(learner, reference, n, seed):
-    """Its parameters are those of ln1, attn, ln2 and moe, each its own, and the state dict holds nothing else."""
+    """Its parameters are those of ln1, attn, ln2 and moe, each its own, and the state dict has nothing else."""
     mine, model, values = blocks(learner, reference, n, seed)
     got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
     compare_names_and_values(held, saved, values)
@@ -150,7 +150,7 @@ def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
 @few
 @given(n=stream, seed=seeds)
 def test_rows_of_a_batch_and_modes(learner, reference, n, seed):
-    """Every sequence of a batch gets the output that it gets by itself, and in eval mode the same as in train mode."""
+    """Every sequence of a batch gets the same output as alone, in train mode and in eval mode."""
     mine, model, _ = blocks(learner, reference, n, seed)
     x, row = x_of(n, seed), seed % n.B
     together, alone = mine(x), mine.eval()(x[row : row + 1])

@@ -25,7 +25,7 @@ def x_of(n, seed):
 
 
 def expert_of(reference, values, n, i=0):
-    """One of the experts, by itself."""
+    """One of the experts alone."""
     expert = reference.FeedForward(n.D, n.d_ff)
     load(expert, {name: values[f"experts.{i}.{name}"] for name in ("up.weight", "up.bias", "down.weight", "down.bias")})
     return expert
@@ -47,7 +47,7 @@ class OutputOnly(nn.Module):
 @given(n=widths, seed=seeds)
 @settings(max_examples=4)
 def test_chosen_experts_are_weighed_and_added(learner, reference, n, seed):
-    """A token's output is the sum of its two chosen experts' answers to it, each times its weight, beside the balance loss of the batch."""
+    """A token's output is the sum of its two chosen experts' outputs, each times its weight; the second result is the balance loss of the batch."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
     compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)))
 
@@ -72,7 +72,7 @@ def test_with_all_chosen_it_is_the_softmax_mixture(learner, reference, n, seed):
     x = x_of(n, seed)
     probs = torch.softmax(x @ values["router.weight"].T, dim=-1)  # (B, T, N)
     answers = torch.stack([expert_of(reference, values, n, i)(x) for i in range(n.N)], dim=-1)  # (B, T, D, N)
-    close(output_and_loss(mine(x))[0], (answers * probs[..., None, :]).sum(-1), "the output where all experts are chosen")
+    close(output_and_loss(mine(x))[0], (answers * probs[..., None, :]).sum(-1), "the output if all experts are chosen")
 
 
 @exercise("MoELayer", weight=2)
@@ -126,7 +126,7 @@ def test_all_tokens_to_one_expert(learner, reference, n, seed):
     """When every token chooses the same expert, only that expert is used, and the loss is n_experts."""
     mine, model, values = layers(learner, reference, n, seed, 1)
     i, x = seed % n.N, x_of(n, seed)
-    x[..., 0] = 3.0  # every token has this feature, and the router sees nothing else
+    x[..., 0] = 3.0  # every token has this feature, and the router reads nothing else
     router = torch.zeros(n.N, n.D)
     router[i, 0] = 12.0
     load(mine, values | {"router.weight": router})
@@ -182,7 +182,7 @@ def test_only_chosen_experts_see_a_token(learner, reference):
     x = x.view(2, 12, 9)
     met, output = learner.bring(experts_met)(mine, x, 60)
     close(output, model(x)[0], "the output")
-    holds(met <= 3, f"by its multiply-adds each token passed through {met} experts, where it should pass through the 2 it was sent to (top_k=2 of 8)")
+    holds(met <= 3, f"by its multiply-adds each token passed through {met} experts, but it should pass through only 2 (top_k=2 of 8)")
 
 
 @exercise("MoELayer", weight=5)
@@ -226,7 +226,7 @@ def test_with_top_k_of_one_only_the_balance_loss_trains_the_router(learner, refe
     found, expected = gradients(mine, x), gradients(model, x)
     close(output_and_loss(found.output)[0], expected.output[0], "the output with top_k=1")
     pull = found.parameters.get("router.weight")
-    holds(pull is None or float(pull.abs().max()) < 1e-4, "with top_k=1 the router should get no gradient from the output: whatever it says, the weight is 1")
+    holds(pull is None or float(pull.abs().max()) < 1e-4, "with top_k=1 the router should get no gradient from the output: the weight is always 1")
     compare_expert_gradients(found.parameters, expected.parameters, "the output with top_k=1", [name for name in expected.parameters if name != "router.weight"])
 
 
@@ -234,7 +234,7 @@ def test_with_top_k_of_one_only_the_balance_loss_trains_the_router(learner, refe
 @few
 @given(n=widths, seed=seeds)
 def test_a_router_and_experts_each_their_own(learner, reference, n, seed):
-    """Parameters and state dict hold router.weight, without a bias, and up and down of every expert, each expert its own."""
+    """Parameters and state dict have router.weight, without a bias, and up and down of every expert, each expert its own."""
     mine, model, values = layers(learner, reference, n, seed, 2)
     got, held, saved = mine(x_of(n, seed)), parameters(mine), state(mine)
     compare_names_and_values(held, saved, values)
@@ -266,14 +266,14 @@ def test_an_invalid_top_k_of_the_layer_raises_an_error(learner, reference, n, se
     compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
     because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"
     refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, n.N + 1)(x_of(n, seed)), naming={"top_k": n.N + 1, "n_experts": n.N}, because=because)
-    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming={"top_k": 0}, because="top_k=0 would leave a token without an answer")
+    refuses(lambda: learner.MoELayer(n.D, n.d_ff, n.N, 0)(x_of(n, seed)), naming={"top_k": 0}, because="top_k=0 would leave a token without an expert")
 
 
 @exercise("MoELayer", weight=2)
 @few
 @given(n=widths, seed=seeds)
 def test_train_mode_and_eval_mode_give_the_same_result(learner, reference, n, seed):
-    """Train and eval mode give the same, at the first call and at the next: nothing is drawn at random and nothing is kept from batch to batch."""
+    """Train and eval mode give the same, at the first call and at the next: nothing is random and nothing is stored between batches."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
     x = x_of(n, seed)
     first, second, used = mine(x), mine(x[:, :3]), mine.eval()(x)

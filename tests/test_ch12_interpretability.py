@@ -38,11 +38,11 @@ def where_it_is_seen(look, model, ids):
 
 
 def follows_its_model(learner, what, look, model, ids):
-    """Looking works where the model is. The device `meta` needs a second for its first operation, so it is asked only where nothing quicker tells."""
+    """The call works on the model's device. The device `meta` needs a second for its first operation, so it is used only if there is no quicker test."""
     if learner.bring(has_a_place_of_its_own)(look, model, ids):
         load_meta_device()
         other = [device for device in learner.bring(where_it_is_seen)(look, model, ids) if device != "meta"]
-        holds(not other, f"with the model on another device than the CPU, `meta`, {what} should be there too, and is: {''.join(other[:1])}")
+        holds(not other, f"with the model on another device than the CPU, `meta`, {what} should be there too; it is on: {''.join(other[:1])}")
 
 
 def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
@@ -59,7 +59,7 @@ def in_other_dtypes(learner, reference, what, look, look_here, judge=close):
 
 
 def judge_stream(got, expected, what="the stream", tol=None):
-    holds(isinstance(got, list | tuple), f"{what} should be a list of tensors; what came back is {describe_value(got)}")
+    holds(isinstance(got, list | tuple), f"{what} should be a list of tensors; it is {describe_value(got)}")
     holds(len(got) == len(expected), f"{what} should have {len(expected)} entries, the embeddings' and one for each of {len(expected) - 1} blocks; it has {len(got)}")
     for i, state in enumerate(expected):
         close(got[i], state, f"entry {i} of {what}", tol)
@@ -76,7 +76,7 @@ def test_the_stream_is_returned_after_the_embeddings_and_each_block(learner, ref
 
 @exercise("residual_stream", weight=2)
 def test_the_stream_of_every_kind_of_gpt(learner, reference):
-    """Sinusoidal positions are in the first entry like a learned table; with RoPE and ALiBi it holds the token vectors only."""
+    """Sinusoidal positions are in the first entry like a learned table; with RoPE and ALiBi it contains only the token vectors."""
     n, seed = draw_sizes()
     ids = gpt_ids(n, seed)
     models = {positions: training_pair(learner, reference, n, seed, positions=positions, tie_weights=False) for positions in ("sinusoidal", *ATTENTION_POSITIONS)}
@@ -105,7 +105,7 @@ def test_the_stream_is_read_in_eval_mode(learner, reference):
 
 @exercise("residual_stream", weight=2)
 def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, reference):
-    """Your hooks are gone afterwards, other people's are not, and each module has its own mode again."""
+    """Your hooks are removed afterwards, those of other code are not, and each module has its old mode again."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     ids, expected = gpt_ids(n, seed), reference.residual_stream(model, gpt_ids(n, seed))
@@ -116,7 +116,7 @@ def test_reading_the_stream_leaves_hooks_and_modes_as_they_were(learner, referen
 
 @exercise("residual_stream", weight=2)
 def test_reading_the_stream_keeps_no_gradient(learner, reference):
-    """The stream carries no graph, and parameters, their gradients and gradient mode are as they were."""
+    """The stream has no graph, and parameters, their gradients and gradient mode do not change."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     expected = reference.residual_stream(model, gpt_ids(n, seed))
@@ -138,7 +138,7 @@ def kept_and_read_anew(look, model, ids, others):
 
 @exercise("residual_stream")
 def test_each_run_returns_its_own_stream(learner, reference):
-    """Reading a second text gives its stream and no more, and changes nothing in the list of the first."""
+    """A call for a second text returns only its own stream, and does not change the list of the first."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     ids, others = gpt_ids(n, seed), gpt_ids(n, seed + 1, n.T + 1)
@@ -184,7 +184,7 @@ def test_the_last_row_is_the_models_logits(learner, reference):
 
 
 def from_the_embeddings(model, ids):
-    """What the embeddings alone say: no block has been read."""
+    """The prediction from the embeddings alone, before any block."""
     x = model.token_emb(ids)
     x = x if model.pos_emb is None else model.pos_emb(x)
     return model.lm_head(model.ln_f(x)).detach()
@@ -218,7 +218,7 @@ def test_the_lens_leaves_the_model_as_it_was(learner, reference):
 
 @exercise("logit_lens", weight=2)
 def test_the_lens_keeps_no_gradient(learner, reference):
-    """The lens carries no graph, and parameters, their gradients and gradient mode are as they were."""
+    """The lens has no graph, and parameters, their gradients and gradient mode do not change."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     expected = reference.logit_lens(model, gpt_ids(n, seed))
@@ -238,7 +238,7 @@ def test_the_lens_on_models_of_other_dtypes_and_devices(learner, reference):
 
 @exercise("attention_patterns", weight=3)
 def test_every_head_of_every_layer_has_a_pattern(learner, reference):
-    """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern holds the weights of position i."""
+    """The weights that each head uses, (n_layers, B, H, T, T): row i of a pattern has the weights of position i."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     close(learner.attention_patterns(mine, gpt_ids(n, seed)), reference.attention_patterns(model, gpt_ids(n, seed)), "the patterns")
@@ -283,7 +283,7 @@ def test_the_patterns_leave_the_model_as_it_was(learner, reference):
 
 @exercise("attention_patterns", weight=2)
 def test_the_patterns_keep_no_gradient(learner, reference):
-    """The patterns carry no graph, and parameters, their gradients and gradient mode are as they were."""
+    """The patterns have no graph, and parameters, their gradients and gradient mode do not change."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     expected = reference.attention_patterns(model, gpt_ids(n, seed))

@@ -46,7 +46,7 @@ def itself(i):
 
 
 def elsewhere(i):
-    """Some key that is not the first, the previous or the own one, where there is one."""
+    """A key that is not the first, the previous or the own one, if there is one."""
     return 1 + 7 * i % (i - 2) if i > 2 else i % 2
 
 
@@ -93,7 +93,7 @@ def test_a_head_is_named_after_the_position_it_attends_to(learner, T, seed):
 
 @exercise("classify_head", weight=2)
 def test_row_0_does_not_count(learner):
-    """Position 0 can only attend to itself: means are taken over rows 1 and later, all of them, and divided by their number."""
+    """Position 0 can only attend to itself: means are taken over all rows from 1 on, and divided by their number."""
     named(
         learner,
         (with_row_0([[0.3, 0.7], [0.6, 0.35, 0.05], [0.66, 0.04, 0.25, 0.05]]), "mixed"),  # with row 0: first

@@ -20,14 +20,14 @@ def causal(seed, T, dtype=torch.float32):
 
 
 def looking_back(T, period, back):
-    """A head whose every row i from `period` on looks `back` places back, and whose earlier rows look at themselves."""
+    """A head whose every row i from `period` on attends `back` positions back, and whose earlier rows attend to themselves."""
     return torch.eye(T)[[i - back if i >= period else i for i in range(T)]]
 
 
 @exercise("induction_score", weight=3)
 @given(period=st.integers(2, 5), more=st.integers(1, 3), seed=seeds)
 def test_the_mean_weight_on_what_came_after_the_previous_copy(learner, reference, period, more, seed):
-    """Of every row i from `period` on it takes the weight on i - period + 1, and gives the mean, whatever else the pattern holds."""
+    """The score is the mean weight on i - period + 1 over all rows i from `period` on, and depends on nothing else in the pattern."""
     sizes(period=period)
     patterns = [causal(seed + T, T) for T in (2 * period, period + more, 3 * period + more)]
     scores = [learner.induction_score(pattern, period) for pattern in patterns]
@@ -43,13 +43,13 @@ def test_perfect_induction_is_1_and_a_head_for_duplicates_0(learner, period):
     T = 2 * period + 1
     heads = {back: learner.induction_score(looking_back(T, period, back), period) for back in (period - 1, period, period - 2)}
     close(heads[period - 1], 1.0, "the score of a perfect induction head")
-    close(heads[period], 0.0, "the score of a head that looks at the previous copy of its own token")
+    close(heads[period], 0.0, "the score of a head that attends to the previous copy of its own token")
     close(heads[period - 2], 0.0, "the score of a head that looks two places after the previous copy")
 
 
 @exercise("induction_score", weight=2)
 def test_all_rows_with_a_previous_copy_count_and_no_others(learner):
-    """Rows before `period` have no previous copy and do not count; all later ones do, alike, a third copy's too."""
+    """Rows before `period` have no previous copy and do not count; all later ones do, equally, including those of a third copy."""
     T, period = 11, 4
     rows = {i: looking_back(T, period, period - 1) for i in (3, 4, 7, 8, 10)}
     for i, pattern in rows.items():
@@ -128,7 +128,7 @@ def same_scores(got, expected, what="the scores"):
 
 
 def halves(found, period):
-    """The first halves of the different rows that went through the model, each repeated once; None where none were seen."""
+    """The first halves of the different rows that went through the model, each repeated once; None if no rows were recorded."""
     rows = [row for ids in found for row in (ids if ids.dim() == 2 else ids[None])]
     for row in rows:
         holds(len(row) == 2 * period, f"a sequence should have 2 x {period} tokens; one of {len(row)} went through the model")
@@ -150,13 +150,13 @@ def test_every_head_of_every_layer_gets_its_score(learner, reference):
 
 @exercise("find_induction_heads", weight=3)
 def test_scores_are_means_over_the_sequences_drawn(learner, reference):
-    """Each head's score is its mean over all n_sequences sequences, whatever was drawn."""
+    """Each head's score is its mean over all n_sequences sequences, for any random sequences."""
     mine, model = model_of(learner, reference, 3, 5, 23)
     scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, 5, 7, 0)
     shaped(scores, (2, 3), "the tensor of scores")
     firsts = halves(ids, 5)
     if firsts is not None:
-        holds(len(firsts) == 7, f"with n_sequences = 7 there should be 7 sequences, no two alike; {len(firsts)} went through the model")
+        holds(len(firsts) == 7, f"with n_sequences = 7 there should be 7 different sequences; {len(firsts)} went through the model")
         same_scores(scores, scored(reference, model, firsts.repeat(1, 2), 5))
     likely = scored(reference, model, token_ids(3, 50, 5, vocab=23).repeat(1, 2), 5)
     holds(((scores - likely).abs() < 0.3).all(), "a score is far from what this model's heads get on such sequences")
@@ -164,7 +164,7 @@ def test_scores_are_means_over_the_sequences_drawn(learner, reference):
 
 @exercise("find_induction_heads", weight=2)
 def test_tokens_of_a_sequence_are_all_different(learner, reference):
-    """With period tokens in the vocabulary, or more, a sequence holds none twice before it repeats, and any token may be among them."""
+    """With period tokens in the vocabulary, or more, a sequence contains no token twice before it repeats, and any token may occur."""
     asked = []
     for period, V in ((6, 17), (7, 7)):
         mine, model = model_of(learner, reference, period, period, V, tokens_differ=False)
@@ -181,7 +181,7 @@ def test_tokens_of_a_sequence_are_all_different(learner, reference):
 
 @exercise("find_induction_heads")
 def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
-    """Where the vocabulary is smaller than period, tokens stand several times in a sequence, every token may come, and sequences differ."""
+    """If the vocabulary is smaller than period, tokens occur several times in a sequence, every token may occur, and sequences differ."""
     mine, model = model_of(learner, reference, 4, 5, 3, tokens_differ=False)
     scores, ids = learner.bring(scores_and_sequences)(learner.find_induction_heads, mine, 5, 12, 2)
     long = model_of(learner, reference, 7, 30, 29, H=2, L=1)[0]
@@ -189,9 +189,9 @@ def test_a_small_vocabulary_is_drawn_with_replacement(learner, reference):
     same_scores(scores, scored(reference, model, torch.zeros(1, 10, dtype=torch.long), 5), "the scores with period 5 and a vocabulary of 3")
     firsts = halves(ids, 5)
     if firsts is not None:
-        holds(len(firsts) > 3, f"12 random sequences should hardly be alike; there were {len(firsts)} different ones")
+        holds(len(firsts) > 3, f"12 random sequences should differ; there were only {len(firsts)} different ones")
         came = firsts.unique().tolist()
-        holds(came == [0, 1, 2], f"in 12 sequences of 5 tokens from a vocabulary of 3 only these came: {came}")
+        holds(came == [0, 1, 2], f"in 12 sequences of 5 tokens from a vocabulary of 3 only these occurred: {came}")
     many = halves(ids_of_long, 30)
     if many is not None:
         holds(len(many) == 6, f"with n_sequences = 6 there should be 6 sequences; {len(many)} different ones went through the model")
@@ -222,7 +222,7 @@ def test_the_generator_decides(learner, reference):
         first, again, other, after, free, free_too = (shaped(scores, (2, 3), "the tensor of scores") for scores in results)
         holds(not first.allclose(other, atol=1e-6), f"two generators with different seeds gave the same scores{what}")
         holds(first.allclose(again, atol=1e-6), f"two generators with the same seed gave different scores{what}")
-        holds(not first.allclose(after, atol=1e-6), f"a generator that was used before gave the same scores again{what}: it was set back")
+        holds(not first.allclose(after, atol=1e-6), f"a generator that was used before gave the same scores again{what}: it was reset")
         holds(not free.allclose(free_too, atol=1e-6), f"without a generator two calls gave the same scores{what}")
 
 
@@ -237,11 +237,11 @@ def test_an_induction_head_is_found_where_it_is(learner, reference):
     shaped(scores, (2, 2), "the tensor of scores")
     holds(scores[1, 1] > 0.9, f"head 1 of layer 1 is made for induction, and its score is {scores[1, 1]:.3f}")
     others = scores.flatten()[:3].max()
-    holds(others < 0.3, f"the three other heads look at the position before, or evenly at all; one of them scores {others:.3f}")
+    holds(others < 0.3, f"the three other heads attend to the previous position, or to all equally; one of them scores {others:.3f}")
     shaped(nothing, (2, 2), "the tensor of scores")
     chance = sum(1 / (i + 1) for i in range(6, 12)) / 6
     spread = f"from {nothing.min():.3f} to {nothing.max():.3f}"
-    holds(((nothing - chance).abs() < 0.03).all(), f"in a new model attention is nearly even, which gives about {chance:.3f}; the scores are {spread}")
+    holds(((nothing - chance).abs() < 0.03).all(), f"in a new model attention is nearly uniform, which gives about {chance:.3f}; the scores are {spread}")
 
 
 @exercise("find_induction_heads")
@@ -253,4 +253,4 @@ def test_the_model_is_left_as_it_was(learner, reference):
     same_scores(found["seen"], expected)
     check_hooks_and_modes(found)
     check_trainable(found)
-    same_scores(found["again"], expected, "the scores of the same model, asked again")
+    same_scores(found["again"], expected, "the scores of the same model in a second call")

@@ -12,7 +12,7 @@ from strategies import distinct, seeds, tensor
 
 
 def two_texts(n, seed, length=None):
-    """A clean and a corrupted text: every row begins alike and differs at position 1 and at some later ones."""
+    """A clean and a corrupted text: the rows are equal at position 0 and differ at position 1 and at some later ones."""
     clean, corrupted = gpt_ids(n, seed, length), gpt_ids(n, seed + 1, length)
     corrupted[:, 0] = clean[:, 0]
     corrupted[:, 1] = (clean[:, 1] + 1 + torch.arange(n.B)) % n.V
@@ -29,7 +29,7 @@ def logits_of(side, model, ids):
 
 @exercise("patch_residual", weight=3)
 def test_one_state_of_the_clean_run_is_put_in(learner, reference):
-    """At `position`, the stream after block `layer` is the clean run's; all else is the corrupted run, which goes on from there."""
+    """At `position`, the stream after block `layer` is the clean run's; everything else is the corrupted run, which continues from there."""
     n, seed = draw_sizes(L=3)
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -88,7 +88,7 @@ def test_clean_into_clean_changes_nothing(learner, reference):
     one = learner.patch_residual(mine, clean[:1, 1:2].clone(), corrupted[:1, 1:2].clone(), 0, 0)
     other = learner.patch_residual(mine, clean, corrupted, 0, 0)
     for logits in got:
-        close(logits, logits_of(reference, model, clean), "the logits of the clean text with its own states put in")
+        close(logits, logits_of(reference, model, clean), "the logits of the clean text patched with its own states")
     close(one, logits_of(reference, model, clean[:1, 1:2].clone()), "the logits of a text of one token, patched")
     close(other, logits_of(reference, model, corrupted), "the logits after a patch at position 0, where both texts have the same token")
 
@@ -108,7 +108,7 @@ def test_a_patch_leaves_the_model_as_it_was(learner, reference):
 
 @exercise("patch_residual", weight=2)
 def test_a_patch_keeps_no_gradient(learner, reference):
-    """The logits carry no graph, and parameters, their gradients and gradient mode are as they were."""
+    """The logits have no graph, and parameters, their gradients and gradient mode do not change."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -120,7 +120,7 @@ def test_a_patch_keeps_no_gradient(learner, reference):
 
 @exercise("patch_residual", weight=2)
 def test_invalid_layers_and_shapes_raise_an_error(learner, reference):
-    """Layers count from 0, and neither n_layers nor -1 is one; both texts have one shape, or positions would not correspond: otherwise a ValueError."""
+    """Layers count from 0, so n_layers and -1 are invalid; both texts need the same shape, so that positions correspond: otherwise a ValueError."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     clean, corrupted = two_texts(n, seed)
@@ -179,7 +179,7 @@ def test_recovery_is_the_share_that_came_back(learner, n, seed):
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_recovery_may_lie_outside_0_and_1(learner, n, seed):
-    """A patch that makes things worse has a negative recovery, one that does more than bring back the answer has one above 1."""
+    """A patch that makes things worse has a negative recovery, one that overshoots has one above 1."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
     judge_recovery(learner, n, seed, low + lost, low, [-0.75, 1.5])
 

@@ -16,7 +16,7 @@ from torch import nn
 
 
 def widths_are_unique(n):
-    """D is no other size, nor is the 4 * D of a feed-forward."""
+    """D and the feed-forward's 4 * D differ from all other sizes."""
     return n.H * n.d_head not in vars(n).values() and 4 * n.H * n.d_head != n.d_ff
 
 
@@ -53,11 +53,11 @@ def outputs_of_each(block, loads, *inputs, **options):
 
 
 def compare_each_part_alone(mine, model, values, parts, *inputs, **options):
-    """The block with all parts but one silent: whatever that part reads, adds and normalises is then seen by itself."""
+    """The block with all parts but one outputting zeros, which shows what that part reads, adds and normalises."""
     loads = [with_zero_output(values, *(other for other in parts if other != part)) for part in parts]
     got, expected = outputs_of_each(mine, loads, *inputs, **options), outputs_of_each(model, loads, *inputs, **options)
     for part, result, wanted in zip(parts, got, expected):
-        close(result, wanted, f"the output when every part but {part} answers zeros")
+        close(result, wanted, f"the output when every part but {part} outputs zeros")
 
 
 def compare_gradients(got, expected, inputs):
@@ -68,27 +68,27 @@ def compare_gradients(got, expected, inputs):
 
 
 def compare_names_and_shapes(mine, values):
-    """Parameters and state dict hold these names in these shapes, and nothing else."""
+    """Parameters and state dict have exactly these names with these shapes."""
     for what, found in (("parameters", parameters(mine)), ("state dict", state(mine))):
         same(sorted(found), sorted(values), f"the names of the {what}")
         same({name: list(found[name].shape) for name in sorted(values)}, {name: list(values[name].shape) for name in sorted(values)}, f"the shapes of the {what}")
 
 
 def check_rows_are_normalised(outputs, what):
-    """Mean 0 and variance 1 in every vector, as a norm leaves it that neither stretches nor shifts."""
+    """Mean 0 and variance 1 in every vector, like the result of a norm with weights 1 and biases 0."""
     close(outputs.mean(-1), torch.zeros(outputs.shape[:-1]), f"the mean of each vector of {what}", tol=1e-3)
     close(outputs.var(-1, unbiased=False), torch.ones(outputs.shape[:-1]), f"the variance of each vector of {what}", tol=1e-2)
 
 
 def block_stays_on_input_device(block, *inputs):
-    """Does the block make no tensor on a device of its own choice, whatever its attentions do?"""
+    """Whether the block creates no tensor on a fixed device, whatever its attention modules do."""
     attentions = [part for name, part in block.named_children() if name.endswith("attn")]
     for part in attentions:
         part.forward = lambda x, *args, part=part, return_weights=False, **more: (part.W_out(x), None) if return_weights else part.W_out(x)
     try:
         with torch.device("meta"):  # what is made without a word about its device lands there, and does not fit
             return block(*inputs).device.type == "cpu"
-    except Exception:  # it attends in its own way: then only another device tells
+    except Exception:  # it attends in another way: then only another device can show it
         return False
     finally:
         for part in attentions:
@@ -96,7 +96,7 @@ def block_stays_on_input_device(block, *inputs):
 
 
 def check_second_device(learner, block, *inputs):
-    """The block on the device `meta`. Torch loads what that takes slowly, so only where nothing quicker tells, and on no learner's time."""
+    """The block on the device `meta`. Torch loads that slowly, so it is used only if there is no quicker test, and outside the learner's time."""
     if not learner.bring(block_stays_on_input_device)(block, *inputs):
         load_meta_device()
         output = learner.bring(on_meta)(block, *inputs)
@@ -121,9 +121,9 @@ def compare_full_dropout(mine, model, *inputs):
 
 
 def compare_dropout(got, model, values, name, groups, *inputs, where):
-    """Every vector of `got` is one that the map `name` gives with some of `groups` scaled by 1 / (1 - DROPOUT), and the others zero.
+    """Every vector of `got` is the map `name` of some of `groups` scaled by 1 / (1 - DROPOUT), with the others zero.
 
-    A group is the columns that read one head, or the one row of an output. `model` says what comes of each choice of groups.
+    A group is the columns that read one head, or the one row of an output. `model` computes the result of each choice of groups.
     """
     weight, bias = values[f"{name}.weight"], values[f"{name}.bias"]
     by_column = len(groups) < weight.size(0)
@@ -176,20 +176,20 @@ def compare_output_and_loss(got, expected, when=""):
 
 
 def compare_expert_gradients(got, expected, what, names=None):
-    """By name. Where the formula has no gradient, none and zeros are as right; a key's bias is left out, its gradient is rounding and nothing else."""
+    """Compare gradients by name. If the formula has no gradient, None and zeros are both right; a key's bias is left out, because its gradient is only rounding."""
     for name, gradient in expected.items():
         if name.endswith("W_k.bias") or (names is not None and name not in names):
             continue
         mine = got.get(name)
         if gradient is None or not gradient.any():
-            holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: none of it is in there")
+            holds(mine is None or not mine.any(), f"{name} should get no gradient from {what}: it does not depend on it")
             continue
         holds(mine is not None, f"no gradient reaches {name} from {what}: it will never learn from that")
         close(mine, gradient, f"the gradient of {name} from {what}", tol=1e-4)
 
 
 class LossOnly(nn.Module):
-    """The balance loss as the only result, to ask for its gradients."""
+    """The balance loss as the only result, to compute its gradients."""
 
     def __init__(self, layer):
         super().__init__()

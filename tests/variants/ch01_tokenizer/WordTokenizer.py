@@ -44,7 +44,7 @@ class WordTokenizer:
         return text
 
 
-# variant: a dict that knows what to do with a missing word; the unk is asserted
+# variant: a dict with __missing__ for unknown words; unk checked by an assert
 class Lookup(dict):
     unk = None
 
@@ -106,7 +106,7 @@ class WordTokenizer:
         return " ".join(self.words[int(i)] for i in ids)
 
 
-# variant: an exception class of its own, a subclass of KeyError; a bare assert for unk
+# variant: a subclass of KeyError as exception; an assert without a message for unk
 class UnknownWord(KeyError):
     pass
 

@@ -23,7 +23,7 @@ def build_vocab(corpus):
     return words
 
 
-# variant: a regular expression finds what is no white space, a Counter keeps it once
+# variant: a regular expression finds everything but white space, a Counter removes duplicates
 import re
 from collections import Counter
 

@@ -21,7 +21,7 @@ def merge_pair(ids, pair, new_id):
     return merged
 
 
-# variant: a generator with a held-back id
+# variant: a generator that delays one id
 def merge_pair(ids, pair, new_id):
     def walk():
         held = []

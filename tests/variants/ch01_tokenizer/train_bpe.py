@@ -82,7 +82,7 @@ def train_bpe(text, vocab_size):
     return merges
 
 
-# variant: an exception class of its own, a subclass of ValueError, which groups the digits
+# variant: a subclass of ValueError as exception, which groups the digits
 class VocabularyTooSmall(ValueError):
     def __init__(self, size):
         super().__init__(f"a vocabulary of {size:,} ids is smaller than the 256 bytes")

@@ -24,7 +24,7 @@ class SinusoidalPositions(nn.Module):
         return x + sinusoidal_positions(end, self.d_model)[start:].to(device=x.device, dtype=x.dtype)
 
 
-# variant: only the frequencies kept, as a float32 buffer; the angles computed at each call, on x's device
+# variant: only the frequencies stored, as a float32 buffer; the angles computed at each call, on x's device
 class SinusoidalPositions(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -65,7 +65,7 @@ class SinusoidalPositions(nn.Module):
     def forward(self, x, start=0):
         T = x.size(1)
         if start + T > self.max_len:
-            raise ValueError(f"max_len is {self.max_len}, and position {start + T - 1} was asked for")
+            raise ValueError(f"max_len is {self.max_len}, but position {start + T - 1} is needed")
         index = torch.arange(T, device=x.device) + start
         return (x.double() + self.waves.index_select(0, index)).to(x.dtype)
 

@@ -29,7 +29,7 @@ class TokenEmbedding(nn.Module):
         return one_hot @ self.weight * (D**0.5 if self.scale else 1)
 
 
-# variant: index_select on the flattened ids, the factor kept in a buffer, uniform start
+# variant: index_select on the flattened ids, the factor stored in a buffer, uniform initial values
 class TokenEmbedding(nn.Module):
     def __init__(self, vocab_size, d_model, scale=False):
         super().__init__()

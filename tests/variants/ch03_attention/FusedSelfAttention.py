@@ -73,7 +73,7 @@ class FusedSelfAttention(nn.Module):
         return self.c_proj(merge_heads(torch.cat(outputs, dim=2)))
 
 
-# variant: the causal mask as a bias of 0 and -inf, kept as a buffer, dropout drawn by hand
+# variant: the causal mask as a bias of 0 and -inf, stored as a buffer, dropout without nn.Dropout
 class FusedSelfAttention(nn.Module):
     def __init__(self, d_model, n_heads, max_len, bias=True, dropout=0.0):
         super().__init__()

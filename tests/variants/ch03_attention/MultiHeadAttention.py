@@ -154,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         return (output, weights) if return_weights else output
 
 
-# variant: an exception class of its own with several arguments; heads split and merged without the functions above
+# variant: an exception class with several arguments; heads split and merged without the functions above
 class HeadsError(ValueError):
     pass
 

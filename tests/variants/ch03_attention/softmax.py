@@ -16,7 +16,7 @@ def softmax(x, dim=-1):
     return (e / e.sum(dim, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)).type_as(x)
 
 
-# variant: the axis moved to the end, and logarithms subtracted where there is something to subtract
+# variant: the axis moved to the end, and logarithms subtracted where they are finite
 def softmax(x, dim=-1):
     moved = x.movedim(dim, -1)
     empty = (moved == float("-inf")).all(-1, keepdim=True)
@@ -26,7 +26,7 @@ def softmax(x, dim=-1):
     return log_weights.exp().masked_fill(empty, 0.0).movedim(-1, dim)
 
 
-# variant: in place, on tensors of its own
+# variant: in place, on new tensors
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     top = x.detach().amax(dim=dim, keepdim=True)
     top[top == -math.inf] = 0
@@ -79,7 +79,7 @@ def softmax(x, dim=-1):
     return torch.stack(rows).reshape(moved.shape).movedim(-1, dim)
 
 
-# variant: in a pool of threads that the module keeps from call to call
+# variant: in a pool of threads that the module reuses
 from concurrent.futures import ThreadPoolExecutor
 
 POOL = ThreadPoolExecutor(2)

@@ -12,7 +12,7 @@ def split_heads(x, n_heads):
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
 
 
-# variant: a loop over heads that fills a tensor of its own
+# variant: a loop over heads that fills a new tensor
 def split_heads(x, n_heads):
     B, T, D = x.shape
     d_head, rest = divmod(D, n_heads)

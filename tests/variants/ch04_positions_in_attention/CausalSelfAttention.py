@@ -56,7 +56,7 @@ class CausalSelfAttention(nn.Module):
         return (output, torch.stack(tables, dim=1)) if return_weights else output
 
 
-# variant: slope * j as the bias, which differs by a constant in each row; a table of slopes kept as a buffer
+# variant: slope * j as the bias, which differs by a constant in each row; a table of slopes stored as a buffer
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, n_heads, positions="none", bias=True, dropout=0.0):
         super().__init__()
@@ -91,7 +91,7 @@ class CausalSelfAttention(nn.Module):
         return [output, weights] if return_weights else output
 
 
-# variant: batch and heads as one axis, bmm, -1e9 for the future, double precision inside
+# variant: batch and heads as one axis, bmm, -1e9 for later positions, double precision inside
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, n_heads, positions="none", bias=True, dropout=0.0):
         super().__init__()

@@ -13,7 +13,7 @@ def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
     return (x * angles.cos() + swapped * angles.sin()).to(x.dtype)
 
 
-# variant: a tensor of its own, filled with the even and the odd features
+# variant: a new tensor, filled with the even and the odd features
 def apply_rope(x, positions, base=10000.0):
     angles = rope_angles(positions, x.shape[-1], base)
     c, s = torch.cos(angles), torch.sin(angles)

@@ -31,7 +31,7 @@ class FeedForward(nn.Module):
         return F.dropout(F.linear(h, self.down.weight, self.down.bias), self.dropout, self.training)
 
 
-# variant: match, einsum, a mask of its own
+# variant: match, einsum, a mask for dropout
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff=None, activation="gelu", dropout=0.0):
         super().__init__()
@@ -62,7 +62,7 @@ def _tanh_form(z):
     return gelu(z, True)
 
 
-# variant: parts with parameters of their own
+# variant: parts with their own parameters
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff=None, activation="gelu", dropout=0.0):
         super().__init__()

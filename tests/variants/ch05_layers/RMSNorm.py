@@ -37,7 +37,7 @@ class RMSNorm(nn.Module):
         return (z / rms[..., None] * self.weight.double()).to(x.dtype)
 
 
-# variant: an eps kept as a tensor without axes, and a diagonal of weights
+# variant: an eps stored as a tensor without axes, and a diagonal of weights
 class RMSNorm(nn.Module):
     def __init__(self, d_model, eps=1e-6):
         super().__init__()

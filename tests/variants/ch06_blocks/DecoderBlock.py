@@ -21,7 +21,7 @@ class DecoderBlock(nn.Module):
         return self.ln3(residual + x)
 
 
-# variant: a loop over the three parts, each with its norm and what it is asked
+# variant: a loop over the three parts, each with its norm and its arguments
 class DecoderBlock(nn.Module):
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class PostNormBlock(PreNormBlock):
         return self.ln2(self.ffn(heard) + heard)
 
 
-# variant: a loop over norms and parts, the sum made in place on a tensor of its own
+# variant: a loop over norms and parts, the sum made in place on a new tensor
 class PostNormBlock(nn.Module):
     def __init__(self, d_model, n_heads, d_ff=None, positions="none", dropout=0.0, activation="gelu"):
         super().__init__()

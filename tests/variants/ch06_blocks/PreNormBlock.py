@@ -42,7 +42,7 @@ class PreNormBlock(nn.Module):
         return x
 
 
-# variant: the answers are gathered apart from the stream, in place on tensors of its own
+# variant: the outputs are collected separately from the stream, in place on new tensors
 class PreNormBlock(nn.Module):
     def __init__(self, d_model, n_heads, d_ff=None, positions="none", dropout=0.0, activation="gelu"):
         super().__init__()

@@ -68,7 +68,7 @@ class GPT(nn.Module):
             "alibi": lambda: None,
         }
         if config.positions not in make:
-            raise ValueError(f"do not know positions {config.positions}")
+            raise ValueError(f"unknown positions {config.positions}")
         self.config = config
         self.token_emb = TokenEmbedding(config.vocab_size, config.d_model)
         self.pos_emb = make[config.positions]()
@@ -142,7 +142,7 @@ class GPT(nn.Module):
         return (logits, each.sum() / torch.where(count > 0, count, torch.ones_like(count)))
 
 
-# variant: parts made by methods, tied before anything gets its values, the loss as the mean over the kept rows or zero
+# variant: parts made by methods, tied before the initialisation, the loss as the mean over the selected rows or zero
 class GPT(nn.Module):
     def __init__(self, config):
         super().__init__()

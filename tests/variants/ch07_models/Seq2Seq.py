@@ -75,7 +75,7 @@ class Seq2Seq(nn.Module):
         return self.decode(tgt=tgt, memory=self.encode(src), src=src)
 
 
-# variant: a causal mask kept ready as a buffer, positions added to a table of zeros, lengths checked by hand
+# variant: a causal mask stored as a buffer, positions added to a table of zeros, lengths checked by hand
 class Seq2Seq(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -113,7 +113,7 @@ class Seq2Seq(nn.Module):
         return self.decode(tgt, self.encode(src), src)
 
 
-# variant: encoder and decoder as parts of their own, the names kept by hand
+# variant: encoder and decoder as separate modules, with the required names
 class Stack(nn.ModuleList):
     def forward(self, x, *others):
         for block in self:

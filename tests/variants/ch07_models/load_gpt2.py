@@ -189,7 +189,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
         raise
 
 
-# variant: an exception class of its own, and a list of copies made at the end
+# variant: its own exception class, and a list of copies made at the end
 class CheckpointError(ValueError):
     pass
 

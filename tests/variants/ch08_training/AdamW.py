@@ -75,7 +75,7 @@ class AdamW:
                     p.grad.zero_()
 
 
-# variant: powers of the betas kept as running products
+# variant: powers of the betas as running products
 class AdamW:
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         self.param_groups = [{"params": list(params), "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}]

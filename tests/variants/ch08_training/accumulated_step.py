@@ -19,7 +19,7 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
     return total / max(count, 1)
 
 
-# variant: one loss of all pieces, one backward, forgotten at the end
+# variant: one loss of all pieces, one backward, cleared at the end
 def accumulated_step(model, optimizer, micro_batches, max_norm=None):
     model.train()
     pieces = tuple(micro_batches)
@@ -74,7 +74,7 @@ def accumulated_step(model, optimizer, micro_batches, max_norm=None):
         sums = [g if s is None else s if g is None else s + g for s, g in zip(sums, found)]
         total, n = total + loss.item() * kept, n + kept
     for p, s in zip(every, sums):
-        p.grad = None if s is None else s / n  # where there is no target, nothing has a gradient
+        p.grad = None if s is None else s / n  # without a target nothing has a gradient
     if max_norm is not None:
         clip_gradients(every, max_norm)
     optimizer.step()

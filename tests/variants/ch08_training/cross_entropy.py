@@ -1,4 +1,4 @@
-# variant: flat, with the kept places selected
+# variant: flat, with the valid positions selected
 def cross_entropy(logits, targets, ignore_index=-100):
     logits, targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
     keep = targets != ignore_index

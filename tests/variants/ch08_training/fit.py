@@ -13,7 +13,7 @@ def fit(model, optimizer, make_batches, epochs, validate=None):
     return history
 
 
-# variant: a step of its own
+# variant: its own training step
 def fit(model, optimizer, make_batches, epochs, validate=None):
     records = []
     for epoch in range(epochs):
@@ -33,7 +33,7 @@ def fit(model, optimizer, make_batches, epochs, validate=None):
     return records
 
 
-# variant: an epoch as a generator of (loss, kept), iterated by hand
+# variant: an epoch as a generator of (loss, count), iterated with next
 def fit(model, optimizer, make_batches, epochs, validate=None):
     def one_epoch():
         batches = iter(make_batches())

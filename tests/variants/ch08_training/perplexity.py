@@ -1,4 +1,4 @@
-# variant: log-probabilities looked up, only where there are targets
+# variant: log-probabilities looked up only at targets
 def perplexity(model, batches):
     modes = {module: module.training for module in model.modules()}
     model.eval()
@@ -34,7 +34,7 @@ def perplexity(model, batches):
     return (total / count).exp()
 
 
-# variant: a mean kept up to date, in a list of batches
+# variant: a running mean, over a list of batches
 def perplexity(model, batches):
     batches = list(batches)
     before = {name: module.training for name, module in model.named_modules()}

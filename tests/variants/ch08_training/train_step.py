@@ -1,4 +1,4 @@
-# variant: gradients forgotten at the end
+# variant: gradients cleared at the end
 def train_step(model, optimizer, inputs, targets, max_norm=None):
     model.train()
     result = model(inputs)
@@ -12,7 +12,7 @@ def train_step(model, optimizer, inputs, targets, max_norm=None):
     return float(loss)
 
 
-# variant: zero_grad right before backward, gradients kept as zeros
+# variant: zero_grad right before backward, gradients set to zeros
 def train_step(model, optimizer, inputs, targets, max_norm=None):
     model.train(True)
     logits = model(inputs)
@@ -27,7 +27,7 @@ def train_step(model, optimizer, inputs, targets, max_norm=None):
     return loss.detach().cpu().item()
 
 
-# variant: the model forgets the gradients, torch's loss and clipping
+# variant: model.zero_grad, torch's loss and clipping
 def train_step(model, optimizer, inputs, targets, max_norm=None):
     from torch.nn.functional import cross_entropy as torchs
 

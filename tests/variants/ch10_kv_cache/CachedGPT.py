@@ -24,7 +24,7 @@ class CachedGPT(GPT):
         return self.lm_head(self.ln_f(x))
 
 
-# variant: blocks of its own, put where GPT's were; without caches new ones are used and thrown away
+# variant: its own blocks replace GPT's; without caches new ones are used and dropped
 class CachedBlock(nn.Module):
     def __init__(self, old, config):
         super().__init__()

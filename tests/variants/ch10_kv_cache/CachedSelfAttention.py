@@ -1,4 +1,4 @@
-# variant: no mask where there is one new token, which may see everything; scores by hand
+# variant: no mask for a single new token, which may attend to everything; scores without the function of chapter 3
 class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x, cache=None):
         B, T, D = x.shape
@@ -17,7 +17,7 @@ class CachedSelfAttention(CausalSelfAttention):
         return self.W_out((weights @ v).transpose(1, 2).reshape(B, T, D))
 
 
-# variant: keys are cached before RoPE, and all of them turned at each call
+# variant: keys are cached before RoPE, and all of them rotated at each call
 class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x, cache=None):
         cache = cache if cache is not None else KVCache()

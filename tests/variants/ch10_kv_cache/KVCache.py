@@ -18,7 +18,7 @@ class KVCache:
         return branch
 
 
-# variant: a list of the parts, joined when they are asked for
+# variant: a list of the parts, joined when they are needed
 class KVCache:
     def __init__(self, parts=()):
         self.parts = list(parts)

@@ -1,4 +1,4 @@
-# variant: the prompt before the loop, in inference mode, modes kept by name
+# variant: the prompt before the loop, in inference mode, modes stored by name
 def generate_cached(model, ids, max_new_tokens, eos_id=None, temperature=1.0, top_k=None, top_p=None, generator=None):
     T = ids.shape[1]
     if model.config.positions in ("learned", "sinusoidal") and T + max_new_tokens > model.config.max_len:

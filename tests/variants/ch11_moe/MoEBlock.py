@@ -32,7 +32,7 @@ class MoEBlock(PreNormBlock):
         return [torch.add(heard, answer[0]), answer[1]]
 
 
-# variant: the answers are gathered in place, apart from the stream; masked attention from chapter 3
+# variant: the outputs are collected in place, separately from the stream; masked attention from chapter 3
 from .ch03_attention import MultiHeadAttention, causal_mask
 
 

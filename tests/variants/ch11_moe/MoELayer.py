@@ -102,7 +102,7 @@ class MoELayer(nn.Module):
         return output, len(self.experts) * torch.dot(hot.flatten(0, -2).mean(0), probs.flatten(0, -2).mean(0))
 
 
-# variant: every pair of token and choice takes its own expert's matrices along
+# variant: every pair of token and choice gathers its own expert's matrices
 class MoELayer(nn.Module):
     def __init__(self, d_model, d_ff=None, n_experts=8, top_k=2):
         super().__init__()

@@ -6,7 +6,7 @@ def route(router_logits, top_k):
     return torch.softmax(best, dim=-1), experts
 
 
-# variant: sort everything, keep the beginning, gather
+# variant: sort everything, slice the beginning, gather
 def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     if top_k < 1 or top_k > router_logits.size(-1):
         raise ValueError(f"top_k must be between 1 and {router_logits.size(-1)}, got {top_k}")
@@ -25,7 +25,7 @@ def route(router_logits, top_k):
     return torch.softmax(masked, dim=-1).gather(-1, experts), experts
 
 
-# variant: one expert after the other, the one just chosen taken out of the race
+# variant: one expert after the other, each chosen one set to -inf
 def route(router_logits, top_k):
     n_experts = router_logits.size(-1)
     if not 1 <= top_k <= n_experts:

@@ -1,4 +1,4 @@
-# variant: pre-hooks on every attention note what it reads; it is asked again afterwards
+# variant: pre-hooks record the input of every attention, which is called again afterwards
 def attention_patterns(model, ids):
     read = []
     hooks = [block.attn.register_forward_pre_hook(lambda module, args: read.append(args[0])) for block in model.blocks]

@@ -35,7 +35,7 @@ def classify_head(pattern):
     return "sparse" if float(p.max(-1).values.mean()) > 0.8 else "mixed"
 
 
-# variant: total variation as one minus what both have in common
+# variant: total variation as one minus the common part
 def classify_head(pattern):
     T = pattern.size(-1)
     body = pattern[1:]
