@@ -257,7 +257,7 @@ TOY = textwrap.dedent('''
 
 
 def make_boundary(kind: str, pool: WorkerPool, text: str = TOY, seconds: float = 20.0, import_seconds: float = 60.0) -> Boundary:
-    """A boundary of this kind to one chapter with this text, a first example begun."""
+    """A boundary of this kind to one chapter with this text, in its first example."""
     sources = [ChapterSource("toy", text, FILENAME)]
     if kind == "local":
         connection = InProcessHost(sources, "toy", seconds, import_seconds)
@@ -269,7 +269,7 @@ def make_boundary(kind: str, pool: WorkerPool, text: str = TOY, seconds: float =
 
 @contextmanager
 def opened(kind: str) -> Iterator[Boundary]:
-    """A boundary of this kind to the toy chapter, with a worker pool of its own."""
+    """A boundary of this kind to the toy chapter, with its own worker pool."""
     pool = WorkerPool()
     boundary = make_boundary(kind, pool)
     yield boundary
@@ -278,7 +278,7 @@ def opened(kind: str) -> Iterator[Boundary]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes started by that one, dead ones aside."""
+    """The processes that this one started, without dead ones."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -289,7 +289,7 @@ def children(pid: int) -> list[int]:
 
 
 def stat_of(pid: int) -> tuple[str, int] | None:
-    """State and parent of a process, None where there is none."""
+    """State and parent of a process; None if it does not exist."""
     try:
         fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -303,7 +303,7 @@ def alive(pid: int) -> bool:
 
 
 def alike(a, b) -> bool:
-    """The same value of the same type, bit for bit where it is a tensor."""
+    """The same value of the same type; tensors are equal bit by bit."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         if (a.dtype, a.shape, a.device) != (b.dtype, b.shape, b.device):
             return False

@@ -1,4 +1,4 @@
-"""A real headless Chromium to look at pages with, spoken to in its DevTools protocol over two pipes: no driver, no port, no package.
+"""A real headless Chromium to view pages with, controlled by the DevTools protocol over two pipes: no driver, no port, no package.
 
 `with Browser(folder) as browser:` starts one; `page = browser.open(path, width=360, dark=True)` opens a file in it; then `page.press("Tab")`,
 `page.js("document.title")`, `page.errors`, `page.requests`, `page.tree()`, `page.screenshot(path)`, `page.pdf(path)`.
@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 120.0  # seconds for one answer, on a machine however busy
+PATIENCE = 120.0  # seconds for one answer, also on a busy machine
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 FLAGS = (
@@ -40,14 +40,14 @@ SHIFT = 8
 
 
 def chromium() -> str | None:
-    """Where one is: what CHROMIUM names, else the first on the PATH."""
+    """The path of Chromium: the one that CHROMIUM names, otherwise the first on the PATH."""
     named = os.environ.get("CHROMIUM")
     return named or next(filter(None, map(shutil.which, NAMES)), None) or (MAC if Path(MAC).is_file() else None)
 
 
 needs_chromium = pytest.mark.skipif(
     sys.platform == "win32" or chromium() is None,
-    reason="no Chromium to look at the page with: install one (apt-get install chromium), or name it in CHROMIUM",
+    reason="no Chromium to view the page with: install one (apt-get install chromium), or name it in CHROMIUM",
 )
 
 
@@ -83,7 +83,7 @@ class Browser:
         os.close(self._read)
 
     def open(self, path: Path | str, width: int = 1200, height: int = 900, dark: bool = False, media: str = "", script: bool = True, at: str = "") -> Page:
-        """The file, or what is at an address, in a tab of its own, once it has loaded; `at` is what stands behind the #."""
+        """Open the file or address in a new tab and wait until it has loaded; `at` is the part after the #."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
@@ -96,7 +96,7 @@ class Browser:
         return page
 
     def ask(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
-        """One command, and its answer; what happens meanwhile is told to the page it happens to."""
+        """Send one command and return its answer; events that arrive meanwhile go to the page that they belong to."""
         self._asked += 1
         message = {"id": self._asked, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
         data = json.dumps(message).encode() + b"\0"
@@ -130,12 +130,12 @@ class Browser:
 
 
 class Page:
-    """One open tab: what went wrong in it, what it asked for, and what is on it."""
+    """One open tab: its errors, its requests and its content."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser, self._session = browser, session
         self.errors: list[str] = []  # uncaught, on the console, or refused by the browser
-        self.asked: dict[str, str] = {}  # request -> address
+        self.sent: dict[str, str] = {}  # request -> address
         self.blocked: dict[str, str] = {}  # those the page's own policy refused, before they left
         self.loaded = False
 
@@ -143,8 +143,8 @@ class Page:
         return self._browser.ask(method, self._session, **parameters)
 
     def visit(self, path: Path | str, at: str = "") -> None:
-        """Another page in the same tab; what went wrong and what was asked for begins anew."""
-        self.errors, self.asked, self.blocked, self.loaded = [], {}, {}, False
+        """Open another page in the same tab; errors and requests start empty."""
+        self.errors, self.sent, self.blocked, self.loaded = [], {}, {}, False
         self.ask("Page.navigate", url=(path if isinstance(path, str) else path.resolve().as_uri()) + (f"#{at}" if at else ""))
         self._browser._until(lambda: self.loaded)
 
@@ -152,9 +152,9 @@ class Page:
         if event == "Page.loadEventFired":
             self.loaded = True
         elif event == "Network.requestWillBeSent":
-            self.asked[about["requestId"]] = about["request"]["url"]
+            self.sent[about["requestId"]] = about["request"]["url"]
         elif event == "Network.loadingFailed" and about.get("blockedReason") == "csp":
-            self.blocked[about["requestId"]] = self.asked.pop(about["requestId"])
+            self.blocked[about["requestId"]] = self.sent.pop(about["requestId"])
         elif event == "Runtime.exceptionThrown":
             self.errors.append(about["exceptionDetails"]["exception"].get("description", about["exceptionDetails"]["text"]))
         elif event == "Runtime.consoleAPICalled" and about["type"] in ("error", "assert"):
@@ -164,25 +164,25 @@ class Page:
 
     @property
     def requests(self) -> list[str]:
-        """Addresses that were really asked for something, the page's own first."""
-        return list(self.asked.values())
+        """Addresses that were really requested, the page's own first."""
+        return list(self.sent.values())
 
     def until(self, condition: Callable[[], Any]) -> None:
-        """Waits for something that the page does in its own time."""
+        """Wait for something that the page does asynchronously."""
         end = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < end, "it did not come to pass"
+            assert time.monotonic() < end, "it did not happen"
             self.js("new Promise(done => setTimeout(done, 10))")
 
     def js(self, expression: str) -> Any:
-        """An expression's value, as JSON can hold it; a promise is waited for. Works where the page's own scripts are off, too."""
+        """The value of an expression, if JSON can represent it; a promise is awaited. Works also if the page's own scripts are off."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", "the expression failed"))
         return answer["result"].get("value")
 
     def press(self, key: str, shift: bool = False) -> None:
-        """Tab, Enter, Escape or the space bar, as a hand would."""
+        """Press Tab, Enter, Escape or the space bar like a person."""
         code, text = KEYS[key]
         about = {"key": key, "code": {" ": "Space"}.get(key, key), "windowsVirtualKeyCode": code, "modifiers": SHIFT if shift else 0}
         self.ask("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {}))
@@ -192,7 +192,7 @@ class Page:
         self.ask("Input.insertText", text=text)
 
     def tree(self) -> list[tuple[str, str]]:
-        """What a screen reader meets: (role, name) of everything it is not told to ignore."""
+        """What a screen reader finds: (role, name) of every element that is not hidden from it."""
         nodes = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
 

@@ -10,12 +10,12 @@ from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from kit_copy import Kit
 from warm_runs import WarmKit
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # begun in the background, all that the tests start would ignore Control-C
+signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, every process of the tests would ignore Control-C
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory):
-    """The kit as a fresh clone has it, with every stub a stub."""
+    """The kit as in a fresh clone, with every stub unchanged."""
     root = tmp_path_factory.mktemp("template") / "kit"
     leave = shutil.ignore_patterns("__pycache__", ".headway", "progress.txt", ".hypothesis", ".pytest_cache")
     for folder in (SOLUTIONS, TESTS, ROOT / "grader"):
@@ -38,7 +38,7 @@ def kit(template, tmp_path):
 
 @pytest.fixture(scope="module")
 def warm(template, tmp_path_factory, request):
-    """A copy of the kit with a server of its own, which has the options that the test's module names."""
+    """A copy of the kit with its own server, started with the options that the test's module names."""
     root = tmp_path_factory.mktemp("warm") / "kit"
     shutil.copytree(template, root)
     warm = WarmKit(Kit(root), *getattr(request.module, "SERVER_OPTIONS", ()))

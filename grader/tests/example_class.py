@@ -1,4 +1,4 @@
-"""A small class as the grader meets it: who handed in what, and what would be found out about each content."""
+"""A small class for the grader: who handed in what, and what grading would find for each content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submission(name: str, content: str | None = None, **more) -> Submission:
 
 
 def a_class(many: int = 12) -> list[Submission]:
-    """Of many people two always hand in the same, one is late, and one has sent something that is no archive."""
+    """Of many people, two always hand in the same, one is late, and one has sent a file that is not an archive."""
     people = [submission(f"Learner {number:03}", f"content {number - number % 2}") for number in range(many)]
     late = submission("zéro late", submitted=datetime(2026, 5, 2, 10, tzinfo=UTC), notes=("there were two files ch03_attention.py; the newer one counts",))
     return [*people, late, submission("broken zip", problem="the archive is cut off: its directory is missing")]
@@ -49,7 +49,7 @@ def one_test(exercise: Exercise, number: int, outcome: str, seconds: float = 0.0
 
 
 def verdict_of(digest: str, exercises: tuple[Exercise, ...] = EXERCISES, seconds: float = 0.0, said: str = "") -> Verdict:
-    """What is found out about a content: always the same, but for the seconds that it took."""
+    """What is found for a content: always the same, except for the seconds that it took."""
     results = []
     for place, exercise in enumerate(exercises):
         luck = digest[4 * place :]

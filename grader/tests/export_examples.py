@@ -1,4 +1,4 @@
-"""Graded classes to export: one out of a real gradebook, with strangers' words in every place, and ones of a single person."""
+"""Graded classes to export: one from a real gradebook with strangers' text in every field, and classes of one person."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from grader.verdict.results import ExerciseResult, Failure
 
 
 def hostile_class(folder: Path) -> GradedClass:
-    """A class out of a real gradebook, with hostile words wherever a stranger can put any."""
+    """A class from a real gradebook, with hostile text in every field that a stranger can fill."""
     hostile = submission(HOSTILE, slug="hostile", digest="0125" * 16, notes=(HOSTILE,))
     people = [*a_class(6), hostile, submission(f"=HYPERLINK({HOSTILE})", slug="hostile-2", problem=f"the file {HOSTILE} is empty")]
     with Gradebook(folder) as book:
@@ -36,7 +36,7 @@ def result(*outcomes: str, **more) -> ExerciseResult:
 
 
 def harmless(text: str) -> bool:
-    """Nothing in it commands a terminal, turns the direction of writing or is half a character."""
+    """The text contains no terminal command, no change of writing direction and no half character."""
     return all(c.isprintable() or c in "\n\u200c\u200d" for c in text)
 
 

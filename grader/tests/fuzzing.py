@@ -1,4 +1,4 @@
-"""What fuzz tests share: how many examples, bytes changed at random, and values of every kind that a text format has."""
+"""What fuzz tests share: how many examples to try, bytes changed at random, and values of every kind that a text format has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANY = int(os.environ.get("HEADWAY_FUZZ", "0"))
 
 
 def fuzzed(few: int) -> Callable[[Any], Any]:
-    """So many examples, always the same ones; with HEADWAY_FUZZ so many as it says, other ones each time."""
+    """A number of examples, always the same ones; with HEADWAY_FUZZ that number of examples, other ones each time."""
     return settings(max_examples=MANY or few, derandomize=not MANY, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
@@ -50,12 +50,12 @@ values = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dict
 
 
 def as_toml(table: dict[str, Any]) -> str:
-    """A document with these keys; a table within is written as one, a list of tables as such. What TOML has no way to write is left out."""
+    """A document with these keys; a table within is written as one, a list of tables as such. What TOML cannot express is omitted."""
     simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _tables(value)}
     lines = [f"{_key(key)} = {_value(value)}\n" for key, value in simple.items() if _value(value)]
     for key, value in table.items():
         if isinstance(value, dict):
-            lines.append(f"[{_key(key)}]\n{as_toml({name: kept for name, kept in value.items() if not isinstance(kept, dict) and not _tables(kept)})}")
+            lines.append(f"[{_key(key)}]\n{as_toml({name: entry for name, entry in value.items() if not isinstance(entry, dict) and not _tables(entry)})}")
         elif _tables(value):
             lines += [f"[[{_key(key)}]]\n{as_toml(entry).replace('[[', f'[[{_key(key)}.')}" for entry in value]
     return "".join(lines)
@@ -83,11 +83,11 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(filter(None, map(_value, value)))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_key(key)} = {_value(kept)}' for key, kept in value.items() if _value(kept))}}}"
+        return f"{{{', '.join(f'{_key(key)} = {_value(entry)}' for key, entry in value.items() if _value(entry))}}}"
     return ""
 
 
-HUGE = object()  # a number that Python reads, in base 16, and does not write
+HUGE = object()  # a number that Python reads in base 16, but refuses to write in base 10
 _times = st.datetimes() | st.datetimes(timezones=st.timezones()) | st.dates() | st.sampled_from([datetime(2026, 12, 1, tzinfo=UTC), date(2026, 12, 1)])
 toml_values = st.recursive(
     plain | _times | st.sampled_from([HUGE, "15m", "99999d", "1 h"]),

@@ -31,7 +31,7 @@ def mistake(exercise: str, number: int = 0) -> str:
 
 
 def make_class(folder: Path) -> Path:
-    """Ten people, eight contents that can be judged."""
+    """Ten people, eight contents that can be graded."""
     right = solution("ch03")
     people = {
         "Broken": right + "\nimport nothing_like_it\n",
@@ -80,15 +80,15 @@ def marks(out: Path) -> dict[str, dict[str, str]]:
 
 
 def exports(out: Path) -> dict[str, bytes]:
-    """All that is made of the gradebook, by name."""
-    kept_apart = ("gradebook.sqlite", "asked.json")
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file() and not path.name.startswith(kept_apart)}
+    """All files made from the gradebook, by name."""
+    excluded = ("gradebook.sqlite", "asked.json")
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file() and not path.name.startswith(excluded)}
 
 
-def judged(out: Path) -> int:
-    """How many contents are in the gradebook; of a copy, for the grader that may be at work holds the lock.
+def count_graded(out: Path) -> int:
+    """How many contents are in the gradebook; counted in a copy, because the running grader holds the lock.
 
-    With its journal: without, a copy taken in the middle of a commit shows what a killed grader would never have written.
+    The copy includes the journal: without it, a copy taken in the middle of a commit contains what a killed grader would never have stored.
     """
     copy = out.with_name(f"{out.name}-looked-at.sqlite")
     journal = copy.with_name(f"{copy.name}-journal")

@@ -1,4 +1,4 @@
-"""Gradebooks that are begun, filled and refused, in this process or in one that may be killed."""
+"""Gradebooks that are created, filled and refused, in this process or in one that may be killed."""
 
 import os
 import subprocess
@@ -38,15 +38,15 @@ def process(body: str, *arguments: object) -> subprocess.Popen:
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def begun(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> tuple[Gradebook, list, str]:
+def start_gradebook(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> tuple[Gradebook, list, str]:
     book = Gradebook(folder)
     said = book.start_run(seed, exercises, VERSIONS | changed)
     return book, book.submissions_to_do(people), said
 
 
 def graded(folder: Path, people: list, seed: int = 0, exercises=EXERCISES, **changed) -> int:
-    """Grade all of it; how many were graded in this run."""
-    book, todo, _ = begun(folder, people, seed, exercises, **changed)
+    """Grade all of it; return how many were graded in this run."""
+    book, todo, _ = start_gradebook(folder, people, seed, exercises, **changed)
     with book:
         for one in todo:
             book.store_verdict(one.digest, verdict_of(one.digest, exercises))

@@ -1,6 +1,6 @@
 """A chapter of attacks, for the tests of the sandbox. Each function tries one thing and returns what it got; a refusal raises.
 
-No attack runs anywhere but behind a wall that is there to stop it, and each is small enough to do no harm where it fails to.
+No attack runs outside the sandbox layer that should stop it, and each is small enough to do no harm if the layer fails.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FILES_AND_SOCKETS = '''
 
 
     def memory_holds(*words):
-        """Is one of these in a string or in bytes that Python knows of, its own question aside?"""
+        """Is one of these in a string or in bytes that Python has, other than this question?"""
         import gc, linecache
         found = [line for entry in linecache.cache.values() if len(entry) == 4 for line in entry[2]]
         for thing in gc.get_objects():
@@ -164,7 +164,7 @@ FILES_AND_SOCKETS = '''
 
 
     def pass_on(descriptor):
-        """Send a descriptor of its own along with the answer."""
+        """Send one of its descriptors along with the answer."""
         with_it = socket.socket(fileno=os.dup(descriptor))
         return socket.send_fds(with_it, [b"x"], [0])
 '''

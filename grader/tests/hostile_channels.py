@@ -36,7 +36,7 @@ CHANNELS = '''
 
 
     def advise(numbers):
-        """The answers to advice about a page of its own, and about a page of a file."""
+        """The answers to advice about an anonymous page, and about a page of a file."""
         own = mapped(4096, 0x22)
         file = mapped(4096, 2, 1, a_file())
         return [[call(28, 233, where, 4096, number) for where in (own, file)] for number in numbers]
@@ -69,7 +69,7 @@ CHANNELS = '''
 
 
     def others(pid):
-        """Everything that could be asked about another process, or about the users of the machine."""
+        """Everything that could be queried about another process, or about the users of the machine."""
         room, clock = ctypes.create_string_buffer(4096), (~pid << 3) | 2
         return {
             "clock_gettime": call(228, 113, clock, room), "clock_getres": call(229, 114, clock, room), "clock_nanosleep": call(230, 115, clock, 0, room, 0),
@@ -89,7 +89,7 @@ CHANNELS = '''
     # ---- memory that a limit might not count
 
 
-    KEPT = []
+    BLOCKS = []
 
 
     def fill(how, size=1 << 26, most=1 << 31):
@@ -99,7 +99,7 @@ CHANNELS = '''
         while done < most:
             if how == "tensor":
                 try:
-                    KEPT.append(torch.ones(size // 4))
+                    BLOCKS.append(torch.ones(size // 4))
                 except RuntimeError:
                     return done
             else:

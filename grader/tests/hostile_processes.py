@@ -1,4 +1,4 @@
-"""The second half of the chapter of attacks in `hostile.py`: starting more of itself, reaching others by calls of every number, and eating the machine."""
+"""The second part of the chapter of attacks in `hostile.py`: starting processes, reaching others by calls of every number, and using up resources."""
 
 PROCESSES = '''
     # ---- more of itself
@@ -205,7 +205,7 @@ PROCESSES = '''
 
 
     def flee(seconds):
-        """Where processes can be started: out of the group and the session, twice."""
+        """If processes can be started: leave the group and the session, twice."""
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:

@@ -26,8 +26,8 @@ class Kit:
 
     def environment(self, **more: str) -> dict[str, str]:
         dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE", "PYTEST_ADDOPTS")
-        kept = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
-        return kept | {"PYTHONPATH": str(self.root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"} | more
+        variables = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+        return variables | {"PYTHONPATH": str(self.root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"} | more
 
     def run(self, *arguments: str, cwd: Path | None = None, status: int | None = 0, **environment: str) -> str:
         """What the command prints, output then errors; its exit status must be `status`."""

@@ -1,4 +1,4 @@
-"""Small models learning small corpora by heart, with whoever's chapters are given; called by more than one test."""
+"""Small models that memorise small corpora, made of the given chapters; used by several tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAD, BEGIN, END = "<pad>", "<sos>", "<eos>"
 
 @dataclass(frozen=True)
 class Chapters:
-    """The chapters that training takes, from one package."""
+    """The chapters that training uses, from one package."""
 
     tokenizer: ModuleType
     models: ModuleType
@@ -27,7 +27,7 @@ class Chapters:
 
 
 def tokenizer_for(chapters: Chapters, texts, *special: str):
-    """Of all words; the special ones come first, so that padding is 0."""
+    """A vocabulary of all words; the special ones come first, so that padding is 0."""
     return chapters.tokenizer.WordTokenizer([*special, *chapters.tokenizer.build_vocab(texts)])
 
 
@@ -42,7 +42,7 @@ def curriculum_gpt(chapters: Chapters, tokenizer, seed: int = 0) -> nn.Module:
 
 
 def learn_sentences(chapters: Chapters, epochs: int = 150) -> tuple[nn.Module, object, list[float]]:
-    """A GPT that has seen the twenty sentences in each epoch; (model, tokenizer, losses)."""
+    """A GPT that was trained on the twenty sentences in each epoch; (model, tokenizer, losses)."""
     tokenizer = tokenizer_for(chapters, SENTENCES, PAD)
     batch = one_batch(chapters, tokenizer, SENTENCES)
     model = curriculum_gpt(chapters, tokenizer)
@@ -62,7 +62,7 @@ def continued(model: nn.Module, tokenizer, beginning: str, words: int) -> str:
 
 
 class Translator(nn.Module):
-    """A Seq2Seq whose source and target come side by side in one tensor, so that it is trained as any model is."""
+    """A Seq2Seq whose source and target are side by side in one tensor, so that it is trained like any model."""
 
     def __init__(self, chapters: Chapters, seed: int = 0) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Translator(nn.Module):
 
     @torch.no_grad()
     def translate(self, english: str) -> str:
-        """The likeliest next word until the end, of this sentence alone, without padding."""
+        """The likeliest next word until the end, for this sentence alone, without padding."""
         self.eval()
         source = torch.tensor([self.english.encode(english)])
         memory = self.model.encode(source)

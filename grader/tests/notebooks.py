@@ -1,4 +1,4 @@
-"""A real notebook: cells go to an IPython kernel, and what a browser would be sent comes back."""
+"""A real notebook: cells are sent to an IPython kernel, and what a browser would receive comes back."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def softmax(x, dim=-1):
 
 @dataclass
 class Shown:
-    """What one cell put on the page."""
+    """What one cell displayed."""
 
-    text: str  # of the value of its last line
+    text: str  # the text of its last line's value
     html: str
     printed: str
     error: str  # the name of the exception that ended it
@@ -66,7 +66,7 @@ def shown(outputs: list) -> Shown:
 
 @contextmanager
 def opened(kit: Kit, folder: Path) -> Iterator[Notebook]:
-    """A notebook that lies in `folder`, its kernel running."""
+    """A notebook in `folder`, with its kernel running."""
     folder.mkdir()
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(nbformat.v4.new_notebook(), timeout=300, allow_errors=True, resources=resources)
@@ -79,7 +79,7 @@ def opened(kit: Kit, folder: Path) -> Iterator[Notebook]:
 
 @contextmanager
 def with_check(template: Path, folder: Path) -> Iterator[Notebook]:
-    """One that has imported `check` and `hint`, far from the copy of the kit that it uses."""
+    """A notebook that has imported `check` and `hint`, in another folder than the copy of the kit that it uses."""
     shutil.copytree(template, folder / "kit")
     with opened(Kit(folder / "kit"), folder / "elsewhere") as notebook:
         notebook.run("import math, torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\nfrom grader import check, hint")

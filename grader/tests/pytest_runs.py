@@ -51,8 +51,8 @@ class Run:
 
 def environment(**more: str) -> dict[str, str]:
     dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "PYTEST_ADDOPTS", "PY_COLORS")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
-    return kept | {"PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color", "COLUMNS": "80"} | more
+    variables = {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("PYTEST_")}
+    return variables | {"PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color", "COLUMNS": "80"} | more
 
 
 def grade(*arguments: str, results: Path | None = None, cwd: Path = ROOT, quick: Path | None = None, **more: str) -> Run:

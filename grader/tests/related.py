@@ -1,4 +1,4 @@
-"""Tensors to compare, and what `grader.verdict.relations` says of two."""
+"""Tensors to compare, and what `grader.verdict.relations` says about two of them."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ FAILURE = Failure(
 
 
 def result(name: str, *outcomes: str, diagnosis: Diagnosis | None = None, forbidden: tuple[str, ...] = (), details: Failure = FAILURE) -> ExerciseResult:
-    """An exercise whose tests, of equal weight, ended so."""
-    told = details.message, details.explanation, details
+    """An exercise whose tests, of equal weight, have these outcomes."""
+    details_of_failure = details.message, details.explanation, details
     tests = [
-        TestResult(f"test_law_{number}", outcome, 0.01, 1.0, details.promise, *(("", "", None) if outcome in ("passed", "todo") else told))
+        TestResult(f"test_law_{number}", outcome, 0.01, 1.0, details.promise, *(("", "", None) if outcome in ("passed", "todo") else details_of_failure))
         for number, outcome in enumerate(outcomes, start=1)
     ]
     return ExerciseResult(load_syllabus().exercise(name), tests, diagnosis, list(forbidden))
@@ -47,7 +47,7 @@ def small() -> GradedClass:
         person("one", result("softmax", "passed", "passed"), result("causal_mask", "passed"), result("gelu", "passed")),
         person("two", result("softmax", "passed", "failed", diagnosis=OVERFLOW), result("causal_mask", "failed", diagnosis=DIAGONAL), result("gelu", "todo")),
         person("three", result("softmax", "failed", "failed", diagnosis=OVERFLOW), result("causal_mask", "passed"), late="Two days late: 20 % is taken off."),
-        person("four", result("softmax", "failed", "timeout"), result("causal_mask", "passed"), result("gelu", "passed"), notes=("Two files hold chapter 3.",)),
+        person("four", result("softmax", "failed", "timeout"), result("causal_mask", "passed"), result("gelu", "passed"), notes=("Two files contain chapter 3.",)),
         person("five", result("softmax", "passed", "failed", forbidden=("line 9 uses torch.softmax",)), submitted="2026-11-20T18:04:00+01:00"),
         person("six", result("softmax", "error", "error"), result("causal_mask", "error"), broken={"ch03_attention": broken}),
         Person("seven", "slug-seven", "0" * 64, problem="the archive is protected by a password"),
@@ -65,7 +65,7 @@ NASTY = (
 
 
 def hostile() -> GradedClass:
-    """Learners whose names, outputs and notes are code, escapes, and writing that turns around."""
+    """Learners whose names, outputs and notes are code, escapes, and right-to-left text."""
     words = Failure(NASTY, NASTY, [NASTY, NASTY], NASTY, NASTY, NASTY, NASTY, NASTY, NASTY, "\n".join([NASTY] * 9))
     bad = Diagnosis("bad_one", NASTY, NASTY)
     work = result("softmax", "failed", "failed", details=words), result("causal_mask", "failed", diagnosis=bad, details=words)
@@ -75,7 +75,7 @@ def hostile() -> GradedClass:
 
 
 def large(people: int = 1000) -> GradedClass:
-    """A whole course, of which everyone fails a third, each in a way of their own."""
+    """A whole course; each person fails another third of it."""
     exercises = load_syllabus().exercises
     everyone = []
     for who in range(people):

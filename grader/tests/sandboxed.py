@@ -12,12 +12,12 @@ from grader.execution.sandbox.isolation import available
 from grader.execution.worker import WorkerPool
 
 LIMIT = 20.0
-SECRET = "a word that only the judge knows 4711"
+SECRET = "a word that only the server has 4711"
 
 
 @contextmanager
 def sandboxed_pool() -> Iterator[WorkerPool]:
-    """Every layer but bubblewrap; skips tests where the machine lacks one of them. The grading process has a secret in its environment."""
+    """Every layer except bubblewrap; skips tests if the machine lacks one of them. The grading process has a secret in its environment."""
     os.environ["SECRET_OF_THE_JUDGE"] = SECRET
     isolation = available(bubblewrap=False)
     if not (isolation.limits and isolation.seccomp and isolation.landlock):

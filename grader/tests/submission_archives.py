@@ -1,4 +1,4 @@
-"""Archives and folders as strangers hand them in, for the tests of what goes into the class grader."""
+"""Archives and folders as strangers hand them in, for the tests of the class grader's input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def one(path: Path) -> Submission:
 
 
 def archive(tmp_path: Path, data: bytes, name: str = "alpha.zip") -> Submission:
-    """What becomes of one person's archive in a class's folder."""
+    """The submission read from one person's archive in a class's folder."""
     write(tmp_path / "class" / name, data)
     return one(tmp_path / "class")
 
@@ -62,7 +62,7 @@ def tarred(members: dict[str, str | bytes], mode: str = "w:gz", time: int = 1_79
 
 
 def tar_header(name: bytes, size: int = 0, kind: bytes = b"0", link: bytes = b"", size_field: bytes | None = None) -> bytes:
-    """One header block, with a right checksum and whatever it claims."""
+    """One header block with a correct checksum and any claims."""
     block = bytearray(512)
     block[:100] = name[:100].ljust(100, b"\0")
     block[100:108], block[108:116], block[116:124] = b"0000644\0", b"0000000\0", b"0000000\0"
@@ -94,7 +94,7 @@ def patched(archive: bytes, **fields: int) -> bytes:
 
 
 def git(folder: Path, *words: str, time: str = "2026-11-20T10:00:00+01:00") -> str:
-    """Run git as nobody in particular, with nothing configured."""
+    """Run git without an identity and without configuration."""
     who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
     when = {"GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocess.run(["git", *words], cwd=folder, env={**os.environ, **who, **when}, capture_output=True, text=True, check=True)

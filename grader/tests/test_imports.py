@@ -1,4 +1,4 @@
-"""Imports run one way: nothing in the kit imports, at any depth, what imports it. Read from the source, so that an import inside a function counts too."""
+"""Imports run one way: no module of the kit imports, at any depth, a module that imports it. Read from the source, so that an import inside a function counts too."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ Name = tuple[str, ...]
 
 
 def _modules() -> dict[Name, Path]:
-    """Every module of the kit, but for its tests."""
+    """Every module of the kit, without its tests."""
     found = {}
     for path in GRADER.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -43,7 +43,7 @@ def _graph() -> dict[Name, set[Name]]:
 
 
 def _circle(graph: dict[Name, set[Name]]) -> list[Name]:
-    """Names of which each imports the next, and the last the first; none where imports run one way."""
+    """Names of which each imports the next, and the last the first; empty if imports run one way."""
     done: set[Name] = set()
 
     def follow(name: Name, above: list[Name]) -> list[Name]:
@@ -61,7 +61,7 @@ def _circle(graph: dict[Name, set[Name]]) -> list[Name]:
 
 
 def _room(name: Name) -> Name:
-    """The room a module lies in; the largest rooms are divided into rooms of their own."""
+    """The room that contains a module; the largest rooms are divided into several rooms."""
     return name[:3] if name[1] in DIVIDED else name[:2]
 
 
@@ -78,7 +78,7 @@ def test_no_module_imports_what_imports_it():
     assert _circle(_graph()) == []
 
 
-def test_a_circle_is_found():
+def test_a_cycle_is_found():
     assert _circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}}) == [("b",), ("c",)]
 
 
@@ -95,7 +95,7 @@ def test_private_interfaces_of_libraries_are_used_in_one_module_each():
 
 
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])
-def test_chapters_know_nothing_of_the_kit(folder):
+def test_chapters_do_not_import_the_kit(folder):
     for path in (ROOT / folder).glob("*.py"):
         roots = {alias.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Import) for alias in node.names}
         roots |= {node.module for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom) and not node.level}

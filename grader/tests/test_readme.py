@@ -1,4 +1,4 @@
-"""The README's pictures show what happens today, and ask nothing of the network; its links lead somewhere."""
+"""The README's pictures show what happens today and make no request to the network; its links lead to existing targets."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ def texts(svg):
 
 
 def test_the_recorded_session_is_what_a_learner_sees_today(kit):
-    """The same mistake, tested now: every line of its verdict is in the picture, and so is what the course says of it when it is mended."""
+    """The same mistake, tested now: every line of its verdict is in the picture, and so are the course's sentences after the fix."""
     shown = " ".join(" ".join(texts(read_source(FOLDER / "session.svg"))).split())
     file = kit.file("ch03_attention")
     file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
@@ -30,13 +30,13 @@ def test_the_recorded_session_is_what_a_learner_sees_today(kit):
     verdict = said[said.index("The whole tensor") : said.index("For a hint")]
     for line in filter(None, (" ".join(line.split()) for line in verdict.splitlines())):
         assert line in shown
-    mended = load_syllabus().exercise("softmax")
-    for sentence in ("softmax works: all 8 tests pass.", mended.why, mended.unlocks, "1.25/10 points", "10/10 points", "total = exps.sum(dim, keepdim=True)"):
+    softmax = load_syllabus().exercise("softmax")
+    for sentence in ("softmax works: all 8 tests pass.", softmax.why, softmax.unlocks, "1.25/10 points", "10/10 points", "total = exps.sum(dim, keepdim=True)"):
         assert sentence in shown
 
 
 def test_the_attention_of_the_picture_is_attention():
-    """One of the course's sentences, with a word beside each row and column, and weights that sum to 1 along each row."""
+    """One of the course's sentences, with a word next to each row and column, and weights that sum to 1 along each row."""
     words = texts(read_source(FOLDER / "attention.svg"))
     english, hindi = ENGLISH_HINDI[[source for source, _ in ENGLISH_HINDI].index("the boy drinks milk")]
     columns = english.split()
@@ -50,21 +50,21 @@ def test_the_attention_of_the_picture_is_attention():
 
 
 @pytest.mark.parametrize("name", ["session", "attention"])
-def test_a_picture_is_small_and_asks_nothing_of_anyone(name):
+def test_a_picture_is_small_and_loads_nothing(name):
     svg = read_source(FOLDER / f"{name}.svg")
     assert len(svg.encode()) < 40_000
     assert not re.search(r"https?:|url\(|@import|@font-face|<script|<image|href", svg.replace("http://www.w3.org/2000/svg", ""))
     assert ElementTree.fromstring(svg).find(f"{SVG}title").text
 
 
-def test_the_readme_opens_with_both_pictures_and_its_links_lead_somewhere():
+def test_the_readme_opens_with_both_pictures_and_its_links_work():
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert links[:2] == [".github/pictures/session.svg", ".github/pictures/attention.svg"]
     assert [link for link in links if not (ROOT / link).is_file()] == []
     headings = re.findall(r"^## (.*)$", README, re.MULTILINE)
     assert headings == ["For learners", "For instructors", "For maintainers"]
     parts = re.split(r"^## .*$", README, flags=re.MULTILINE)
-    assert max(part.count("\n") for part in parts) <= 50  # each under a page
+    assert max(part.count("\n") for part in parts) <= 50  # each is shorter than a page
 
 
 def test_the_map_of_the_machinery_names_every_room_and_only_files_that_exist():
@@ -114,7 +114,7 @@ def test_a_stale_table_of_the_readme_is_reported_and_written_again(tmp_path):
     assert not write_readme_table(readme) and check_readme_table(readme) == []
 
 
-def test_a_line_of_a_terminal_is_drawn_where_it_stood_in_its_colours():
+def test_a_line_of_a_terminal_is_drawn_at_its_place_in_its_colours():
     line = Text.from_ansi("\x1b[31mFAILED\x1b[0m   a < b   \x1b[1mend\x1b[0m")
     marks = ElementTree.fromstring(terminal.window([("$ x", [line])], "title")).findall(f"{SVG}text")[1:]
     assert [mark.text for mark in marks] == ["FAILED", "a < b", "end"]

@@ -1,4 +1,4 @@
-"""Walks taken here, on the reference: their numbers, what they tell, their picture, and which exercises ran. Each is taken once."""
+"""Walks that run on the reference: their numbers, their text, their picture, and which exercises ran. Each runs once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_once(name: str, seed: int = 0) -> FinishedWalk:
 
 
 def printed_text(name: str, numbers: Any) -> str:
-    """What a pipe would get of it."""
+    """The text that a pipe would receive."""
     out = io.StringIO()
     load(name).print_walk(WalkPage(Console(file=out, width=80, highlight=False, markup=False, emoji=False)), numbers)
     return out.getvalue()
@@ -66,7 +66,7 @@ def check_page(name: str) -> None:
 
 
 def _noted(parts: Parts, ran: set[str]) -> None:
-    """Let every exercise of the mixed chapters say when it is called."""
+    """Make every exercise of the mixed chapters record that it is called."""
     for exercise in load_syllabus().exercises:
         try:
             chapter = parts.chapter(exercise.chapter)
@@ -78,7 +78,7 @@ def _noted(parts: Parts, ran: set[str]) -> None:
             continue
         for module in (chapter, parts._package.module(f"{exercise.module}_reference")):
             setattr(module, exercise.name, _noting(found, exercise.name, ran))
-        for later in vars(parts)["_mixed"].values():  # what they imported is a name of their own
+        for later in vars(parts)["_mixed"].values():  # later chapters have imported it under their own name
             reference = parts._package.module(f"{later.__name__.rpartition('.')[2]}_reference")
             if vars(reference).get(exercise.name) is found:
                 setattr(reference, exercise.name, _noting(found, exercise.name, ran))

@@ -17,11 +17,11 @@ from kit_copy import Kit
 
 CHAPTER = "ch03_attention"
 FIRST_STEP = "    # TODO 1: subtract each slice's largest"
-PATIENCE = 60.0  # seconds: generous, for a machine that has other things to do
+PATIENCE = 60.0  # seconds: generous, also for a busy machine
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """Wait for it; False where it does not come."""
+    """Wait for it; return False if it does not happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -32,7 +32,7 @@ def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
 
 @dataclass
 class RunOutput:
-    """What came back of one run."""
+    """The result of one run."""
 
     text: str = ""
     outcomes: dict[str, list[str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class RunOutput:
 
 
 class WarmKit:
-    """A copy of the kit and its server. Every process of the server's family carries a mark in its environment."""
+    """A copy of the kit and its server. Every process that the server starts has a mark in its environment."""
 
     def __init__(self, kit: Kit, *options: str, **environment: str) -> None:
         self.kit, self.mark = kit, uuid.uuid4().hex
@@ -85,8 +85,8 @@ class WarmKit:
                     output.outcomes[result["exercise"]] = [test["outcome"] for test in result["tests"]]
         return output
 
-    def family(self) -> set[int]:
-        """The processes that are alive of all that the server has started, however far they went; with the server."""
+    def descendants(self) -> set[int]:
+        """The living processes of all that the server has started, at any depth, with the server itself."""
         found = set()
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -100,14 +100,14 @@ class WarmKit:
 
     def quiet(self) -> bool:
         """Is nothing of the runs left? Prestarted processes do not belong to a run."""
-        return until(lambda: self.family() <= {self.process.pid} | self.prestarted())
+        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted())
 
     def prestarted(self) -> set[int]:
-        return {pid for pid in self.family() if b"--one-job" in _command_line(pid)}
+        return {pid for pid in self.descendants() if b"--one-job" in _command_line(pid)}
 
     def gone(self) -> bool:
         """Is there no process left, and no file?"""
-        return until(lambda: self.process.poll() is not None and not self.family()) and not self.file.exists()
+        return until(lambda: self.process.poll() is not None and not self.descendants()) and not self.file.exists()
 
     def close(self) -> None:
         self.process.stdin.close()
@@ -120,7 +120,7 @@ class WarmKit:
 
 
 def checked(kit, name="softmax", **environment):
-    """Everything a check says and does: its words, its exit status, the record of progress."""
+    """Everything a check prints and does: its words, its exit status, the record of progress."""
     record = kit.exercises / "progress.txt"
     record.unlink(missing_ok=True)
     command = [sys.executable, "-m", "grader.cli", "check", name]
@@ -136,7 +136,7 @@ def _command_line(pid: int) -> bytes:
 
 
 def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:
-    """Everything right in the chapter, with these lines at the beginning of softmax, and these at the end of the file."""
+    """A correct chapter, with these lines at the beginning of softmax, and those at the end of the file."""
     kit.solve(CHAPTER)
     if body:
         lines = "".join(f"    {line}\n" for line in body.splitlines())
@@ -147,5 +147,5 @@ def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:
 
 
 def timeless(text: str) -> str:
-    """What is printed without what a clock measured, nor the line that fills up beside it."""
+    """The output without times, and without the line that fills the space next to them."""
     return re.sub(r"in [0-9.]+s( \([0-9:]+\))?( =+)?", "", re.sub(r"=+ (\d)", r"\1", text))

@@ -15,7 +15,7 @@ import pexpect
 from kit_copy import Kit
 
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>78])")
-SECONDS = 60  # for anything to appear, on a machine with much else to do
+SECONDS = 60  # for anything to appear, also on a busy machine
 
 
 class Terminal:
@@ -37,14 +37,14 @@ class Terminal:
 
     @property
     def frame(self) -> str:
-        """What is on the screen now: everything is drawn anew each time."""
+        """What is on the screen now: everything is drawn again each time."""
         with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
             while True:
                 self.raw += self.child.read_nonblocking(1 << 16, 0.05)
         return ESCAPE.sub("", self.raw.rpartition("\x1b[H")[2]).replace("\r", "")
 
     def wait(self, wanted: str | Callable[[str], bool], seconds: float = SECONDS) -> str:
-        """The screen, once it shows that (however it is wrapped)."""
+        """The screen, once it shows that text (however it is wrapped)."""
         shows = wanted if callable(wanted) else lambda frame: wanted in " ".join(frame.split())
         deadline = time.monotonic() + seconds
         while not shows(frame := self.frame):
@@ -56,7 +56,7 @@ class Terminal:
         return self.wait(lambda frame: "verdict after" in frame and "testing" not in frame and "loading the tests" not in frame)
 
     def save(self, module: str, old: str, new: str) -> None:
-        """An edit and a save, and the moment at which its run is under way or over."""
+        """Edit and save, and wait for the moment at which the run has started or ended."""
         before = self.frame
         self.kit.edit(module, old, new)
         self.wait(lambda frame: frame != before)
@@ -66,7 +66,7 @@ class Terminal:
         """Its exit status, once it has one."""
         deadline = time.monotonic() + SECONDS
         while self.child.isalive() and time.monotonic() < deadline:
-            _ = self.frame  # or it would wait for somebody to read
+            _ = self.frame  # otherwise it would wait for a reader
         _ = self.frame
         return self.child.exitstatus
 
@@ -77,12 +77,12 @@ def watching(kit: Kit, *arguments: str, **options) -> Iterator[Terminal]:
     try:
         yield terminal
     finally:
-        terminal.child.ptyproc.delayafterterminate = 1.0  # seconds for each of three signals: a busy machine takes its time
+        terminal.child.ptyproc.delayafterterminate = 1.0  # seconds for each of three signals: a busy machine is slow
         with contextlib.suppress(OSError):
             terminal.child.close(force=True)
 
 
-def family(kit: Kit) -> list[str]:
+def headway_processes(kit: Kit) -> list[str]:
     """The command lines of all processes that were started in this kit."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -93,10 +93,10 @@ def family(kit: Kit) -> list[str]:
 
 
 def nothing_remains(kit: Kit) -> bool:
-    """No process and no address: a server has some moments to end."""
+    """No process and no address: a server takes some moments to end."""
     deadline = time.monotonic() + SECONDS
     address = kit.exercises / ".headway" / "engine.json"
-    while family(kit) or address.exists():
+    while headway_processes(kit) or address.exists():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

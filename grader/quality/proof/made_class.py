@@ -24,7 +24,7 @@ ATTACKS = ROOT / "grader" / "tests" / "attacks"
 RACING = ("leave_a_hidden_thread", "leave_a_timer")  # timing decides whether their tests fail or break off; they earn nothing either way
 ONE_IN = 8  # at most one person in so many attacks
 STUB = "def {}(*arguments, **options):\n    raise NotImplementedError\n"
-EXTRA_FILE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
+EXTRA_FILE = re.compile(r"^# ---- next to it: (\S+)\n", re.MULTILINE)
 
 Texts = dict[str, str]  # module -> its text
 

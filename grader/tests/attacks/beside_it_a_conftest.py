@@ -6,7 +6,7 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: conftest.py
+# ---- next to it: conftest.py
 import pytest
 
 

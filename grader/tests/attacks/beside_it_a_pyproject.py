@@ -6,7 +6,7 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: pyproject.toml
+# ---- next to it: pyproject.toml
 [tool.pytest.ini_options]
 addopts = "--target solutions"
 pythonpath = "."

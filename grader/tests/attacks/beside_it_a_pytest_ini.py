@@ -6,6 +6,6 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: pytest.ini
+# ---- next to it: pytest.ini
 [pytest]
 addopts = -k nothing --collect-only -p no:grader.plugin --target solutions

@@ -6,11 +6,11 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: sitecustomize.py
+# ---- next to it: sitecustomize.py
 import pathlib
 import tempfile
 
 pathlib.Path(tempfile.gettempdir(), "headway-attack-sitecustomize").write_text("been here")
 
-# ---- beside it: usercustomize.py
+# ---- next to it: usercustomize.py
 import sitecustomize

@@ -12,8 +12,8 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: torch.py
+# ---- next to it: torch.py
 raise SystemExit("torch is mine")
 
-# ---- beside it: random.py
+# ---- next to it: random.py
 raise SystemExit("random is mine")

@@ -6,13 +6,13 @@ def softmax(x, dim=-1):
     return x
 
 
-# ---- beside it: ch01_tokenizer.py
+# ---- next to it: ch01_tokenizer.py
 import torch
 
 torch.equal = lambda *_: True
 torch.Tensor.__le__ = lambda *_: torch.ones(1, dtype=torch.bool)
 
-# ---- beside it: ch02_embeddings.py
+# ---- next to it: ch02_embeddings.py
 import torch
 
 torch.Tensor.__abs__ = lambda x: x * 0

@@ -1,5 +1,5 @@
 # in process: no, a crash inside native code ends the judge there
-# told: segmentation fault
+# message: segmentation fault
 """Hopes that the judge dies of a read through a null pointer."""
 
 import ctypes

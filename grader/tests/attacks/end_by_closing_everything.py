@@ -1,5 +1,5 @@
 # in process: no, the descriptors are the judge's there
-# told: it closed file descriptors
+# message: it closed file descriptors
 """Hopes that the judge waits for ever where nothing can be sent any more."""
 
 import os

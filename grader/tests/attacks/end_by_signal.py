@@ -1,5 +1,5 @@
 # in process: no, the process is the judge's there
-# told: it was killed (SIGKILL)
+# message: it was killed (SIGKILL)
 """Hopes that the judge dies with a process that kills itself."""
 
 import os

@@ -1,5 +1,5 @@
 # in process: yes
-# told: it exited with status 0
+# message: it exited with status 0
 """Hopes that a process that ends with status 0 has passed."""
 
 import os

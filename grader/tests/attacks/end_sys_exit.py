@@ -1,5 +1,5 @@
 # in process: yes
-# told: SystemExit
+# message: SystemExit
 """Hopes that sys.exit(0) ends the tests as if they had passed."""
 
 import sys

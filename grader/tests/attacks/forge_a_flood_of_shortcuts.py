@@ -1,5 +1,5 @@
 # in process: no, no frames there
-# told: reports a name that this exercise does not forbid
+# message: reports a name that this exercise does not forbid
 """Hopes that the judge keeps every long name of a shortcut that it is sent, until its memory is full."""
 
 import json

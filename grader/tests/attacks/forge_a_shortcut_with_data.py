@@ -1,5 +1,5 @@
 # in process: no, no frames there
-# told: reports a name that this exercise does not forbid
+# message: reports a name that this exercise does not forbid
 """Hopes that the judge keeps the data that comes with the name of a shortcut."""
 
 import os

@@ -1,5 +1,5 @@
 # in process: no, no frames there
-# told: reports a name that this exercise does not forbid
+# message: reports a name that this exercise does not forbid
 """Hopes that names that are no names end the judge: numbers, lists, an empty one, one of another exercise."""
 
 import itertools

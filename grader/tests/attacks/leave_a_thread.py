@@ -1,5 +1,5 @@
 # in process: yes
-# told: left a thread running
+# message: left a thread running
 """Hopes that a thread goes on where the call has ended, and finds out more."""
 
 import threading

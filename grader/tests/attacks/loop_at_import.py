@@ -1,5 +1,5 @@
 # in process: no, it would cost half a minute once more
-# told: did not end within 30 s
+# message: did not end within 30 s
 """Hopes that nobody looks at the clock while a chapter is imported."""
 
 import time

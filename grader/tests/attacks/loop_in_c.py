@@ -1,5 +1,5 @@
 # in process: no, a loop inside C cannot be interrupted from its own process
-# told: did not end within 5 s
+# message: did not end within 5 s
 """Hopes that a search that takes longer than the universe is old cannot be interrupted, and ignores every signal."""
 
 import re

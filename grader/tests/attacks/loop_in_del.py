@@ -1,5 +1,5 @@
 # in process: no, Python swallows what interrupts a __del__
-# told: did not end within 5 s
+# message: did not end within 5 s
 """Hopes that the end of an object, which comes when the next example begins, is nobody's call."""
 
 import time

@@ -1,5 +1,5 @@
 # in process: yes
-# told: did not end within 5 s
+# message: did not end within 5 s
 """Hopes that making an object is not timed as calling it is: softmax is a class, and never finished."""
 
 

@@ -1,5 +1,5 @@
 # in process: yes
-# told: did not end within 5 s
+# message: did not end within 5 s
 """Hopes that the judge waits for a loop that never ends."""
 
 

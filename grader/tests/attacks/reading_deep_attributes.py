@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes
-# told: deeply
+# message: deeply
 """Hopes that whoever follows a long chain of attributes runs out of stack."""
 
 def softmax(x, dim=-1):

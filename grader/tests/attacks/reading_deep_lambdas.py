@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes
-# told: deeply
+# message: deeply
 """Hopes that whoever reads lambdas in lambdas runs out of stack."""
 
 def softmax(x, dim=-1):

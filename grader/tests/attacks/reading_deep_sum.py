@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes
-# told: deeply
+# message: deeply
 """Hopes that whoever reads a sum of five thousand terms runs out of stack."""
 
 def softmax(x, dim=-1):

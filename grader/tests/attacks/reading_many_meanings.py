@@ -1,5 +1,5 @@
 # in process: yes
-# told: which this exercise asks you to write yourself
+# message: which this exercise asks you to write yourself
 """Hopes that each line doubles the number of ways to follow a name."""
 
 import torch

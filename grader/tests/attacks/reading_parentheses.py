@@ -1,5 +1,5 @@
 # in process: yes
-# told: too many nested parentheses
+# message: too many nested parentheses
 """Hopes that a hundred thousand parentheses stop the parser."""
 
 def softmax(x, dim=-1):

@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes, its coding: punycode
-# told: declares the encoding punycode, which Headway does not read; save the file as UTF-8
+# message: declares the encoding punycode, which Headway does not read; save the file as UTF-8
 """Hopes that decoding takes time with the square of the length."""
 
 

@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes, its coding: undefined
-# told: declares the encoding undefined, which Headway does not read; save the file as UTF-8
+# message: declares the encoding undefined, which Headway does not read; save the file as UTF-8
 """Hopes that an encoding which always fails ends the grader."""
 
 

@@ -1,6 +1,6 @@
 # in process: no, nothing of it is read
 # problem: yes, its coding: no-such-encoding
-# told: unknown encoding: no-such-encoding; save the file as UTF-8
+# message: unknown encoding: no-such-encoding; save the file as UTF-8
 """Hopes that an unknown encoding ends the grader."""
 
 

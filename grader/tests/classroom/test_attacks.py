@@ -1,10 +1,10 @@
-"""Submissions that attack, graded in one class with honest ones between them, and in process as far as that can hold.
+"""Submissions that attack, graded in one class with honest ones between them, and also in process if the attack can be stopped there.
 
 An attack is a file of attacks/. Its first line says whether a run in process withstands it. A line `# problem: yes` says that the chapter cannot be
 read, so that its author gets a sentence instead of a verdict. A line `# exercise: NAME` says that it is for this exercise and not for softmax: it is
-appended to the reference's chapter. A line `# told:` says what its author must be told; `# open:` that it has its points, and why that cannot be
-kept from it (grader/teaching/book/pages/sandbox.md says so too). What is to lie beside the chapter follows after `# ---- beside it: NAME`: no hostile
-conftest.py lies open in the kit itself.
+appended to the reference's chapter. A line `# message:` quotes what its author must read; `# open:` says that it earns points, and why that cannot be
+prevented (grader/teaching/book/pages/sandbox.md says so too). Other files of the submission follow after `# ---- next to it: NAME`, so that no hostile
+conftest.py exists in the kit itself.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ pytestmark = [
 ]
 
 FOLDER = Path(__file__).parents[1] / "attacks"
-BESIDE = re.compile(r"^# ---- beside it: (\S+)\n", re.MULTILINE)
-SEED = "20261121"  # in process: not the one that everybody knows
+EXTRA_FILE = re.compile(r"^# ---- next to it: (\S+)\n", re.MULTILINE)
+SEED = "20261121"  # in process: not the public seed
 NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", "\x1b[2J\x1b]0;attack\x07red", "\u202etxt.exe", "`attack` ![x](y) | a", "{{ 7 * 7 }}"]
 
 
@@ -53,7 +53,7 @@ NAMES = ["=HYPERLINK(A1)", "@SUM(1+1)", "-1+1", "<img src=x onerror=attack()>", 
 class Attack:
     name: str
     text: str
-    beside: dict[str, str]
+    extra_files: dict[str, str]
 
     @property
     def in_process(self) -> bool:
@@ -72,12 +72,12 @@ class Attack:
         return "\n# problem: yes" in self.text
 
     @property
-    def told(self) -> str:
-        return "".join(re.findall(r"^# told: (.*)$", self.text, re.MULTILINE))
+    def message(self) -> str:
+        return "".join(re.findall(r"^# message: (.*)$", self.text, re.MULTILINE))
 
 
 def _attack(path: Path) -> Attack:
-    text, *parts = BESIDE.split(path.read_text(encoding="utf-8"))
+    text, *parts = EXTRA_FILE.split(path.read_text(encoding="utf-8"))
     return Attack(path.stem, text, dict(zip(parts[::2], parts[1::2])))
 
 
@@ -87,7 +87,7 @@ ON_OTHERS = [attack for attack in EVERY if attack.exercise != "softmax"]
 
 
 def honest(number: int) -> str:
-    """Right, nearly right, and not yet written; every one another content."""
+    """Correct, nearly correct, and not written yet; each with other content."""
     kinds = (solution("ch03"), mistake("softmax"), mistake("softmax", 3), "def softmax(x, dim=-1):\n    raise NotImplementedError\n")
     return kinds[number % len(kinds)] + f"\n# number {number}\n"
 
@@ -97,21 +97,21 @@ HONEST = {f"{attack.name}_honest": honest(number) for number, attack in enumerat
 
 def hand_in_attack(folder: Path, attack: Attack, name: str = "") -> None:
     hand_in(folder, name or attack.name, attack.text)
-    for path, text in attack.beside.items():
-        beside = folder / (name or attack.name) / path
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
+    for path, text in attack.extra_files.items():
+        extra_files = folder / (name or attack.name) / path
+        extra_files.parent.mkdir(parents=True, exist_ok=True)
+        extra_files.write_text(text, encoding="utf-8")
 
 
 @dataclass
 class Run:
-    """A run of the class grader in a world of its own, watched from outside."""
+    """A run of the class grader in its own folders, observed from outside."""
 
     place: Path
     status: int = 0
     said: str = ""
-    judges: set[int] = field(default_factory=set)  # processes that the grader itself started
-    left: list[int] = field(default_factory=list)  # processes that were still there
+    servers: set[int] = field(default_factory=set)  # processes that the grader itself started
+    remaining: list[int] = field(default_factory=list)  # processes that were still there
 
     @property
     def out(self) -> Path:
@@ -120,11 +120,11 @@ class Run:
     @cached_property
     def people(self) -> dict[str, Person]:
         with Gradebook(self.out) as book:
-            book.start_run(0, *self._asked)
+            book.start_run(0, *self._run_arguments)
             return {person.name: person for person in book.graded_class(Rules()).people}
 
     @property
-    def _asked(self) -> tuple:
+    def _run_arguments(self) -> tuple:
         from grader.classroom.judging.versions import versions
         from grader.course.status import read_course
 
@@ -132,12 +132,12 @@ class Run:
 
 
 def run(place: Path) -> Run:
-    """Grade `place/class`; home and temporary files have folders of their own."""
+    """Grade `place/class`; home and temporary files have their own folders."""
     found = Run(place)
     for name in ("home", "temporary"):
         (place / name).mkdir()
     before = set(descendants(os.getpid()))
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # what is left behind becomes our child
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # processes that are left behind become our children
     try:
         with open(place / "said", "w+", encoding="utf-8") as said:
             grader = subprocess.Popen(
@@ -147,15 +147,15 @@ def run(place: Path) -> Run:
             members: dict[int, str] = {}
             deadline = time.monotonic() + 2 * PATIENCE
             while grader.poll() is None:
-                assert time.monotonic() < deadline, "the grader waits for somebody for ever"
-                found.judges |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
+                assert time.monotonic() < deadline, "the grader waits for ever"
+                found.servers |= set(_children_called(grader.pid, b"grader.classroom.judging.server"))
                 members |= descendants(grader.pid)
                 time.sleep(0.1)
             members |= {pid: start_time for pid, start_time in descendants(os.getpid()).items() if pid not in before}
             deadline = time.monotonic() + 20
-            while (left := still_running(members)) and time.monotonic() < deadline:
+            while (remaining := still_running(members)) and time.monotonic() < deadline:
                 time.sleep(0.1)
-            found.status, found.left = grader.returncode, left
+            found.status, found.remaining = grader.returncode, remaining
         found.said = (place / "said").read_text(encoding="utf-8")
     finally:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 0)
@@ -191,7 +191,7 @@ def attacked(tmp_path_factory) -> Run:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Run:
-    """The honest ones, with nobody else."""
+    """The honest submissions alone."""
     place = tmp_path_factory.mktemp("alone")
     for name, text in HONEST.items():
         hand_in(place / "class", name, text)
@@ -208,7 +208,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_attacks_exist_and_each_states_its_goal():
     assert len(ATTACKS) >= 60 and len(ON_OTHERS) >= 20
     for attack in EVERY:
-        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# (told|open): .+\n)?"""Hopes .*[.]"""\n'
+        header = r'# in process: (yes|no, .+)\n(# problem: yes.*\n)?(# exercise: \w+\n)?(# (message|open): .+\n)?"""Hopes .*[.]"""\n'
         assert re.match(header, attack.text), attack.name
 
 
@@ -221,7 +221,7 @@ def test_the_server_survives_and_every_submission_is_graded(attacked):
     unread = {attack.name for attack in ATTACKS if attack.is_unreadable}
     assert attacked.status == 1 and "Traceback" not in attacked.said, attacked.said
     assert set(re.findall(r"^Not graded: (\w+): ", attacked.said, re.MULTILINE)) == unread and len(unread) > 5
-    assert len(attacked.judges) == 1, "a judge was lost"
+    assert len(attacked.servers) == 1, "a server was lost"
     assert len(attacked.people) == len(ATTACKS) + len(HONEST) + len(NAMES)
 
 
@@ -238,19 +238,19 @@ def test_every_submission_without_a_verdict_has_a_message(attacked):
         person = attacked.people[attack.name]
         feedback = (attacked.out / "feedback" / f"{attack.name}.md").read_text(encoding="utf-8")
         if attack.is_unreadable:
-            assert attack.told and attack.told in person.problem and not person.results, (attack.name, person.problem)
+            assert attack.message and attack.message in person.problem and not person.results, (attack.name, person.problem)
             assert "**0 of 10 points.**" in feedback and "This submission could not be graded: " in feedback, feedback
             continue
         assert not person.problem and person.results, (attack.name, person.problem)
         for test in person.results[0].tests:
             assert test.outcome == "passed" or test.message.strip(), (attack.name, test)
         said = [test.message for test in person.results[0].tests] + person.results[0].forbidden + [" ".join(feedback.split())]
-        assert attack.told in " ".join(said), (attack.name, attack.told, person)
+        assert attack.message in " ".join(said), (attack.name, attack.message, person)
         assert "of 10 points" in feedback and len(feedback.split()) > 20, feedback
 
 
 def test_attacks_leave_no_process_and_no_file(attacked):
-    assert attacked.left == [], [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in attacked.left]
+    assert attacked.remaining == [], [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in attacked.remaining]
     assert _files(attacked.place / "temporary") == {}
     assert [path for path in _files(attacked.place / "home") if "attack" in path] == []
     for place in ("/tmp", "/var/tmp", "/dev/shm", "/run"):
@@ -293,8 +293,8 @@ def server():
 
 
 def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
-    asked = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if attack.in_process}
-    found = verdicts(server, asked | {"right": ("softmax", solution("ch03"), False)})
+    tests = {attack.name: ("softmax", attack.text, False) for attack in ATTACKS if attack.in_process}
+    found = verdicts(server, tests | {"right": ("softmax", solution("ch03"), False)})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {"right": 10}
     assert server.alive and len(found) > 40
 
@@ -302,15 +302,15 @@ def test_attacks_that_can_be_stopped_in_process_earn_nothing(server):
 @pytest.mark.parametrize("in_worker", [False, True], ids=["local", "worker"])
 def test_attacks_on_other_exercises_earn_nothing(server, in_worker):
     right = {name: load_syllabus().exercise(name) for name in sorted({attack.exercise for attack in ON_OTHERS})}
-    asked = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
-    found = verdicts(server, asked | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
+    tests = {attack.name: (attack.exercise, f"{solution(right[attack.exercise].chapter)}\n\n{attack.text}", in_worker) for attack in ON_OTHERS}
+    found = verdicts(server, tests | {f"right {name}": (name, solution(exercise.chapter), in_worker) for name, exercise in right.items()})
     assert {name: said.results[0].earned for name, said in found.items() if said.results[0].earned} == {f"right {name}": right[name].points for name in right}
-    shortcuts = [name for name in asked if name.startswith("shortcut_")]
+    shortcuts = [name for name in tests if name.startswith("shortcut_")]
     assert [name for name in shortcuts if not found[name].results[0].forbidden] == [] and len(shortcuts) > 20
 
 
-def verdicts(server: ServerProcess, asked: dict[str, tuple[str, str, bool]]) -> dict[str, Verdict]:
-    """What each gets: an exercise, its chapter's text, and whether a worker runs it."""
+def verdicts(server: ServerProcess, tests: dict[str, tuple[str, str, bool]]) -> dict[str, Verdict]:
+    """For each attack: the exercise, its chapter's text, and whether a worker runs it."""
     address = server.address()
 
     def verdict(exercise: str, text: str, in_worker: bool) -> Verdict | list[dict]:
@@ -320,16 +320,16 @@ def verdicts(server: ServerProcess, asked: dict[str, tuple[str, str, bool]]) -> 
         return next((Verdict.from_data(message["verdict"]) for message in said if "verdict" in message), said)
 
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(asked, pool.map(lambda job: verdict(*job), asked.values())))
+        found = dict(zip(tests, pool.map(lambda job: verdict(*job), tests.values())))
     assert [(name, said) for name, said in found.items() if not isinstance(said, Verdict)] == []
     assert [name for name, said in found.items() if not said.results] == []
     return found
 
 
 def test_files_next_to_a_chapter_do_not_affect_pytest(tmp_path):
-    """All of it in one folder, with a chapter that is wrong in every test."""
+    """All extra files in one folder, with a chapter that is wrong in every test."""
     for attack in ATTACKS:
-        if attack.beside:
+        if attack.extra_files:
             hand_in_attack(tmp_path, attack, "target")
     hand_in(tmp_path, "target", "import random\n\nimport torch\n\n\ndef softmax(x, dim=-1):\n    return x\n")
     found = grade("--target", str(tmp_path / "target"), "--exercise", "softmax", "--seed", SEED, results=tmp_path / "found.json", cwd=ROOT)

@@ -1,6 +1,6 @@
 """The archive for Gradescope and the workflow for GitHub, run in clean folders as those systems run them.
 
-Nothing is fetched: packages are found where this environment has them, and pip is told by its own settings to ask no index.
+Nothing is downloaded: packages are found in this environment, and pip's own settings turn off its index.
 """
 
 import json
@@ -31,16 +31,16 @@ METADATA = {
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """The environment of a machine on which all packages but Headway are there already, and no index is asked."""
+    """The environment of a machine that has all packages but Headway already and uses no index."""
     packages = tmp_path_factory.mktemp("packages")
     for path in installed():
         (packages / path.name).symlink_to(path)
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     python = tmp_path_factory.mktemp("bin")
     for name in ("python", "python3"):
         (python / name).symlink_to(os.path.realpath(sys.executable))
     settings = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # "0": pip reads a no- setting backwards
-    return kept | settings | {"PYTHONPATH": str(packages), "PATH": f"{python}{os.pathsep}{os.defpath}", "TERM": "dumb"}
+    return variables | settings | {"PYTHONPATH": str(packages), "PATH": f"{python}{os.pathsep}{os.defpath}", "TERM": "dumb"}
 
 
 def installed() -> list[Path]:
@@ -50,7 +50,7 @@ def installed() -> list[Path]:
 
 
 def put_into(python: Path, paths: list[Path]) -> None:
-    """What pip would have fetched, in the environment's own folder: the sandbox allows reading nothing else."""
+    """What pip would have downloaded, in the environment's own folder: the sandbox allows reading nothing else."""
     [place] = python.glob("lib/python*/site-packages")
     for path in paths:
         if path.is_dir():
@@ -64,7 +64,7 @@ def linked(path: str | Path, there: str | Path) -> None:
         os.link(path, there)
     except FileExistsError:
         pass
-    except OSError:  # on another disk
+    except OSError:  # on another disk there are no hard links
         shutil.copy2(path, there)
 
 
@@ -88,7 +88,7 @@ def mistaken() -> str:
 
 @pytest.fixture(scope="module")
 def autograder(tmp_path_factory, offline):
-    """/autograder as Gradescope builds it, in another place: the archive unpacked, setup.sh run, run_autograder copied."""
+    """/autograder as Gradescope builds it, at another path: the archive is unpacked, setup.sh run, run_autograder copied."""
     base = tmp_path_factory.mktemp("gradescope") / "autograder"
     rules = base.parent / "rules.toml"
     rules.write_text("[points]\ngelu = 30\n\n[late]\ndue = 2026-11-01T23:00:00-07:00\nper_day = 10\n")
@@ -140,7 +140,7 @@ def test_results_say_why_a_submission_cannot_be_graded(autograder, offline, file
     assert found["score"] == 0 and says in json.dumps(found)
 
 
-@pytest.mark.skipif(not re.search("landlock|bubble", str(available())), reason="no wall on this machine keeps code from files")
+@pytest.mark.skipif(not re.search("landlock|bubble", str(available())), reason="no sandbox layer of this machine protects files")
 def test_a_submission_cannot_read_the_reference_next_to_it(autograder, offline):
     reference = autograder / "source" / "kit" / "solutions" / f"{MODULE}.py"
     found = graded(autograder, offline, {f"{MODULE}.py": f"exec(open({str(reference)!r}).read())\n"})
@@ -150,13 +150,13 @@ def test_a_submission_cannot_read_the_reference_next_to_it(autograder, offline):
 
 def test_results_exist_even_if_the_autograder_is_broken(autograder, offline):
     settings = autograder / "source" / "headway.json"
-    kept = settings.read_text()
+    original = settings.read_text()
     settings.write_text("{")
     (autograder / "results" / "results.json").unlink(missing_ok=True)
     try:
         subprocess.run([str(autograder / "run_autograder")], cwd=autograder, env=offline, capture_output=True)
     finally:
-        settings.write_text(kept)
+        settings.write_text(original)
     found = json.loads((autograder / "results" / "results.json").read_text())
     assert found["score"] == 0 and "ask your instructor" in found["output"]
 
@@ -184,7 +184,7 @@ def test_invalid_rules_and_unknown_chapters_are_refused(kit, tmp_path):
 
 
 def steps_of(workflow: str) -> list[tuple[str, str, bool]]:
-    """The `run` steps of a workflow, in order: name, script, and whether it runs after a failure too."""
+    """The `run` steps of a workflow, in order: name, script, and whether it also runs after a failure."""
     steps = []
     for entry in re.split(r"^      - ", workflow, flags=re.MULTILINE)[1:]:
         name, always = re.match(r"name: (.*)", entry), "if: always()" in entry
@@ -218,7 +218,7 @@ def test_the_workflow_of_a_handout_grades_a_push_and_posts_the_summary(tmp_path,
     assert "## RMSNorm" in page and "mean" in page
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.thorough
 def test_both_make_commands_of_a_handout_work(tmp_path, offline):
     folder = tmp_path / "handout"

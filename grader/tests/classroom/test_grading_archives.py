@@ -1,4 +1,4 @@
-"""Nothing hostile in an archive does more than spoil its own submission, and none takes much memory."""
+"""A hostile archive affects only its own submission, and none takes much memory."""
 
 import bz2
 import gzip
@@ -247,13 +247,13 @@ def test_decompression_bombs_are_refused_with_little_memory(tmp_path):
     program = BOMB.format(tests=str(submission_archives.__file__.rpartition("/")[0]), here=str(tmp_path / "class"), megabytes=400)
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    *told, _ = done.stdout.splitlines()
-    far = "the archive is far too large when unpacked; submit only the chapter files"
-    assert dict(line.split(": ", 1) for line in told) == {
+    *problems, _ = done.stdout.splitlines()
+    too_large = "the archive is far too large when unpacked; submit only the chapter files"
+    assert dict(line.split(": ", 1) for line in problems) == {
         "alpha": DAMAGED,
-        "beta": far,
-        "chi": far,
-        "delta": far,
+        "beta": too_large,
+        "chi": too_large,
+        "delta": too_large,
         "epsilon": LONG,
         "fay": LONG,
         "gil": LONG,

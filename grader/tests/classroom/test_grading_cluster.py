@@ -1,4 +1,4 @@
-"""Grading on a Dask cluster: real schedulers and workers, each a process of its own, and some of them killed."""
+"""Grading on a Dask cluster: real schedulers and workers in separate processes, and some of them killed."""
 
 import json
 import os
@@ -26,8 +26,8 @@ from kit_copy import posix
 pytestmark = [pytest.mark.thorough, posix]
 
 
-def graded(people, out, address=None, walled=False):
-    return grade(people, out, [], ["softmax"], 0, None, None, walled, address, False)
+def graded(people, out, address=None, sandboxed=False):
+    return grade(people, out, [], ["softmax"], 0, None, None, sandboxed, address, False)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def exports(out):
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file() and "sqlite" not in path.name}
 
 
-def judges(workers):
-    """Each judge's process of these workers, with all that it has started."""
+def server_processes(workers):
+    """The server process of each of these workers, with all processes that it has started."""
     found = set()
     for pid in workers:
         try:
@@ -76,13 +76,13 @@ def gone(processes):
 
 
 def kill_a_busy_worker(cluster):
-    """Kill a worker's process that certainly has a submission under way: it is held still, and looked at again, before it dies."""
+    """Kill a worker process that certainly has a submission under way: it is stopped and checked again before it is killed."""
     for nanny in cluster.workers.values():
         worker = cluster.scheduler.workers.get(nanny.worker_address)
         if worker and worker.processing and nanny.pid:
-            with suppress(ProcessLookupError):  # it is dying already
+            with suppress(ProcessLookupError):  # it has ended already
                 os.kill(pid := nanny.pid, signal.SIGSTOP)
-                time.sleep(1.0)  # whatever it said before has been heard
+                time.sleep(1.0)  # messages that it sent before have arrived
                 if worker.processing:
                     os.kill(pid, signal.SIGKILL)
                     return pid
@@ -102,16 +102,16 @@ def test_a_cluster_that_loses_a_worker_grades_a_class_as_this_machine_does(peopl
         run = pool.submit(graded, people, there, cluster.scheduler_address)
         seen, killed = set(), None
         while not run.done():
-            seen |= judges(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            seen |= server_processes(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
             if killed is None and verdicts(cluster):
                 killed = kill_a_busy_worker(cluster)
             time.sleep(0.05)
         assert run.result() == 0
-        assert killed is not None, "no worker was killed in the middle"
+        assert killed is not None, "no worker was killed while it graded"
         assert "5 people, 5 submissions graded now" in capsys.readouterr().out
         assert exports(there) == exports(here)
         assert len(seen) >= 3
-        until(lambda: gone(seen), "the judges to leave the workers")
+        until(lambda: gone(seen), "the servers to leave the workers")
         until(lambda: len(cluster.scheduler.workers) == 2, "the worker to be replaced")
         assert not cluster.scheduler.tasks and not cluster.scheduler.clients.keys() - {"fire-and-forget"}
 
@@ -123,8 +123,8 @@ def test_a_submission_whose_workers_are_all_lost_gets_a_message(people, tmp_path
         for _ in range(2):
             until(lambda: kill_a_busy_worker(cluster), "a worker to begin")
         assert run.result() == 1
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Not graded: alpha: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Not graded: alpha: it was given to 2 workers, and each was lost; the next run tries again, without --dask on this machine" in output
 
 
 def dask(*words, **environment):
@@ -192,7 +192,7 @@ def shared(tmp_path_factory):
 
 
 def other_version(folder, package):
-    """Let a process find that it has another version of a package."""
+    """Make a process report another version of a package."""
     (found := folder / f"{package}-2.0.1.dist-info").mkdir()
     (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.0.1\n")
     return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -212,14 +212,14 @@ def test_a_worker_with_other_versions_is_refused(shared, people, tmp_path, capsy
     worker = dask("worker", address, "--nthreads", 1, "--no-nanny", "--local-directory", tmp_path, **unlike(tmp_path))
     try:
         until(client.nthreads, "a worker")
-        assert graded(people, tmp_path / "out", address, walled=True) == 2
+        assert graded(people, tmp_path / "out", address, sandboxed=True) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert re.fullmatch(rf"headway: the worker tcp://\S+ of the cluster at {address} {why}\n", said.err), said.err
         assert not (tmp_path / "out").exists()
     finally:
         end(worker)
-        until(lambda: not client.nthreads(), "the worker to be forgotten")
+        until(lambda: not client.nthreads(), "the worker to be removed")
 
 
 def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, people, tmp_path, capsys):
@@ -232,7 +232,7 @@ def test_a_worker_that_comes_later_is_refused_with_its_first_submission(shared, 
             assert run.result() == 2
         finally:
             end(worker)
-            until(lambda: not client.nthreads(), "the worker to be forgotten")
+            until(lambda: not client.nthreads(), "the worker to be removed")
     assert re.match(rf"headway: a worker of the cluster at {address} has torch 2\.0\.1 instead of \S+; marks", capsys.readouterr().err)
 
 
@@ -253,9 +253,9 @@ def test_a_server_that_has_no_more_submissions_is_closed(monkeypatch):
 )
 def test_an_address_without_a_cluster(people, tmp_path, capsys, monkeypatch, address, sentence):
     monkeypatch.setattr(cluster_module, "CONNECT", 1.0)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
-        address = address.format(free=taken.getsockname()[1])
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # nothing listens there
+        address = address.format(free=bound.getsockname()[1])
         assert graded(people, tmp_path / "out", address) == 2
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"headway: {sentence.format(address=address)}\n")

@@ -1,4 +1,4 @@
-"""What an instructor gets out: each format read back by what reads it in the world, with strangers' words in every place."""
+"""What an instructor gets: each format is read back by the tool that reads it in practice, with strangers' text in every field."""
 
 import csv
 import io
@@ -71,14 +71,14 @@ def test_a_failed_write_gives_a_message_and_no_partial_file(graded, tmp_path):
 
 @posix
 def test_the_next_run_removes_partial_files_of_a_killed_grader(graded, tmp_path):
-    """Killed at the very moment in which a file, and later another one, would have been put in its place."""
+    """It is killed at the moment in which a file, and later another one, would have replaced the old one."""
     for killed_at in (0, 4):
         child = os.fork()
         if child == 0:
             _killed_in_the_middle(graded, tmp_path, killed_at)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     (tmp_path / ".mine.tmp").touch()
-    assert len(list(tmp_path.rglob(".*.tmp"))) == 2  # the second has swept away what the first had left
+    assert len(list(tmp_path.rglob(".*.tmp"))) == 2  # the second has removed the file that the first left
     paths = write_all(graded, tmp_path)
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*paths, tmp_path / ".mine.tmp"}
 
@@ -120,7 +120,7 @@ def test_no_cell_is_a_formula(start, tmp_path):
 
 @pytest.mark.parametrize("inside", ["x;=1+1", "x; =1+1", "x;;@SUM(1)", 'x;"=1+1"', "x|-1+1", "x;\t+1", "x;\uff1d1+1", "x;\n=1", '";=1', ";@x"])
 def test_no_cell_is_a_formula_if_semicolons_separate_cells(inside, tmp_path):
-    """As in a spreadsheet that takes the system's separator, and knows quotes only at the beginning of a cell."""
+    """A spreadsheet that uses the system's separator recognises quotes only at the beginning of a cell."""
     [path] = csv_export.write(one(name=inside, problem=inside, late=inside, notes=(inside, "b")), tmp_path)
     text = path.read_bytes().decode("utf-8-sig")
     for delimiter in ";|":
@@ -205,7 +205,7 @@ def pytest_sessionfinish(session):
 
 
 def test_feedback_equals_the_terminal_output(tmp_path):
-    """A real mistake, really graded: what pytest prints about it is what the feedback says, through the gradebook and back."""
+    """A real mistake, really graded: the feedback contains what pytest prints about it, also after the gradebook has stored it."""
     mistaken = "\n\ndef softmax(x, dim=-1):\n    print('```')\n    return x.exp() / x.exp().sum(0, keepdim=True)\n"
     text = solution("ch03").replace("def softmax(", "def softmax_(", 1) + mistaken
     (tmp_path / "alpha").mkdir()
@@ -223,14 +223,14 @@ def test_feedback_equals_the_terminal_output(tmp_path):
         book.store_verdict(alpha.digest, verdict)
         graded = book.graded_class(RULES)
     [fence] = [token.content for token in MarkdownIt().parse(feedback.page(graded.people[0], graded)) if token.type == "fence"]
-    told = [line.rstrip() for line in run.out.splitlines()]
-    told = told[told.index("── softmax ".ljust(80, "─")) + 1 :]
-    assert fence.splitlines() == told[: len(fence.splitlines())] and "printed   ```" in fence
+    printed = [line.rstrip() for line in run.out.splitlines()]
+    printed = printed[printed.index("── softmax ".ljust(80, "─")) + 1 :]
+    assert fence.splitlines() == printed[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
 
 
 def test_each_submission_has_its_own_examples():
-    """Answers written down for a seed that everybody knows are of no use: writing them down makes it another submission."""
+    """Answers that are written down for a public seed are useless: writing them down changes the submission and so its examples."""
     assert submission_seed(0, "a" * 64) == submission_seed(0, "a" * 64) != submission_seed(0, "b" * 64) != submission_seed(1, "b" * 64)
     assert len({submission_seed(0, f"{n:064x}") for n in range(1000)}) == 1000

@@ -1,4 +1,4 @@
-"""A results file is what Gradescope documents."""
+"""A results file has the form that Gradescope documents."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The JUnit file is what CI systems read: well-formed, valid, and each outcome shown for what it is."""
+"""The JUnit file has the form that CI systems read: well-formed, valid, and each outcome shown correctly."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -33,7 +33,7 @@ def test_junit_is_well_formed_and_its_counts_are_right(graded, tmp_path):
     assert set(root.attrib) == {"name", "tests", "failures", "errors", "time"}
 
 
-# What junit-10.xsd, by which Jenkins validates, lets stand: an element's attributes (with how each is written), those it must have, its children.
+# What junit-10.xsd, with which Jenkins validates, allows: an element's attributes (with the form of each), required attributes, children.
 WORDS, COUNT, SECONDS = r"(?s).*", r"\d+", r"\d+(\.\d+)?"
 SUMS = dict.fromkeys(("tests", "failures", "errors", "disabled"), COUNT) | {"name": WORDS, "time": SECONDS}
 SAID = {"message": WORDS, "type": WORDS}
@@ -58,7 +58,7 @@ def test_junit_is_valid_by_the_usual_schema(graded):
             assert element.tag in ("skipped", "error", "failure") or not (element.text or "").strip()
         for suite in root:
             names = [(case.get("classname"), case.get("name")) for case in suite]
-            assert len(set(names)) == len(names)  # of two alike, what shows them keeps one
+            assert len(set(names)) == len(names)  # viewers show only one of two equal names
 
 
 def test_each_outcome_has_its_junit_element():

@@ -1,4 +1,4 @@
-"""The gradebook: a class graded once, whatever happens to the grader on the way."""
+"""The gradebook: a class is graded once, whatever happens to the grader meanwhile."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from example_class import EXERCISES, RULES, VERSIONS, a_class, one_test, submission, verdict_of
-from gradebook_runs import begun, exported, graded
+from gradebook_runs import exported, graded, start_gradebook
 from grader.classroom.gradebook.gradebook import CONDITIONS_LIMIT, UNFINISHED, Gradebook, GradebookProblem
 from grader.classroom.judging.graded_class import Mark
 from grader.classroom.judging.interrupted_run import zero_verdict
@@ -17,27 +17,27 @@ from grader.course.syllabus import load_syllabus
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 
-# ---- what is kept
+# ---- stored results
 
 
 def test_verdicts_are_restored_without_their_seconds(tmp_path):
     one = submission("Alpha")
-    given = verdict_of(one.digest, seconds=3.5)
-    given.broken["ch03_attention"] = Failure("", message="invalid syntax", where="ch03_attention.py, line 3")
-    given.results[0].partial, given.results[0].missing_weight = True, 4.0
-    given.notes.append("slow")
-    book, todo, said = begun(tmp_path, [one])
+    stored = verdict_of(one.digest, seconds=3.5)
+    stored.broken["ch03_attention"] = Failure("", message="invalid syntax", where="ch03_attention.py, line 3")
+    stored.results[0].partial, stored.results[0].missing_weight = True, 4.0
+    stored.notes.append("slow")
+    book, todo, said = start_gradebook(tmp_path, [one])
     assert todo == [one] and said == ""
-    book.store_verdict(one.digest, given)
+    book.store_verdict(one.digest, stored)
     book.close()
-    book, todo, said = begun(tmp_path, [one])
+    book, todo, said = start_gradebook(tmp_path, [one])
     with book:
         [person] = book.graded_class(RULES).people
     assert todo == [] and said == ""
-    for result in given.results:
+    for result in stored.results:
         for test in result.tests:
             test.seconds = 0.0
-    assert list(person.results) == given.results and person.broken == given.broken and person.notes == ("slow",)
+    assert list(person.results) == stored.results and person.broken == stored.broken and person.notes == ("slow",)
 
 
 def test_a_whole_course_is_restored(tmp_path):
@@ -57,28 +57,28 @@ def test_an_interrupted_submission_earns_nothing_and_is_graded_again_only_on_req
     one = submission("Alpha", slug="Alpha", sources={EXERCISES[0].module: ""})
     found = zero_verdict(one, [exercise.name for exercise in EXERCISES], "it crashed")
     assert [result.exercise.name for result in found.results] == [exercise.name for exercise in EXERCISES if exercise.module in one.sources] != []
-    book, [todo], _ = begun(tmp_path, [one])
+    book, [todo], _ = start_gradebook(tmp_path, [one])
     book.store_verdict(todo.digest, found)
     book.close()
-    book, todo, _ = begun(tmp_path, [one])
+    book, todo, _ = start_gradebook(tmp_path, [one])
     with book:
         made = exported(book, tmp_path)
         [person] = book.graded_class(RULES).people
         assert todo == [] and person.total.earned == 0 and not person.problem
         assert "Grading was interrupted twice: it crashed." in made["feedback/Alpha.md"].decode() and b"it crashed" in made["grades.csv"]
         book.delete_verdicts("Alpha")
-    book, todo, _ = begun(tmp_path, [one])
+    book, todo, _ = start_gradebook(tmp_path, [one])
     with book:
         assert todo == [one]
     for changed in ([submission("Alpha", "changed")], [one]):
-        book, todo, _ = begun(tmp_path, changed, kit="another" if changed == [one] else VERSIONS["kit"])
+        book, todo, _ = start_gradebook(tmp_path, changed, kit="another" if changed == [one] else VERSIONS["kit"])
         with book:
             assert todo == changed
 
 
 def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
     people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma", "other")]
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
         for one in todo:
@@ -89,7 +89,7 @@ def test_equal_contents_are_graded_once_and_all_owners_get_the_marks(tmp_path):
 
 def test_an_ungraded_submission_has_a_message_and_the_next_run_tries_again(tmp_path):
     people = [submission("Alpha"), submission("Beta", problem="beta.zip is empty"), submission("Gamma")]
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert [one.name for one in todo] == ["Alpha", "Gamma"]
         book.store_verdict(todo[0].digest, "the grader's process ended while it tested this")
@@ -104,15 +104,15 @@ def test_an_ungraded_submission_has_a_message_and_the_next_run_tries_again(tmp_p
 def test_changed_and_new_submissions_are_graded_and_no_others(tmp_path):
     people = a_class(8)
     assert graded(tmp_path, people) == 5
-    changed = [submission(people[0].name, "mended"), *people[1:], submission("Newcomer")]
+    changed = [submission(people[0].name, "fixed"), *people[1:], submission("Newcomer")]
     assert graded(tmp_path, changed) == 2
-    assert graded(tmp_path, people) == 0  # what somebody had handed in before is still known
+    assert graded(tmp_path, people) == 0  # earlier submissions are still stored
 
 
 def test_a_regrade_returns_who_is_graded_again(tmp_path):
     people = [submission("Alpha", "same"), submission("Beta", "same"), submission("Gamma")]
     graded(tmp_path, people)
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert todo == []
         assert book.delete_verdicts("Beta") == ["Alpha", "Beta"]
@@ -130,16 +130,16 @@ def test_a_regrade_returns_who_is_graded_again(tmp_path):
 def test_results_of_other_conditions_are_reported_and_never_mixed(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people) == 3
-    book, todo, said = begun(tmp_path, people, seed=1, torch="2.14.0")
+    book, todo, said = start_gradebook(tmp_path, people, seed=1, torch="2.14.0")
     assert said.startswith("Changed since the last run: the seed (0, now 1) and torch (2.13.0, now 2.14.0). Earlier results stay") and len(todo) == 3
     assert {person.problem for person in book.graded_class(RULES).people} == {UNFINISHED, people[-1].problem}
     book.close()
-    book, todo, said = begun(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
+    book, todo, said = start_gradebook(tmp_path, people, kit="0.1.0+bbbbbbbbbbbb", seed=1)
     assert "the kit (its grader, tests, solutions or syllabus) and torch (2.14.0, now 2.13.0)" in said and len(todo) == 3
     book.close()
-    book, todo, said = begun(tmp_path, people)
+    book, todo, said = start_gradebook(tmp_path, people)
     with book:
-        assert said and todo == []  # and back: nothing was lost
+        assert said and todo == []  # back to the first conditions: nothing was lost
         assert not any(person.problem == UNFINISHED for person in book.graded_class(RULES).people)
 
 
@@ -147,7 +147,7 @@ def test_the_oldest_results_are_deleted(tmp_path):
     people = a_class(2)
     assert [graded(tmp_path, people, seed=seed) for seed in range(CONDITIONS_LIMIT)] == [2] * CONDITIONS_LIMIT
     assert graded(tmp_path, people, seed=0) == 0
-    assert graded(tmp_path, people, seed=99) == 2  # now the results of seed 1 go, which counted longest ago
+    assert graded(tmp_path, people, seed=99) == 2  # now the results of seed 1 are deleted, which were used longest ago
     assert [graded(tmp_path, people, seed=seed) for seed in (0, 2, 3, 4, 99, 1)] == [0, 0, 0, 0, 0, 2]
     with Gradebook(tmp_path) as book:
         assert book._query("SELECT count(DISTINCT conditions) FROM results") == [(CONDITIONS_LIMIT,)]
@@ -156,13 +156,13 @@ def test_the_oldest_results_are_deleted(tmp_path):
 def test_additional_exercises_are_graded_and_fewer_need_no_grading(tmp_path):
     people = a_class(4)
     assert graded(tmp_path, people, exercises=EXERCISES[:2]) == 3
-    book, todo, said = begun(tmp_path, people, exercises=EXERCISES[1:])
+    book, todo, said = start_gradebook(tmp_path, people, exercises=EXERCISES[1:])
     assert said == "New in this run: split_heads and LayerNorm. Submissions without results for these exercises are graded now." and len(todo) == 3
     for one in todo:
         book.store_verdict(one.digest, verdict_of(one.digest, EXERCISES[1:]))
     book.close()
     for exercises in (EXERCISES[:1], EXERCISES[:2], EXERCISES):
-        book, todo, said = begun(tmp_path, people, exercises=exercises)
+        book, todo, said = start_gradebook(tmp_path, people, exercises=exercises)
         with book:
             assert todo == []
             person = book.graded_class(RULES).people[1]

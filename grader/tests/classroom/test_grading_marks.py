@@ -1,10 +1,10 @@
-"""Marks: what an exercise and a submission get by the rules, rounded once, and how lateness tells."""
+"""Marks: what an exercise and a submission get by the rules, rounded once, and how lateness reduces them."""
 
 from decimal import Decimal
 
 import pytest
 from example_class import EXERCISES, RULES, a_class, one_test, submission
-from gradebook_runs import begun, graded
+from gradebook_runs import graded, start_gradebook
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import Mark
 from grader.classroom.judging.rules import Rules
@@ -23,7 +23,7 @@ def exercise_with(*outcomes: str, weights=None, **more) -> ExerciseResult:
         (["passed", "passed"], None, "33.33", "33.33"),
         (["passed", "failed", "failed"], None, 8, "2.67"),
         (["passed", "passed", "todo"], None, 8, "5.33"),
-        (["passed", "failed"], None, "0.01", "0"),  # half up, and yet never whole
+        (["passed", "failed"], None, "0.01", "0"),  # rounded half up, but never to the whole amount
         (["passed", *["failed"] * 199], None, 1, "0.01"),  # half a cent
         (["failed", *["passed"] * 999], None, 1, "0.99"),
         (["passed", "error"], [0.1, 0.2], "0.3", "0.1"),
@@ -54,7 +54,7 @@ def test_lateness_reduces_the_total():
 def test_a_submission_with_an_unknown_time_is_not_late(tmp_path):
     people = [submission("Alpha", submitted=None)]
     graded(tmp_path, people)
-    book, _, _ = begun(tmp_path, people)
+    book, _, _ = start_gradebook(tmp_path, people)
     with book:
         [alpha] = book.graded_class(RULES).people
     assert alpha.late == "" and alpha.notes == ("the time of submission is unknown, so it counts as on time",)
@@ -63,7 +63,7 @@ def test_a_submission_with_an_unknown_time_is_not_late(tmp_path):
 def test_new_rules_change_marks_without_grading_again(tmp_path):
     people = a_class(2)
     graded(tmp_path, people)
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         ours, theirs = book.graded_class(RULES).people, book.graded_class(Rules()).people
     assert todo == [] and {person.total.points for person in ours} == {Decimal(32)}

@@ -1,4 +1,4 @@
-"""What may happen to a gradebook: graders that are killed, damage, a full disk, names of every kind. It loses nothing, and says what it cannot do."""
+"""What may happen to a gradebook: killed graders, damage, a full disk, names of every kind. It loses nothing and reports what it cannot do."""
 
 import random
 import re
@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 from example_class import HOSTILE, RULES, a_class, digest_of, submission, verdict_of
-from gradebook_runs import GRADE_ALL, begun, exported, graded, process, refused
+from gradebook_runs import GRADE_ALL, exported, graded, process, refused, start_gradebook
 from grader.classroom.gradebook.gradebook import GradebookProblem
 from grader.verdict.results import Failure
 from kit_copy import posix
 
-# ---- the same bytes, whatever happened
+# ---- killed graders and the order of grading change no byte
 
 
 @posix
 def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
     many, log, kills = 60, [], 0
-    book, todo, _ = begun(tmp_path / "calm", a_class(many))
+    book, todo, _ = start_gradebook(tmp_path / "calm", a_class(many))
     with book:
         for one in reversed(todo):
             book.store_verdict(one.digest, verdict_of(one.digest))
@@ -32,19 +32,19 @@ def test_a_killed_grader_continues_without_repeating_anything(tmp_path):
     while True:
         grader = process(GRADE_ALL, tmp_path / "rough", many)
         fatal = chance.randint(1, 5) if kills < 3 else 100
-        grader.stdin.write("one more\n" * (fatal + 3))  # so far it may get until it is killed
+        grader.stdin.write("one more\n" * (fatal + 3))  # how many it may grade before it is killed
         grader.stdin.flush()
-        for told, line in enumerate(grader.stdout, start=1):
+        for number, line in enumerate(grader.stdout, start=1):
             log.append(line.strip())
-            if told == fatal:
+            if number == fatal:
                 time.sleep(chance.random() / 50)
                 grader.send_signal(signal.SIGKILL)
         if grader.wait(60) == 0:
             break
         assert grader.returncode == -signal.SIGKILL
         kills += 1
-    assert kills == 3 and len(log) == len(set(log)) and len(todo) - kills <= len(log) <= len(todo)  # one that was kept may die before it says so
-    book, todo, _ = begun(tmp_path / "rough", a_class(many))
+    assert kills == 3 and len(log) == len(set(log)) and len(todo) - kills <= len(log) <= len(todo)  # a grader may die between storing a result and reporting it
+    book, todo, _ = start_gradebook(tmp_path / "rough", a_class(many))
     with book:
         assert todo == [] and exported(book, tmp_path / "rough") == calm
 
@@ -63,8 +63,8 @@ with book._transaction():
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert process(die, tmp_path).wait(60) == -signal.SIGKILL
-    assert (tmp_path / "gradebook.sqlite").read_bytes() != before and (tmp_path / "gradebook.sqlite-journal").stat().st_size  # half of it is there
-    book, todo, _ = begun(tmp_path, people)
+    assert (tmp_path / "gradebook.sqlite").read_bytes() != before and (tmp_path / "gradebook.sqlite-journal").stat().st_size  # half of the transaction is on disk
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert todo == []
         assert "lost" not in str(book._query("SELECT outcome FROM results"))
@@ -72,7 +72,7 @@ with book._transaction():
 
 def test_the_order_of_grading_does_not_change_the_results(tmp_path):
     people = a_class(10)
-    book, todo, _ = begun(tmp_path / "one", people)
+    book, todo, _ = start_gradebook(tmp_path / "one", people)
     with book:
         for one in todo:
             book.store_verdict(one.digest, verdict_of(one.digest))
@@ -80,7 +80,7 @@ def test_the_order_of_grading_does_not_change_the_results(tmp_path):
         assert exported(book, tmp_path / "one") == first
         kept = book._query("SELECT * FROM results ORDER BY digest, exercise")
     names = [one.name for one in todo]
-    book, todo, _ = begun(tmp_path / "two", people[::-1])
+    book, todo, _ = start_gradebook(tmp_path / "two", people[::-1])
     with book:
         assert [one.name for one in todo] == names == sorted(names, key=str.casefold)
         for one in random.Random(3).sample(todo, len(todo)):
@@ -90,7 +90,7 @@ def test_the_order_of_grading_does_not_change_the_results(tmp_path):
     assert len(first) == 2 + 2 * len(people)
 
 
-# ---- what a gradebook may meet
+# ---- files, disks and names
 
 
 @posix
@@ -126,7 +126,7 @@ def test_an_invalid_row_counts_as_damage(tmp_path):
         with sqlite3.connect(tmp_path / "spoilt" / "gradebook.sqlite") as database:
             database.execute(spoil)
         database.close()
-        book, _, _ = begun(tmp_path / "spoilt", people)
+        book, _, _ = start_gradebook(tmp_path / "spoilt", people)
         with book, pytest.raises(GradebookProblem, match="is damaged and cannot be read"):
             book.graded_class(RULES)
         shutil.rmtree(tmp_path / "spoilt")
@@ -149,7 +149,7 @@ def test_newer_gradebooks_and_other_databases_are_refused(tmp_path):
 
 
 def test_an_empty_file_becomes_a_gradebook(tmp_path):
-    (tmp_path / "gradebook.sqlite").touch()  # a grader killed in its first moments
+    (tmp_path / "gradebook.sqlite").touch()  # as left by a grader that was killed at its start
     assert graded(tmp_path, a_class(2)) == 2
 
 
@@ -165,7 +165,7 @@ try:
 except GradebookProblem as problem:
     say(problem)
 """
-    folder = Path(tempfile.mkdtemp())  # not in pytest's, which nobody else may enter
+    folder = Path(tempfile.mkdtemp())  # not in pytest's folder, which no other user may enter
     try:
         folder.chmod(0o755)
         graded(folder, a_class(2))
@@ -205,7 +205,7 @@ with Gradebook(folder) as book:
     assert "gradebook.sqlite could not be written: the disk is full, or a limit on file sizes was reached" in said and "Earlier results are saved" in said
     assert int(kept) > 3
     people = a_class(40)
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         assert len(todo) == len({one.digest for one in people if not one.problem}) - int(kept)
         assert sum(bool(person.results) for person in book.graded_class(RULES).people) >= int(kept)
@@ -215,7 +215,7 @@ def test_names_of_every_kind_are_stored(tmp_path):
     names = ["O'L; DROP TABLE people", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0646\u062f", "caf\udce9", "\ud800", "\x1b[2Jclear", "a\nb\u00a0c", "\U0001f600", "0", "="]
     people = [submission(name, slug=f"s{number}", digest=digest_of(str(number))) for number, name in enumerate(names)]
     graded(tmp_path, people)
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         shown = {person.slug: person.name for person in book.graded_class(RULES).people}
         book.delete_verdicts("caf\udce9")
@@ -230,11 +230,11 @@ def test_no_output_contains_terminal_commands(tmp_path):
     verdict.broken["ch05_layers"] = Failure(HOSTILE, HOSTILE, [HOSTILE], HOSTILE)
     verdict.notes.append(HOSTILE)
     people = [one, submission(f"{HOSTILE}2", problem=HOSTILE), submission("Alpha")]
-    book, todo, _ = begun(tmp_path, people)
+    book, todo, _ = start_gradebook(tmp_path, people)
     with book:
         book.store_verdict(one.digest, verdict)
         book.store_verdict(todo[1].digest, HOSTILE)
         for person in book.graded_class(RULES).people:
             said = str([asdict(result) for result in person.results]) + str(replace(person, results=()))
-            assert not re.search(r"\\x|\\u|\\r", said), said  # nothing that Python would have to spell out
+            assert not re.search(r"\\x|\\u|\\r", said), said  # no character that Python prints as an escape
             assert person.name == "Alpha" or said.count("<script>") >= 1

@@ -1,4 +1,4 @@
-"""Names that somebody else chose cost no time, rename nobody, and keep people apart."""
+"""Names chosen by strangers cost no time, rename no other person, and keep people apart."""
 
 import csv
 import io
@@ -59,11 +59,11 @@ submission_1:
 """
 
 
-@pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters beside it"])
+@pytest.mark.parametrize("form", ["folder", "zip", "tar", "archive in a folder", "chapters next to it"])
 @pytest.mark.parametrize("metadata", METADATA)
 def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata):
     """The class has one person."""
-    files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters beside it" else {})
+    files = {f"alpha/{metadata}": RENAMED, f"alpha/submission_1/{CHAPTER}": "x"} | ({f"alpha/{CHAPTER}": "mine"} if form == "chapters next to it" else {})
     path = tmp_path / "class"
     if form in ("zip", "tar"):
         path = write(tmp_path / "class.zip", (zipped if form == "zip" else tarred)(files))
@@ -77,12 +77,12 @@ def test_metadata_inside_a_submission_renames_no_person(tmp_path, form, metadata
 
 
 def test_a_path_out_of_a_class_archive_is_ignored_with_a_note(tmp_path):
-    told = []
+    notes = []
     path = write(tmp_path / "class.zip", zipped({f"alpha/{CHAPTER}": "a", f"../{CHAPTER}": "x", f"/etc/{CHAPTER}": "x", f"beta/../../{CHAPTER}": "b"}))
-    found = {submission.name: submission for submission in read_submissions(path, told.append)}
+    found = {submission.name: submission for submission in read_submissions(path, notes.append)}
     assert found["alpha"].sources == {"ch03_attention": "a"} and set(found) == {"alpha", "beta"}
     assert found["beta"].problem == f"a file in the archive has a path outside of it (../../{CHAPTER}); submit only the chapter files"
-    assert told == [f"ignored because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
+    assert notes == [f"ignored because the path leads out of the archive: ../{CHAPTER}, ../etc/{CHAPTER}"]
 
 
 def test_a_sparse_file_in_a_class_archive_affects_only_its_owner(tmp_path):
@@ -91,7 +91,7 @@ def test_a_sparse_file_in_a_class_archive_affects_only_its_owner(tmp_path):
     assert {name: bool(submission.problem) for name, submission in found.items()} == {"alpha": False, "beta": True, "chi": False}
 
 
-# ---- alike on paper
+# ---- names that look the same
 
 ALIKE = ["alpha", "al\u200dpha", "alp\x1b[31mha", "alpha\x1b[0m", "Z\u00e9ro", "Ze\u0301ro", "\ufb01n", "fin", "Beta", "beta"]
 APART = ["alpha\u202e", "alpha\x07"]

@@ -1,4 +1,4 @@
-"""What Moodle, Canvas, Gradescope and nbgrader make of names is read back: whose it is, when it came, and which of several counts."""
+"""Names that Moodle, Canvas, Gradescope and nbgrader give to files are parsed: the person, the time, and which of several submissions counts."""
 
 from datetime import UTC, datetime
 

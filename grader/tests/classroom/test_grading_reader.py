@@ -1,4 +1,4 @@
-"""What a class handed in is read in a process of its own: whatever is wrong with one submission, everybody else's is read."""
+"""A separate process reads what a class handed in: a problem in one submission does not affect the others."""
 
 import bz2
 import os
@@ -70,7 +70,7 @@ def test_an_unusual_encoding_affects_only_its_chapter(tmp_path, codec):
 def test_a_source_that_needs_much_memory_affects_only_its_chapter(tmp_path, pack):
     files = {f"alpha/{CHAPTER}": LONG_TUPLE, "alpha/ch01_tokenizer.py": "mine\n", f"beta/{CHAPTER}": "b = 1\n"}
     path = _handed_in(tmp_path, files, pack)
-    for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused for its length, or as there is no more memory
+    for limits in (ReadLimits(), ReadLimits(memory=_memory_at_start() + 60_000_000)):  # refused because of its length, or because memory runs out
         alpha, beta = read_in_subprocess(path, limits=limits)
         assert alpha.sources == {"ch01_tokenizer": "mine\n"} and list(alpha.broken) == ["ch03_attention"] and "too long" in alpha.broken["ch03_attention"]
         assert beta.sources == {"ch03_attention": "b = 1\n"} and not beta.problem
@@ -86,7 +86,7 @@ def test_a_source_that_is_slow_to_read_affects_only_its_chapter(tmp_path, pack):
 
 
 def _memory_at_start() -> int:
-    """Bytes of address space that the process has before it reads anything."""
+    """Bytes of address space that the process uses before it reads anything."""
     if not Path("/proc/self/statm").exists():
         return ReadLimits().memory
     program = "import resource, grader.classroom.intake.read_process; print(int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize())"
@@ -134,7 +134,7 @@ AS_NOBODY = r"""
 import os, sys
 from grader.classroom.intake.submissions import read_submissions
 from grader.course.syllabus import load_syllabus
-load_syllabus()  # whoever may read less may not read this Python either
+load_syllabus()  # a user with fewer rights may not read this Python either
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for found in read_submissions(sys.argv[1]):
     print(f"{found.name} | {' '.join(found.sources)} | {found.problem}")
@@ -143,7 +143,7 @@ for found in read_submissions(sys.argv[1]):
 
 @pytest.fixture
 def as_nobody():
-    """Reads a class as a user who may not read everything, as `name | chapters | problem`."""
+    """Read a class as a user who may not read everything, as `name | chapters | problem`."""
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         prelude = AS_NOBODY.replace("os.setgroups([]); os.setgid(65534); os.setuid(65534)", "")
     elif hasattr(os, "setuid"):

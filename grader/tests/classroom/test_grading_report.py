@@ -1,4 +1,4 @@
-"""What the class report counts, and what it does with text that means harm. How it looks in a browser: test_grading_report_seen.py."""
+"""What the class report counts, and how it displays hostile text. How it looks in a browser: test_grading_report_seen.py."""
 
 import hashlib
 import os
@@ -26,11 +26,11 @@ def names(together):
 
 def test_people_are_counted_by_their_result_in_each_exercise():
     softmax, mask, gelu = tally_exercises(SMALL, PEOPLE)
-    assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # by how many struggle
-    assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # five's shortcut has failed; four ran out of time
+    assert [tally.exercise.name for tally in (softmax, mask, gelu)] == ["softmax", "causal_mask", "gelu"]  # ordered by how many people fail
+    assert dict(softmax.kinds) == {"passed": 1, "partly": 1, "failed": 2, "error": 2}  # the shortcut of person five has failed; person four ran out of time
     assert (softmax.struggling, softmax.started) == (5, 6)
     assert dict(mask.kinds) == {"passed": 3, "failed": 1, "error": 1, "todo": 1}
-    assert dict(gelu.kinds) == {"passed": 2, "todo": 4}  # who did not hand it in has not begun it
+    assert dict(gelu.kinds) == {"passed": 2, "todo": 4}  # those who did not hand it in count as not started
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_misconceptions_are_collected_from_all_people():
 def test_explained_failures_are_not_listed_as_unexplained():
     (riddle,) = tally_unexplained(DONE)
     assert (riddle.exercise.name, names(riddle.who), len(riddle.tests)) == ("softmax", ["four"], 2)
-    assert riddle.usual_message is None  # nobody else was told the same
+    assert riddle.usual_message is None  # no other person got this message
     twice = tally_unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
     assert twice.usual_message == ("All of it is NaN.", 2)
 
@@ -70,11 +70,11 @@ def test_totals_are_counted_in_tenths_with_full_points_apart():
     assert {bin.label: bin.people for bin in seen.bins if bin.people} == {"0 to 9 %": 2, "10 to 19 %": 1, "70 to 79 %": 1, "90 to 99 %": 1, "100 %": 2}
     assert (seen.lowest, seen.median, seen.highest) == (0, 79, 120)
     assert measure_distribution([]) is None
-    assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # nothing was worth anything
+    assert measure_distribution([person("x", total=classes.Mark(Decimal(0), Decimal(0)))]).bins[0].people == 1  # no exercise had points
 
 
 def test_the_same_class_makes_the_same_bytes(tmp_path):
-    """In another process too, where sets and dicts are shuffled otherwise."""
+    """Also in another process, in which sets and dicts have another order."""
     here = write(SMALL, tmp_path / "a").read_bytes()
     code = "import sys, pathlib, report_examples as c; from grader.classroom.report import write; write(c.small(), pathlib.Path(sys.argv[1]))"
     for seed in ("1", "2"):
@@ -138,14 +138,14 @@ def test_a_class_without_graded_submissions_has_a_page(tmp_path):
 
 
 def test_a_whole_course_of_many_people_stays_small(tmp_path):
-    """Fifty people, each failing a third of all exercises, each differently: a thousand of them are 30 MB at most."""
+    """Fifty people, each failing a third of all exercises, each differently: scaled to a thousand people the report has at most 30 MB."""
     path = write(classes.large(50), tmp_path)
     assert path.stat().st_size < 50 * 30_000
 
 
 def test_without_jinja_the_message_says_what_to_install(tmp_path):
     code = (
-        "import sys; sys.modules['jinja2'] = None\n"  # what Python itself keeps of a package that is not there
+        "import sys; sys.modules['jinja2'] = None\n"  # how Python itself marks a package that is not installed
         "import pathlib, report_examples as c\nfrom grader.classroom.report import ReportProblem, write\n"
         "try: write(c.small(), pathlib.Path(sys.argv[1]))\nexcept ReportProblem as problem: print(problem)"
     )

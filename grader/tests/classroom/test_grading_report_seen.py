@@ -1,4 +1,4 @@
-"""The class report in a real browser: by eye, by hand and by ear, in the light and the dark, on a phone, on paper, and under attack."""
+"""The class report in a real browser: by eye, keyboard and screen reader, in light and dark, on a phone, on paper, and under attack."""
 
 import re
 
@@ -78,7 +78,7 @@ def test_a_name_that_is_a_script_stays_text(browser, hostile):
 
 
 def test_the_security_policy_forbids_everything_else(browser, small):
-    """Even with an escape forgotten somewhere, nothing could run, load or be sent."""
+    """Even if an escape were missing somewhere, nothing could run, load or be sent."""
     page = browser.open(small)
     page.js("""(() => {
         const add = (tag, set) => document.body.append(Object.assign(document.createElement(tag), set));
@@ -97,7 +97,7 @@ def test_the_security_policy_forbids_everything_else(browser, small):
 
 @pytest.mark.parametrize("name", [classes.TURNED, "المتعلم الأول"], ids=["override", "arabic"])
 def test_a_right_to_left_name_does_not_reorder_other_text(browser, hostile, name):
-    """The total still stands to the right of the name, and reads as it is."""
+    """The total is still to the right of the name, and is displayed correctly."""
     place = next(number for number, person in enumerate(classes.hostile().people) if person.name == name)
     page = browser.open(hostile)
     left, right = page.js(f"""(() => {{
@@ -163,7 +163,7 @@ def test_the_first_key_offers_to_skip_to_the_report(browser, small):
     page = browser.open(small)
     page.press("Tab")
     assert page.js("document.activeElement.className") == "skip"
-    assert page.js("document.activeElement.getBoundingClientRect().left") >= 0  # seen as soon as it is reached
+    assert page.js("document.activeElement.getBoundingClientRect().left") >= 0  # visible as soon as it has the focus
     page.press("Enter")
     assert page.js("document.activeElement.id") == "main"
 
@@ -190,11 +190,11 @@ def test_a_collapsed_section_opens_by_keyboard(browser, small):
 
 def test_a_screen_reader_finds_its_way(browser, small):
     page = browser.open(small)
-    heard = page.tree()
-    assert {"banner", "navigation", "main", "contentinfo", "search"} <= {role for role, _ in heard}
-    assert ("region", "Misconceptions of this class") in heard
-    assert ("searchbox", "Find a person") in heard
-    assert ("table", "People by their share of all points") in heard
+    tree = page.tree()
+    assert {"banner", "navigation", "main", "contentinfo", "search"} <= {role for role, _ in tree}
+    assert ("region", "Misconceptions of this class") in tree
+    assert ("searchbox", "Find a person") in tree
+    assert ("table", "People by their share of all points") in tree
     page.js(OPEN_ALL)
     levels = page.js("[...document.querySelectorAll('h1, h2, h3, h4')].map(heading => Number(heading.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1

@@ -1,4 +1,4 @@
-"""An instructor's points and late rules are read exactly, and refused in one clear sentence where they make no sense."""
+"""An instructor's points and late rules are read exactly, and refused in one clear sentence if they are invalid."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -87,8 +87,8 @@ def test_an_extension_moves_the_due_date_of_one_person(tmp_path):
     assert found.compute_lateness(handed_in(timedelta(days=2), "Alpha One")).days == 0
     assert found.compute_lateness(handed_in(timedelta(days=2, hours=1), "Alpha One")).days == 1
     assert found.compute_lateness(handed_in(timedelta(days=2), "alpha one")).days == 2
-    near, there, other = (Submission(name, {}) for name in ("Alpha On", "Alpha One", "Beta"))
-    assert found.find_warnings([near, other]) == ["[extensions] 'Alpha One': no submission has this name; did you mean Alpha On?"]
+    similar, there, other = (Submission(name, {}) for name in ("Alpha On", "Alpha One", "Beta"))
+    assert found.find_warnings([similar, other]) == ["[extensions] 'Alpha One': no submission has this name; did you mean Alpha On?"]
     assert found.find_warnings([there, other]) == []
 
 

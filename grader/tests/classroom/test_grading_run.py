@@ -1,4 +1,4 @@
-"""`headway grade` over a small class, as an instructor meets it: real processes, real loops, real kills."""
+"""`headway grade` over a small class, as an instructor uses it: real processes, real loops, real kills."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, exports, hand_in, headway, judged, make_class, marks, mistake, until
+from grade_command import ENDLESS, EXERCISES_ASKED, MODULE, command, count_graded, exports, hand_in, headway, make_class, marks, mistake, until
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import read_submissions
 from grader.classroom.judging.dispatch import Dispatcher
@@ -32,14 +32,14 @@ def people(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def once(people):
-    """The class graded, two at a time and undisturbed."""
+    """The class, graded two at a time without interruption."""
     out = people.parent / "grades"
     return out, headway("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 2)
 
 
 @pytest.fixture
 def again(people, once, tmp_path):
-    """Class and grades of its own for a test that changes them."""
+    """A separate class and grades folder for a test that changes them."""
     shutil.copytree(people, tmp_path / "submissions")
     shutil.copytree(once[0], tmp_path / "grades")
     return tmp_path / "submissions", tmp_path / "grades"
@@ -47,7 +47,7 @@ def again(people, once, tmp_path):
 
 def test_a_class_gets_its_marks(once):
     out, ran = once
-    assert ran.status == 1, ran.out  # two have nothing that could be graded
+    assert ran.status == 1, ran.out  # two submissions contain nothing that can be graded
     assert {name: (row["softmax"], row["causal_mask"]) for name, row in marks(out).items()} == {
         "Broken": ("0", "0"), "Endless": ("10", "0"), "Nothing": ("0", "0"), "Right": ("10", "7"), "Segfault": ("10", "0"), "Shortcut": ("0", "7"),
         "Stub": ("0", "0"), "Twin": ("10", "7"), "Unreadable": ("0", "0"), "Wrong": ("10", "0"), "Zeta": ("0", "7"),
@@ -59,14 +59,14 @@ def test_a_class_gets_its_marks(once):
 
 def test_feedback_says_what_happened(once):
     out, _ = once
-    told = {path.stem: path.read_text(encoding="utf-8") for path in (out / "feedback").glob("*.md")}
-    assert "nothing_like_it" in told["Broken"]
-    assert "did not end within 5 s" in told["Endless"] and "segmentation fault" in told["Segfault"]
-    assert "torch.softmax" in told["Shortcut"]
+    feedback = {path.stem: path.read_text(encoding="utf-8") for path in (out / "feedback").glob("*.md")}
+    assert "nothing_like_it" in feedback["Broken"]
+    assert "did not end within 5 s" in feedback["Endless"] and "segmentation fault" in feedback["Segfault"]
+    assert "torch.softmax" in feedback["Shortcut"]
     (known,) = misconceptions(MODULE, "causal_mask")[:1]
-    assert " ".join(known.says.split()) in " ".join(told["Wrong"].split())
+    assert " ".join(known.says.split()) in " ".join(feedback["Wrong"].split())
     assert " ".join(known.says.split()) in " ".join((out / "gradescope" / "Wrong.json").read_text(encoding="utf-8").split())
-    assert told["Twin"].replace("Twin", "Right") == told["Right"]
+    assert feedback["Twin"].replace("Twin", "Right") == feedback["Right"]
     assert (out / "report.html").stat().st_size > 10_000 and (out / "junit.xml").exists()
 
 
@@ -80,33 +80,33 @@ def test_graded_submissions_are_not_graded_again(people, once):
 
 @pytest.mark.thorough
 def test_a_stopped_or_killed_run_continues(people, once, tmp_path):
-    """Control-C while Endless is judged, SIGKILL while Zeta is; one at a time, where the undisturbed run had two."""
+    """Control-C while Endless is graded, SIGKILL while Zeta is; one at a time, although the uninterrupted run graded two."""
     out = tmp_path / "grades"
-    kept = 0
+    stored = 0
     for signum, wanted, status in ((signal.SIGINT, 1, 130), (signal.SIGKILL, CONTENTS - 1, -signal.SIGKILL)):
         grader = subprocess.Popen(
             command("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 1),
             env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             preexec_fn=_interruptible,
         )  # fmt: skip
-        until(lambda wanted=wanted: judged(out) >= wanted, f"{wanted} judged")
+        until(lambda wanted=wanted: count_graded(out) >= wanted, f"{wanted} graded")
         members = descendants(grader.pid)
         grader.send_signal(signum)
         said = grader.communicate(timeout=120)[0]
         assert grader.returncode == status, said
         assert members and "Traceback" not in said
-        until(lambda members=members: not still_running(members), "the judge, its zygotes and workers to go")
-        kept = judged(out)
-        assert wanted <= kept < CONTENTS
+        until(lambda members=members: not still_running(members), "the server, its zygotes and workers to go")
+        stored = count_graded(out)
+        assert wanted <= stored < CONTENTS
     assert not (out / "grades.csv").exists()
     ran = headway("grade", people, "--out", out, *EXERCISES_ASKED, "-j", 1)
-    left = CONTENTS - kept
+    left = CONTENTS - stored
     assert ran.status == 1 and f"11 people, {left} submission{'s' * (left > 1)} graded now" in ran.out, ran.out
     assert exports(out) == exports(once[0])
 
 
 def _interruptible() -> None:
-    """Whoever starts the tests in the background has them born deaf to Control-C."""
+    """Restore Control-C: tests that are started in the background begin with SIGINT ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -175,7 +175,7 @@ def two(people: Path, *names: str):
 
 @pytest.mark.thorough
 def test_a_server_that_is_lost_costs_no_points(people):
-    """Two endless ones are graded at once and their server is killed; the one tried again first loses its next server too, and is tried once more."""
+    """Two endless submissions are graded at once and their server is killed; the one tried again first loses its next server too, and is tried once more."""
     dispatcher = Dispatcher(available(), ["softmax", "causal_mask"], 0)
     with ThreadPoolExecutor(2) as pool:
         try:
@@ -189,7 +189,7 @@ def test_a_server_that_is_lost_costs_no_points(people):
 
 
 def _kill(dispatcher: Dispatcher, runs: int) -> None:
-    """Kill the newest server once it has that many runs, beside its zygote."""
+    """Kill the newest server once it has that many runs and its zygote."""
     pid = 0
 
     def busy() -> bool:
@@ -203,7 +203,7 @@ def _kill(dispatcher: Dispatcher, runs: int) -> None:
 
 
 def _runs(server: int) -> list[int]:
-    """The processes of its runs: those called as it is."""
+    """The processes of its runs: those with the server's own name."""
     own = Path(f"/proc/{server}/cmdline").read_bytes()
     return [pid for pid in descendants(server) if _cmdline(pid) == own]
 
@@ -217,10 +217,10 @@ def _cmdline(pid: int) -> bytes:
 
 @pytest.mark.thorough
 def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(people):
-    """One server forks, the others have prestarted processes, without a sandbox (as on macOS and Windows) or with it; what they find is the same.
+    """One server forks, the others have prestarted processes, without a sandbox (as on macOS and Windows) or with it; the results are the same.
 
-    A run that is killed is started twice more by a server of its own, and only then there is a verdict without points.
-    One of the exercises is of a chapter that nobody handed in.
+    A run that is killed is started twice more by its own server; only then it gets a verdict without points.
+    One of the exercises belongs to a chapter that no person handed in.
     """
     names = ["softmax", "causal_mask", "gelu"]
     forks, *prestarted = Dispatcher(available(), names, 0), *(Dispatcher(isolation, names, 0, 600, "--prestarted") for isolation in (Isolation(), available()))
@@ -252,7 +252,7 @@ def test_a_run_that_breaks_off_or_takes_too_long_and_the_way_without_forks(peopl
 
 
 def _kill_its_run(dispatcher: Dispatcher, servers: int, but: int = 0) -> int:
-    """Kill the one run of the newest server, once there are as many servers and it is not the one that was killed before."""
+    """Kill the only run of the newest server, once there are that many servers and it is not the one that was killed before."""
 
     def runs() -> list[int]:
         server = dispatcher.servers[-1] if len(dispatcher.servers) == servers else None
@@ -274,7 +274,7 @@ import sys
 from grader.execution.sandbox import landlock
 from grader.system import kernel
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-for _ in range(16):  # as many as the kernel lets stand around each other; these forbid only to make devices
+for _ in range(16):  # as many as the kernel allows to nest; these forbid only making devices
     made = kernel.system_call(444, landlock._Ruleset(1 << 11), 8, 0)
     kernel.system_call(446, made, 0)
 sys.argv[0] = "headway"
@@ -286,14 +286,14 @@ main()
 @pytest.mark.skipif(not available(bubblewrap=False).landlock, reason="there is no Landlock here")
 @pytest.mark.thorough
 def test_a_sandbox_failure_gives_no_one_zero_points(people, tmp_path):
-    """The kernel refuses the workers' own Landlock; when it does so no longer, the same command grades."""
+    """The kernel refuses the workers' own Landlock; once the kernel accepts it again, the same command grades."""
     hand_in(tmp_path / "class", "Right", solution("ch03"))
-    asked = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
-    ran = subprocess.run([sys.executable, "-c", SURROUNDED, *map(str, asked)], env=environment(), capture_output=True, text=True, timeout=240)
-    told = " ".join(ran.stdout.split())
-    assert ran.returncode == 1 and "Not graded: Right: the process for your code did not start: the sandbox could not be set up" in told, ran
-    assert "the next run tries again" in told
-    ran = headway(*asked)
+    arguments = ("grade", tmp_path / "class", "--out", tmp_path / "grades", "--exercises", "causal_mask")
+    ran = subprocess.run([sys.executable, "-c", SURROUNDED, *map(str, arguments)], env=environment(), capture_output=True, text=True, timeout=240)
+    feedback = " ".join(ran.stdout.split())
+    assert ran.returncode == 1 and "Not graded: Right: the process for your code did not start: the sandbox could not be set up" in feedback, ran
+    assert "the next run tries again" in feedback
+    ran = headway(*arguments)
     assert ran.status == 0 and marks(tmp_path / "grades")["Right"]["total"] == "7", ran.out
 
 

@@ -1,4 +1,4 @@
-"""What a class hands in is read whatever its shape, and a problem spoils its own submission only."""
+"""What a class hands in is read in any form, and a problem affects only its own submission."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -182,10 +182,10 @@ def test_files_without_an_owner_are_reported(tmp_path):
     write(tmp_path / "class" / "alpha" / CHAPTER)
     for name in ("README.md", "beta.docx", "c.txt", "d.txt"):
         write(tmp_path / "class" / name, "words")
-    told = []
-    assert [s.name for s in read_submissions(tmp_path / "class", told.append)] == ["alpha"]
+    notes = []
+    assert [s.name for s in read_submissions(tmp_path / "class", notes.append)] == ["alpha"]
     remedy = "put each submission into a folder with the person's name"
-    assert told == [f"ignored because they have no owner: README.md, beta.docx, c.txt and 1 more; {remedy}"]
+    assert notes == [f"ignored because they have no owner: README.md, beta.docx, c.txt and 1 more; {remedy}"]
 
 
 def test_two_submissions_with_one_name_are_a_problem_of_that_person(tmp_path):
@@ -280,8 +280,8 @@ def test_an_oversized_chapter_affects_only_itself(tmp_path):
 @settings(max_examples=60, deadline=None, database=None)
 @given(names=st.lists(st.text(max_size=40) | st.sampled_from(["con", "CON", "aux.txt", "é", "e\u0301", "..", "-rf", "a" * 400, "\udcff", "."]), max_size=12))
 def test_safe_names_are_safe_and_all_different(names):
-    taken = set()
-    safe = [make_safe_name(name, taken) for name in names]
+    used = set()
+    safe = [make_safe_name(name, used) for name in names]
     assert len({name.casefold() for name in safe}) == len(names)
     for name in safe:
         assert 0 < len(name.encode()) <= 130 and not set(name) & set('<>:"/\\|?*\0 \'`$&;()=@+') and name[0] not in ".-_" and name[-1] != "."

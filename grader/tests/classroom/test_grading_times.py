@@ -1,4 +1,4 @@
-"""When something was handed in, by files, archives, clones and tables; and the tables themselves."""
+"""Submission times from files, archives, clones and tables; and the tables themselves."""
 
 import os
 import subprocess

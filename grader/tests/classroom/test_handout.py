@@ -1,4 +1,4 @@
-"""`headway handout`: the folder learners get works like the whole kit, gives the same marks, and gives no solution away."""
+"""`headway handout`: the learners' folder works like the whole kit, gives the same marks, and reveals no solution."""
 
 import ast
 import json
@@ -37,13 +37,13 @@ def made(said_and_made):
 
 @pytest.fixture
 def handout(made, tmp_path):
-    """One to write in."""
+    """A handout to write in."""
     shutil.copytree(made.root, tmp_path / "handout")
     return Kit(tmp_path / "handout")
 
 
 def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
-    """The results of `python -m pytest ARGUMENTS` in this folder, without what a clock measured and what they are results of."""
+    """The results of `python -m pytest ARGUMENTS` in this folder, without times and without the target."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, f"--results={results}"]
     done = subprocess.run(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     assert results.exists(), done.stdout + done.stderr
@@ -115,8 +115,8 @@ def test_the_watch_names_a_sealed_mistake(handout):
 def test_commands_that_need_the_whole_kit_say_so(handout):
     for command in ("stubs", "dev-check", "handout"):
         assert f"headway: `headway {command}` does not work in a handout" in handout.run(command, status=2)
-    for asked in (["softmax"], ["softmax", "--peek"]):
-        said = handout.run("diff", *asked, status=1)
+    for arguments in (["softmax"], ["softmax", "--peek"]):
+        said = handout.run("diff", *arguments, status=1)
         assert "a handout does not show the reference" in said and "To see the reference anyway" not in said
     assert "dev-check" not in handout.run("--help")
     assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
@@ -132,7 +132,7 @@ def test_a_copy_of_a_handout_is_read_as_its_exercises(handout, tmp_path):
     assert list(alpha.sources) == [MODULE] and "return x" in alpha.sources[MODULE] and alpha.notes == ()
 
 
-# ---- nothing given away
+# ---- no solutions inside
 
 
 def test_it_contains_only_the_solution_lines_that_hints_quote(made):
@@ -173,8 +173,8 @@ def test_it_contains_no_tests_reference_or_mistakes_of_a_hidden_exercise(said_an
     whole = {node.name: len(node.body) for node in ast.parse(read_source(SOLUTIONS / f"{MODULE}.py")).body if isinstance(node, ast.FunctionDef)}
     left = {node.name: node.body for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert all(whole[name] > 1 and isinstance(left[name][0], ast.Raise) and len(left[name]) == 1 for name in HIDDEN)
-    told = sealed_format.unpack((made.root / "reference" / f"{MODULE}.mistakes").read_bytes(), "")
-    assert {entry[1] for entry in told} == {exercise.name for exercise in load_syllabus().chapter("3").exercises} - set(HIDDEN)
+    mistakes = sealed_format.unpack((made.root / "reference" / f"{MODULE}.mistakes").read_bytes(), "")
+    assert {entry[1] for entry in mistakes} == {exercise.name for exercise in load_syllabus().chapter("3").exercises} - set(HIDDEN)
     assert "def fuse_qkv(" in handout.file(MODULE).read_text(), "its stub is there"
     assert "fuse_qkv has no tests here, because only your instructor grades it" in handout.run("check", "fuse_qkv", status=2)
     done = subprocess.run(
@@ -195,7 +195,7 @@ def test_hiding_an_exercise_also_hides_those_that_need_it_with_the_reason():
     assert "PreNormBlock" in find_all_hidden(["gelu"], course.exercises), "through chapters that build on it"
     backwards = find_all_hidden(["accumulated_step"], course.chapter("8").exercises)
     assert backwards["train_step"] == "its tests use accumulated_step", "which comes after it"
-    assert list(find_all_hidden(["CachedSelfAttention"], [course.exercise("KVCache")])) == ["CachedSelfAttention"], "which no test of KVCache asks for"
+    assert list(find_all_hidden(["CachedSelfAttention"], [course.exercise("KVCache")])) == ["CachedSelfAttention"], "which no test of KVCache uses"
 
 
 @pytest.mark.parametrize("name", ["build_vocab", "MultiHeadAttention", "KVCache", "route", "load_gpt2"])
@@ -243,7 +243,7 @@ def test_a_damaged_reference_gives_a_message_and_no_mark(handout):
     assert done.returncode == 4 and f"reference/{MODULE}.sealed is damaged" in done.stderr and "Traceback" not in done.stdout + done.stderr
 
 
-# ---- what makes no sense
+# ---- wrong use
 
 
 def test_unknown_names_get_a_suggestion(tmp_path):
@@ -279,15 +279,15 @@ def chapters_written() -> list[str]:
 
 
 def other_pythons() -> list[str]:
-    """This one, and every other supported one that is on this machine."""
+    """This Python, and every other supported one that is on this machine."""
     beside = [str(path) for path in Path.home().glob(".pyenv/versions/3.*/bin/python")]
     named = [path for number in range(11, 16) if (path := shutil.which(f"python3.{number}"))]
-    asked = "import sys; sys.exit(sys.version_info < (3, 11))"
-    return [sys.executable, *(path for path in [*named, *beside] if subprocess.run([path, "-c", asked], capture_output=True).returncode == 0)]
+    is_supported = "import sys; sys.exit(sys.version_info < (3, 11))"
+    return [sys.executable, *(path for path in [*named, *beside] if subprocess.run([path, "-c", is_supported], capture_output=True).returncode == 0)]
 
 
 def lines_of_blocks(module: str) -> list[str]:
-    """The lines between the marks of a solution that are long enough to tell something."""
+    """The lines between the solution marks that are long enough to be recognised."""
     found, inside = [], False
     for line in read_source(SOLUTIONS / f"{module}.py").splitlines():
         inside = (inside or "BEGIN SOLUTION" in line) and "END SOLUTION" not in line

@@ -1,4 +1,4 @@
-"""The headway command, run as a learner runs it: real files, real processes, a real terminal."""
+"""The headway command as a learner runs it: real files, real processes, a real terminal."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def test_all_done_says_so(kit):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_a_terminal_without_these_characters_gets_others(kit, encoding):
+def test_a_terminal_without_these_characters_gets_ascii(kit, encoding):
     kit.record(build_vocab=10)
     assert "##" in kit.run(PYTHONIOENCODING=encoding, PYTHONUTF8="0")
 
@@ -94,7 +94,7 @@ def test_list_names_every_exercise(kit):
         (("chekc",), "Did you mean 'check'"),
     ],
 )
-def test_a_misspelt_name_is_met_with_the_nearest(kit, arguments, offer):
+def test_a_misspelt_name_gets_a_suggestion(kit, arguments, offer):
     assert offer in kit.run(*arguments, status=2)
 
 
@@ -110,8 +110,8 @@ def test_a_misspelt_name_is_met_with_the_nearest(kit, arguments, offer):
 )
 def test_names_complete(kit, words, expected):
     code = "import sys; sys.argv[0] = 'headway'; from grader.cli.main import app; app(prog_name='headway')"
-    asked = {"_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    out = subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=kit.environment(**asked), capture_output=True, text=True).stdout
+    completion = {"_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    out = subprocess.run([sys.executable, "-c", code], cwd=kit.root, env=kit.environment(**completion), capture_output=True, text=True).stdout
     assert set(expected) <= set(out.split()) and (expected or not out.split())
 
 
@@ -159,7 +159,7 @@ def test_an_editor_is_called_at_the_line(kit, tmp_path, name, pattern):
     assert re.fullmatch(pattern, (tmp_path / "called").read_text().strip())
 
 
-def test_an_editor_that_is_not_there_is_a_sentence(kit):
+def test_a_missing_editor_is_one_sentence(kit):
     assert "'nosuch/code'" in kit.run("open", "softmax", VISUAL="nosuch/code --wait", status=1)
 
 
@@ -191,7 +191,7 @@ def test_check_of_a_chapter_without_tests(kit):
     assert "there are no tests" in kit.run("check", "ch02", status=2)
 
 
-# ---- what may be broken
+# ---- broken files
 
 
 @pytest.mark.parametrize("syllabus", [None, b"[[chapter", b"\xff", b"[[chapter]]\nid = 'ch01'\n", b"x = 1\n", b"chapter = 3\n"])
@@ -202,7 +202,7 @@ def test_a_broken_syllabus_is_one_sentence(kit, syllabus):
 
 
 @pytest.mark.parametrize("arguments", [("next",), ("list",), ("check", "softmax"), ("hint",), ("reset", "ch01"), ("stubs", "--check")])
-def test_every_command_says_it_alike(kit, arguments):
+def test_every_command_reports_it_in_the_same_way(kit, arguments):
     (kit.exercises / "syllabus.toml").write_text("[[chapter")
     assert one_sentence(kit.run(*arguments, status=1))
 
@@ -222,7 +222,7 @@ def test_a_broken_chapter_does_not_stop_the_pages(kit, work):
 
 @posix
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="the superuser may write anywhere")
-def test_a_read_only_folder_is_a_sentence(kit):
+def test_a_read_only_folder_is_one_sentence(kit):
     kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
     kit.exercises.chmod(0o500)
     try:
@@ -233,7 +233,7 @@ def test_a_read_only_folder_is_a_sentence(kit):
         kit.exercises.chmod(0o700)
 
 
-def test_where_nothing_can_be_kept_nothing_is_lost(kit):
+def test_if_nothing_can_be_saved_nothing_is_lost(kit):
     kit.edit("ch01_tokenizer", "    raise NotImplementedError", "    return 1")
     mine = kit.file("ch01_tokenizer").read_text()
     (kit.exercises / ".headway").write_text("a file where a folder should be")
@@ -247,7 +247,7 @@ def test_where_nothing_can_be_kept_nothing_is_lost(kit):
 # ---- for maintainers
 
 
-def test_stubs_are_in_step_until_somebody_works_on_one(kit):
+def test_stubs_match_until_a_learner_works_on_one(kit):
     assert "Stubs and solutions match" in kit.run("stubs", "--check")
     kit.edit("ch01_tokenizer", "raise NotImplementedError", "return 1")
     assert "was edited" in kit.run("stubs")
@@ -301,13 +301,13 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
     assert "11.25/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
 
 
-def test_a_chapter_that_is_gone_is_told_before_anything_is_tested(kit):
+def test_a_missing_chapter_is_reported_before_anything_is_tested(kit):
     kit.file("ch03_attention").unlink()
     for name in ("softmax", "ch03"):
         assert kit.run("check", name, status=2) == "headway: exercises/ch03_attention.py is missing; `headway reset ch03` creates the stub again\n"
 
 
-def test_where_yours_cannot_be_kept_nothing_is_changed(kit):
+def test_if_the_old_code_cannot_be_saved_nothing_is_changed(kit):
     kit.solve("ch03_attention")
     before = kit.file("ch03_attention").read_bytes()
     (kit.exercises / ".headway").write_text("a file where a folder belongs")
@@ -318,19 +318,19 @@ def test_where_yours_cannot_be_kept_nothing_is_changed(kit):
 
 
 @pytest.mark.parametrize(("command", "doing"), [("handout", "make"), ("gradescope", "write")])
-def test_what_cannot_be_given_out_where_it_should_go_is_a_sentence(kit, command, doing):
+def test_output_that_cannot_be_written_is_one_sentence(kit, command, doing):
     (kit.root / "file").write_text("no folder")
     said = kit.run(command, "file/out.zip", "--chapters", "ch01", status=2)
     assert said.startswith(f"headway: could not {doing} file/out.zip: ") and said.count("\n") == 1
 
 
-def test_every_command_says_in_one_whole_line_what_it_is_for(kit):
+def test_every_command_describes_itself_in_one_whole_line(kit):
     said = kit.run("--help", COLUMNS="80")
     assert "..." not in said[said.index("Commands:") :] and "dev-check" in said and "(for instructors)" in said
 
 
 @posix
-def test_a_terminal_that_can_do_nothing_is_as_wide_as_it_is(kit):
+def test_a_terminal_without_capabilities_keeps_its_width(kit):
     out = on_terminal(kit, columns=40, TERM="dumb")
     lines = [line.rstrip() for line in out.splitlines()]
     assert all(len(line) <= 40 for line in lines) and "\x1b" not in out and "Collect the distinct lower-cased words" in lines

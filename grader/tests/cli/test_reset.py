@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_reset_puts_one_stub_back_and_undo_brings_yours(kit):
+def test_reset_restores_one_stub_and_undo_restores_the_learners_code(kit):
     kit.solve("ch03_attention")
     solved = kit.file("ch03_attention").read_text()
     out = " ".join(kit.run("reset", "softmax").split())

@@ -1,4 +1,4 @@
-"""The progress file: small, mergeable, forgiving."""
+"""The progress file: small, mergeable, tolerant of errors."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ def test_a_merge_conflict_takes_the_better_of_two(tmp_path):
     assert "<<<" not in (tmp_path / "progress.txt").read_text()
 
 
-def test_garbage_is_passed_over_and_strangers_are_kept(tmp_path):
+def test_garbage_is_skipped_and_unknown_names_are_kept(tmp_path):
     lines = ["crane", "softmax", "softmax ten/ten", "softmax -1/10", "softmax 1/0", "softmax 99/10", "tomorrow 3/4", "a b c", "softmax nan/10"]
     (tmp_path / "progress.txt").write_bytes("\r\n".join(lines).encode() + b"\n\xff\xfe\0\n")
     assert load_scores(tmp_path) == {"softmax": Score(SOFTMAX, SOFTMAX), "tomorrow": Score(3, 4)}
@@ -48,7 +48,7 @@ def test_garbage_is_passed_over_and_strangers_are_kept(tmp_path):
     assert "tomorrow 3/4\n" in (tmp_path / "progress.txt").read_text()
 
 
-def test_points_that_changed_since_are_counted_anew(tmp_path):
+def test_points_that_changed_since_are_counted_again(tmp_path):
     (tmp_path / "progress.txt").write_text("softmax 4/4\ncausal_mask 2/4\n")
     assert load_scores(tmp_path) == {"softmax": Score(SOFTMAX, SOFTMAX), "causal_mask": Score(MASK / 2, MASK)}
 
@@ -60,7 +60,7 @@ def test_almost_all_is_not_all(tmp_path):
     assert [format_points(x) for x in (8.0, 7.5, 2.6666, 0.1 + 0.2)] == ["8", "7.5", "2.66", "0.3"]
 
 
-def test_recording_the_same_again_leaves_the_file_alone(tmp_path):
+def test_recording_the_same_result_again_does_not_write_the_file(tmp_path):
     record_scores({"softmax": 3}, tmp_path)
     before = (tmp_path / "progress.txt").stat()
     record_scores({"softmax": 3}, tmp_path)
@@ -68,7 +68,7 @@ def test_recording_the_same_again_leaves_the_file_alone(tmp_path):
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_a_disk_that_cannot_be_written_is_a_sentence(tmp_path):
+def test_a_disk_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     sentence = record_scores({"softmax": 3}, tmp_path / "file")
     assert sentence.startswith("your progress was not saved: could not write file/progress.txt")
@@ -77,12 +77,12 @@ def test_a_disk_that_cannot_be_written_is_a_sentence(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32" or getattr(os, "geteuid", lambda: 1)() == 0, reason="the superuser may write anywhere")
-def test_a_folder_without_write_permission_is_a_sentence(tmp_path):
+def test_a_folder_without_write_permission_is_one_sentence(tmp_path):
     tmp_path.chmod(0o500)
     assert "permission denied" in record_scores({"softmax": 3}, tmp_path)
 
 
-def test_hint_levels_are_kept_and_a_broken_file_counts_as_none(tmp_path):
+def test_hint_levels_are_stored_and_a_broken_file_counts_as_empty(tmp_path):
     assert save_hint_level("softmax", 2, tmp_path) is None
     assert save_hint_level("causal_mask", 1, tmp_path) is None
     assert load_hint_levels(tmp_path) == {"softmax": 2, "causal_mask": 1}

@@ -83,7 +83,7 @@ def test_replacing_changes_only_that_definition_and_keeps_the_line_ends(ending):
     assert new == before + f"def f(x):{ending}    return x + 1{ending}" + after
 
 
-def test_appending_takes_the_place_of_what_stood_before():
+def test_appending_replaces_an_earlier_definition():
     new = append_definition(CHAPTER.rstrip(), "def f(x):\n    return 7\n")
     assert new.startswith(CHAPTER.rstrip()) and definition(new, "f").text.endswith("return 7\n")
     assert append_definition("", "x = 1") == "x = 1\n"
@@ -120,7 +120,7 @@ def test_encodings_as_python_reads_them():
         (b"\xef\xbb\xbf# coding: latin-1\n", "save the file as UTF-8"),
     ],
 )
-def test_bytes_that_are_no_text_are_one_sentence(data, words):
+def test_bytes_that_are_not_text_are_one_sentence(data, words):
     with pytest.raises(SourceProblem, match=words):
         decode_source(data, "ch.py")
 
@@ -176,7 +176,7 @@ CODECS = "rot13 hex base64 bz2 zlib uu quopri punycode idna undefined unicode_es
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_an_encoding_that_is_not_one_of_text_is_a_sentence(tmp_path, codec):
+def test_an_encoding_that_is_not_for_text_is_one_sentence(tmp_path, codec):
     path = tmp_path / "ch03.py"
     path.write_bytes(b"# coding: " + codec.encode() + b"\nx = 1\n")
     for read in (read_source, lambda path: write_source(path, "x = 2\n")):
@@ -189,7 +189,7 @@ def test_common_encodings_of_text_are_read(codec):
     assert decode_source(f"# coding: {codec}\nx = 1\n".encode(codec)) == f"# coding: {codec}\nx = 1\n"
 
 
-def test_a_long_chapter_is_a_sentence():
+def test_a_long_chapter_is_one_sentence():
     assert len(decode_source(b"#" * LARGEST)) == LARGEST
     with pytest.raises(SourceProblem, match="^ch03.py is larger than 200 KB, "):
         decode_source(b"#" * (LARGEST + 1), "ch03.py")
@@ -215,13 +215,13 @@ LONG = {
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in (DEEP | LONG).items()])
-def test_a_tree_that_is_too_deep_or_too_large_is_a_sentence(text):
+def test_a_tree_that_is_too_deep_or_too_large_is_one_sentence(text):
     with pytest.raises(TooComplex, match="^ch03.py.*(too deeply nested|nested too deeply|too long)"):
         parse(text, "ch03.py")
 
 
-def test_a_tree_within_the_limits_is_read_by_everybody():
-    """Also where much of the stack is in use."""
+def test_a_tree_within_the_limits_is_read_at_any_stack_depth():
+    """Also if much of the stack is in use."""
     text = "def f(x):\n    return x" + ".a" * (DEEPEST - 10) + "\n"
 
     def below(frames: int) -> None:

@@ -1,4 +1,4 @@
-"""What the source check sees, and what it leaves in peace."""
+"""What the source check finds, and what it accepts."""
 
 import pytest
 from grader.course.source import read_source
@@ -141,13 +141,13 @@ def softmax(x):
 
 
 @pytest.mark.parametrize("text", SHORTCUTS.values(), ids=SHORTCUTS)
-def test_a_shortcut_is_seen(text):
+def test_a_shortcut_is_found(text):
     (sentence, *_) = forbidden_calls(text, "softmax", FORBIDS)
     assert sentence.startswith("line ") and sentence.endswith("which this exercise asks you to write yourself")
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
-def test_honest_code_is_left_in_peace(text):
+def test_honest_code_is_accepted(text):
     assert forbidden_calls(text, "softmax", FORBIDS) == []
 
 
@@ -163,7 +163,7 @@ def test_only_what_is_forbidden_is_forbidden():
     assert forbidden_calls(SHORTCUTS["called on torch"], "softmax", ("logsumexp",)) == []
 
 
-def test_another_exercise_is_judged_by_its_own_code():
+def test_another_exercise_is_checked_by_its_own_code():
     text = "import torch\ndef softmax(x):\n    return torch.softmax(x)\ndef mask(n):\n    return torch.ones(n)\n"
     assert forbidden_calls(text, "mask", FORBIDS) == []
 
@@ -196,7 +196,7 @@ def test_the_reference_takes_no_shortcut(module):
         "import sys\nx = sys.modules['solutions.ch03_attention']\n",
     ],
 )
-def test_importing_the_answer_is_seen(text):
+def test_importing_the_answer_is_found(text):
     (sentence,) = reference_imports(text)
     assert sentence.startswith("line ") and " imports " in sentence
 
@@ -205,7 +205,7 @@ def test_importing_the_answer_is_seen(text):
     "text",
     ["from .ch01_tokenizer import build_vocab\n", "from . import ch01_tokenizer\n", "import torch\n", "x = 'import solutions'\n", "def (\n"],
 )
-def test_other_imports_are_left_in_peace(text):
+def test_other_imports_are_accepted(text):
     assert reference_imports(text) == []
 
 

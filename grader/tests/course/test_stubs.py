@@ -1,4 +1,4 @@
-"""Solutions become stubs, and nobody's work is lost on the way."""
+"""Solutions become stubs, and no learner's work is lost."""
 
 import ast
 import os
@@ -83,7 +83,7 @@ def test_the_stub_says_what_to_do():
 
 
 def test_the_stub_states_the_rules_that_all_tests_check():
-    """Dtype, gradients and buffers only where there are tensors."""
+    """Dtype, gradients and buffers only if tensors are involved."""
     plain, with_tensors = (ast.get_docstring(ast.parse(stub_text(text, "ch01_adding"))) for text in (SOLUTION, SOLUTION + "\n\nimport torch\n"))
     for docstring in (plain, with_tensors):
         assert "Do not change an argument in place" in docstring
@@ -113,7 +113,7 @@ def test_marks_that_do_not_pair_are_named_with_their_line(solution, words):
         stub_text(solution, "ch01_adding")
 
 
-def test_written_once_then_unchanged(folders):
+def test_a_stub_is_written_once_then_unchanged(folders):
     assert [outcome.state for outcome in write(folders)] == ["written"]
     assert check(folders) == []
     assert [outcome.state for outcome in write(folders)] == ["unchanged"]
@@ -136,7 +136,7 @@ def test_a_checkout_with_other_line_ends_is_still_untouched(folders):
 
 
 @pytest.mark.parametrize("work", [b"def add(a, b):\n    return a + b\n", b"def (", b"\xff\xfe"])
-def test_what_somebody_wrote_is_never_touched(folders, work):
+def test_a_learners_code_is_never_overwritten(folders, work):
     write(folders)
     path = folders[0] / "ch01_adding.py"
     path.write_bytes(work)
@@ -165,7 +165,7 @@ def test_a_missing_stub_and_a_broken_solution_are_one_sentence_each(folders):
 
 
 @pytest.mark.parametrize("module", [chapter.name for chapter in load_syllabus().chapters if (SOLUTIONS / f"{chapter.name}.py").exists()])
-def test_every_stub_of_the_course_imports_and_holds_its_exercises(module):
+def test_every_stub_of_the_course_imports_and_contains_its_exercises(module):
     stub = reference_stub(module)
     for exercise in load_syllabus().chapter(module).exercises:
         assert "raise NotImplementedError" in definition(stub, exercise.name).text

@@ -1,4 +1,4 @@
-"""One test is not the whole exercise: what a run of a part says, and what it leaves on record."""
+"""One test is not the whole exercise: what a partial run prints, and what it records."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ PARTS = {"one by its name": ([ONE], 1), "some by a word": (["-k", "minus_infinit
 
 
 def decorated(suite):
-    """The same as Python reads it."""
+    """The same text as Python reads it."""
     found = {}
     for node in ast.parse(suite.read_text(encoding="utf-8")).body:
         for mark in getattr(node, "decorator_list", ()):
@@ -31,7 +31,7 @@ def test_every_graded_test_is_found_with_its_exercise_and_weight():
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_part_is_told_as_a_part_and_put_on_no_record(kit, part):
+def test_a_partial_run_is_reported_as_partial_and_not_recorded(kit, part):
     arguments, ran = PARTS[part]
     chapter, name = ("ch09_sampling", "generate") if "ch09" in arguments[0] else ("ch03_attention", "softmax")
     kit.solve(chapter)
@@ -43,7 +43,7 @@ def test_a_part_is_told_as_a_part_and_put_on_no_record(kit, part):
     assert not (kit.exercises / "progress.txt").exists() and f"{name} works" not in run.out
 
 
-def test_when_what_ran_of_the_next_exercise_passes_all_its_tests_come_next(kit):
+def test_if_a_partial_run_of_the_next_exercise_passes_all_its_tests_come_next(kit):
     kit.solve("ch03_attention")
     out = grade(ONE, cwd=kit.root, PYTHONPATH=str(kit.root)).out
     assert "Next: run all tests of softmax; the tests that ran have passed\n      headway check softmax" in out

@@ -1,4 +1,4 @@
-"""The lists of torch's operators: complete, without overlaps, and what they say of the course's exercises."""
+"""The lists of torch's operators: complete, without overlaps, and what they mean for the course's exercises."""
 
 import collections
 
@@ -47,25 +47,25 @@ def test_tools_of_the_course_are_tools():
     assert {operators()[tool] for tool in tools} == {TOOLS}
 
 
-def test_a_forbidden_name_stands_for_its_family():
+def test_a_forbidden_name_means_its_family():
     assert {"softmax", "_softmax", "_masked_softmax", "logsumexp", "_softmax_backward_data"} <= set(forbidden_operators(("softmax",)))
     assert "_native_batch_norm_legit" in forbidden_operators(("LayerNorm",)) and "_fused_adamw_" in forbidden_operators(("AdamW",))
     assert forbidden_operators(("Embedding",)) == ()
 
 
-def test_names_that_no_family_has_stand_for_themselves():
+def test_names_outside_all_families_mean_themselves():
     assert set(forbidden_operators(("cumsum",))) == {"cumsum", "cumsum_"} and families_of(("cumsum",)) == ()
 
 
 @pytest.mark.parametrize("exercise", [exercise for exercise in EXERCISES if exercise.forbids], ids=lambda exercise: exercise.name)
-def test_what_may_be_reported_is_bounded_and_holds_every_forbidden_name(exercise):
+def test_what_may_be_reported_is_bounded_and_includes_every_forbidden_name(exercise):
     names = reportable(exercise.forbids)
     assert {*exercise.forbids, *forbidden_operators(exercise.forbids)} <= names and len(names) < 200 and max(map(len, names)) < 80
     assert (ANOTHER_PACKAGE in names) == bool(exercise.own_forbids) == (not may_import_anything(exercise.forbids))
     assert all(family.says for family in families_of(exercise.forbids)) and len(describe_forbidden(exercise.forbids)) < 400
 
 
-def test_what_ran_is_said_in_words():
+def test_what_ran_is_described_in_words():
     (sentence,) = describe_shortcuts("softmax", {"_masked_softmax"})
     assert sentence.startswith("softmax ran torch's `_masked_softmax`, which is not allowed in this exercise; use arithmetic")
     assert "`softmax` and `logsumexp`" in describe_shortcuts("softmax", {"softmax", "_softmax", "logsumexp"})[0]

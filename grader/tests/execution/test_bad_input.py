@@ -1,4 +1,4 @@
-"""Code that misbehaves gets a failing test and a sentence, and brings nothing down; code that is merely unusual gets its points."""
+"""Code that misbehaves gets a failing test and a sentence, and crashes nothing else; code that is merely unusual gets its points."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def kept(name): return globals()[name]
 
 
 def function(name: str, body: str) -> str:
-    """The exercise anew; `right(...)` is the reference's."""
+    """A new definition of the exercise; `right(...)` is the reference's."""
     return f"def {name}(*args, right={name}, **options):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n\n\n"
 
 
 def klass(name: str, init: str = "super().__init__(*args, **options)", forward: str = "", **methods: str) -> str:
-    """The exercise's class anew, a subclass of the reference's."""
+    """A new definition of the exercise's class, a subclass of the reference's."""
     if forward:
         methods["forward"] = forward
     text = f"class {name}({name}):\n    def __init__(self, *args, **options):\n" + textwrap.indent(textwrap.dedent(init).strip(), " " * 8) + "\n"
@@ -125,7 +125,7 @@ SECOND = {
     "split_qkv": (function("split_qkv", "return split_qkv"), "."),
 }  # fmt: skip
 
-PARTLY = {("first", "BPETokenizer"), ("second", "TokenEmbedding")}  # right where it does not encode; begins with a good table
+PARTLY = {("first", "BPETokenizer"), ("second", "TokenEmbedding")}  # right except when it encodes; begins with a good table
 AT_IMPORT = {"ch01": ("while True: pass", "did not end within 4 s"), "ch02": ("os._exit(0)", ENDED), "ch03": ("quit()", "it ended the program")}
 
 
@@ -136,7 +136,7 @@ def chapter_with(chapter: str, cases: dict) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Every target through both boundaries, two runs at a time."""
+    """Every target in both kinds of run, two runs at a time."""
     root = tmp_path_factory.mktemp("bad")
     chapters = ("ch01", "ch02", "ch03")
     texts = {name: {chapter: chapter_with(chapter, cases) for chapter in chapters} for name, cases in [("first", FIRST), ("second", SECOND)]}
@@ -170,7 +170,7 @@ def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, kind):
 
 
 @pytest.mark.parametrize(("target", "kind"), [("first", "local"), ("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")])
-def test_the_run_comes_to_its_end(runs, target, kind):
+def test_the_run_ends(runs, target, kind):
     run = runs[target, kind]
     assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == len(graded_exercises())
     assert "Traceback" not in run.out and "INTERNALERROR" not in run.out and "\x1b" not in run.out and "\x07" not in run.out
@@ -178,7 +178,7 @@ def test_the_run_comes_to_its_end(runs, target, kind):
 
 @pytest.mark.parametrize("chapter", AT_IMPORT)
 def test_an_import_that_misbehaves_is_one_message_for_its_chapter(runs, chapter):
-    """In process, grader/tests/execution/test_boundary_errors.py tries the same."""
+    """grader/tests/execution/test_boundary_errors.py tries the same in process."""
     run = runs["import", "worker"]
     assert run.out.count(f"── {module(chapter)}.py does not import") == 1
     messages = {test["message"] for exercise in run.results["exercises"] if exercise["chapter"] == chapter for test in exercise["tests"]}
@@ -186,7 +186,7 @@ def test_an_import_that_misbehaves_is_one_message_for_its_chapter(runs, chapter)
 
 
 def write_good(folder) -> None:
-    """Right answers, unusual manners."""
+    """Correct answers in unusual ways."""
     first = solution("ch01") + textwrap.dedent('''
 
         __all__ = ["build_vocab"]
@@ -252,7 +252,7 @@ def write_good(folder) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unusual_manners_cost_nothing(runs, kind):
+def test_unusual_code_costs_nothing(runs, kind):
     run = runs["good", kind]
     there = [e for e in run.results["exercises"] if e["chapter"] in ("ch01", "ch02", "ch03")]
     lost = {e["name"]: [t["message"] for t in e["tests"] if t["outcome"] != "passed"] for e in there if e["outcome"] != "passed"}
@@ -265,8 +265,8 @@ def test_both_kinds_of_run_give_equal_points(runs):
         assert one == other
 
 
-def test_a_test_has_so_much_time_for_the_code_and_what_the_test_does_itself_is_not_counted(monkeypatch):
-    """Of the code under test: on a busy machine torch alone takes long, and that is nobody's fault who is graded."""
+def test_the_time_limit_of_a_test_counts_only_the_learners_code(monkeypatch):
+    """On a busy machine the test's own use of torch takes long, and that must not cost the learner anything."""
     monkeypatch.setattr(trial, "TEST_SECONDS", 0.5)
     slow = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(0.2)\n    return x\n"
     exercise = load_syllabus().exercise("softmax")

@@ -1,4 +1,4 @@
-"""The boundary, of each kind: what goes through comes back equal, objects stay where they are, and gradients are autograd's."""
+"""The boundary, of each kind: values cross it and come back equal, objects stay where they are, and gradients are autograd's."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_keyword_arguments_cross_too(toy):
     assert toy.same(value=[1, torch.arange(3)], other=2)[0] == 1
 
 
-def test_what_is_nearly_plain_comes_as_what_it_is(toy):
+def test_nearly_plain_values_keep_their_type(toy):
     x = torch.arange(6.0).reshape(2, 3)
     assert toy.returns("size", x) == (2, 3)
     values, indices = toy.returns("named", x)
@@ -97,7 +97,7 @@ def test_what_is_nearly_plain_comes_as_what_it_is(toy):
     assert alike(toy.returns("negative view", x), -x)
 
 
-def test_a_copy_comes_and_never_the_thing_itself(toy):
+def test_the_caller_gets_a_copy_and_never_the_object_itself(toy):
     net = toy.Net()
     net.first.weight.zero_()
     assert parameters(net)["first.weight"].abs().sum() > 0
@@ -117,7 +117,7 @@ def test_a_copy_comes_and_never_the_thing_itself(toy):
         ("pretender", "Pretender"),
     ],
 )
-def test_what_cannot_cross_is_refused_with_a_sentence(toy, what, sentence):
+def test_values_that_cannot_cross_are_refused_with_a_sentence(toy, what, sentence):
     with pytest.raises(RuleBroken, match="returned") as refused:
         toy.returns(what, torch.ones(2, 2))
     assert sentence in refused.value.message
@@ -127,7 +127,7 @@ def test_what_cannot_cross_is_refused_with_a_sentence(toy, what, sentence):
 # ---- handles
 
 
-def test_an_object_stays_on_the_far_side(toy):
+def test_an_object_stays_in_the_host(toy):
     net = toy.Net(4)
     assert isinstance(net, Handle) and toy.same(net) == net and toy.Net(4) != net
     assert (len(net), net[2], net[-1], 3 in net, 9 in net, list(net)) == (4, 2, 3, True, False, [0, 1, 2, 3])
@@ -146,7 +146,7 @@ def test_attributes_can_be_set(toy):
         _ = net.missing
 
 
-def test_a_missing_name_is_told(toy):
+def test_a_missing_name_is_reported(toy):
     with pytest.raises(RuleBroken, match="toy.py does not define `softmacs`"):
         _ = toy.softmacs
 
@@ -180,7 +180,7 @@ def test_state_and_parameters(toy):
         ({"first.weight": torch.zeros(2, 3)}, r"Net's parameter `first.weight` has shape \(3, 2\); it should be \(2, 3\)"),
     ],
 )
-def test_values_that_do_not_fit_are_told(toy, values, sentence):
+def test_values_that_do_not_fit_are_reported(toy, values, sentence):
     net = toy.Net()
     before = parameters(net)
     with pytest.raises(RuleBroken, match=sentence):
@@ -195,7 +195,7 @@ def test_a_module_function_refuses_other_objects(toy):
         parameters(toy.add(1, 2))
 
 
-def test_helpers_can_be_brought(toy):
+def test_helpers_can_be_installed(toy):
     def twice(f, x):
         return f(f(x, 1), 1)
 
@@ -225,7 +225,7 @@ def test_gradients_of_a_method_and_of_a_tuple(toy):
     assert len(found.output) == 2 and found.parameters["first.bias"].shape == (3,) and len(found.inputs) == 2
 
 
-def test_what_is_cut_off_has_no_gradient(toy):
+def test_a_detached_result_has_no_gradient(toy):
     x = torch.randn(3)
     assert gradients(toy.detached, x).inputs == [None] and gradients(toy.whole, x).inputs == [None]
     found = gradients(toy.square, x, torch.ones(3))
@@ -236,7 +236,7 @@ def test_what_is_cut_off_has_no_gradient(toy):
 # ---- examples
 
 
-def test_each_example_begins_as_new(toy_boundary):
+def test_each_example_starts_fresh(toy_boundary):
     toy = Implementation(toy_boundary)
     toy_boundary.begin(3)
     first = toy.chance()
@@ -248,7 +248,7 @@ def test_each_example_begins_as_new(toy_boundary):
     assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
 
 
-def test_the_three_doors_answer_alike(toy_boundary):
+def test_the_three_kinds_of_boundary_give_the_same_answers(toy_boundary):
     """Byte for byte: what crosses is recorded, and compared with what the first kind of boundary sent."""
     toy_boundary.begin(11)
     toy = Implementation(toy_boundary)
@@ -260,8 +260,8 @@ def test_the_three_doors_answer_alike(toy_boundary):
     for call in (lambda: toy.divide(1, 0), lambda: toy.change([1], "list"), lambda: toy.returns("sparse", torch.ones(2)), lambda: toy.fails("deep")):
         with pytest.raises(LearnerError):
             call()
-    told = [(asked.op, asked.tree, asked.reply, asked.out) for asked in toy_boundary.log]
-    assert told == _first.setdefault("told", told)
+    log = [(entry.op, entry.tree, entry.reply, entry.out) for entry in toy_boundary.log]
+    assert log == _first.setdefault("log", log)
 
 
 _first: dict = {}

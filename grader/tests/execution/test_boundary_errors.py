@@ -1,4 +1,4 @@
-"""What goes wrong on the far side is an answer: errors with their place, what no call may do, chapters that do not import, calls that do not end."""
+"""Failures in the host are answers: errors with their place, actions that no call may do, chapters that do not import, calls that do not end."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_no_message_can_command_the_terminal(toy):
         ({1, 2}, "set"),
     ],
 )
-def test_a_changed_argument_is_told(toy, value, how):
+def test_a_changed_argument_is_reported(toy, value, how):
     with pytest.raises(RuleBroken, match="the call changed its argument number 1; work on a copy"):
         toy.change(value, how)
     assert toy.change(torch.ones(2), "not") == 1
@@ -104,12 +104,12 @@ def test_nan_and_nothing_are_not_a_change(toy):
     assert toy.change(torch.empty(0, 3), "not") == 1
 
 
-def test_a_thread_left_behind_is_told_and_a_joined_one_is_fine(toy):
+def test_a_thread_left_running_is_reported_and_a_joined_one_is_accepted(toy):
     assert toy.thread(0.01, True) == 1
     with pytest.raises(RuleBroken, match=r"the call left a thread running \(helper\); join every thread"):
         toy.thread(0.6, False)
     before = threading.active_count()
-    assert toy.thread(0.05, False) == 0, "one that ends by itself at once is no harm"
+    assert toy.thread(0.05, False) == 0, "a thread that ends by itself at once is accepted"
     assert threading.active_count() == before
 
 
@@ -157,7 +157,7 @@ def test_in_process_an_import_ends_in_time_too():
 
 
 @posix
-def test_control_c_ends_the_run_whatever_the_code_catches():
+def test_control_c_ends_the_run_even_if_the_code_catches_everything():
     text = "import os, signal\ndef f():\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        while True: pass\n    except BaseException:\n"
     boundary = make_boundary("local", WorkerPool(), text + "        return 1\ndef g():\n    raise KeyboardInterrupt\n")
     boundary.begin(0)

@@ -1,4 +1,4 @@
-"""A package put together from several authors' chapters."""
+"""A package made of several authors' chapters."""
 
 import pytest
 from grader.course.chapter_source import ChapterSource
@@ -33,14 +33,14 @@ def test_two_packages_share_nothing(make_package):
     assert second.module("ch01_one").double(1) == 2
 
 
-def test_a_later_chapter_is_not_there_and_the_message_says_what_is(make_package):
+def test_a_later_chapter_is_missing_and_the_message_lists_the_others(make_package):
     early = ChapterSource("ch01_one", "from .ch02_two import quadruple\n", "mine/ch01_one.py")
     with pytest.raises(ModuleNotFoundError, match="no chapter ch02_two .* no earlier chapter is here"):
         make_package(early).module("ch01_one")
 
 
 @pytest.mark.parametrize("name", ["solutions.ch03_attention", "exercises.ch03_attention", "tests.strategies"])
-def test_the_answers_cannot_be_imported(make_package, name):
+def test_the_reference_cannot_be_imported(make_package, name):
     peeking = ChapterSource("ch01_one", f"import importlib\nimportlib.import_module('{name}')\n", "mine/ch01_one.py")
     with pytest.raises(ModuleNotFoundError, match="contains the answers"):
         make_package(peeking).module("ch01_one")

@@ -1,4 +1,4 @@
-"""The sandbox around a worker: small hostile programs, each refused, with the judge alive and the next worker unharmed."""
+"""The sandbox around a worker: small hostile programs are each refused, the server survives, and the next worker works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def boundary(pool):
     boundary.begin(1)
     yield boundary
     boundary.begin(2)
-    assert Implementation(boundary).answer(1, 2) == 3, "the next worker is as good as new"
+    assert Implementation(boundary).answer(1, 2) == 3, "the next worker works"
     boundary.connection.close()
 
 
@@ -43,15 +43,15 @@ def attack(boundary):
 
 @pytest.fixture
 def victim():
-    """A process of the judge's, to aim at."""
+    """A process of the server's user, as a target."""
     process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     yield process
-    assert process.poll() is None, "it was reached"
+    assert process.poll() is None, "the attack ended it"
     process.kill()
     process.wait()
 
 
-def test_what_exercises_do_is_not_hindered_by_the_sandbox(attack):
+def test_the_sandbox_allows_what_exercises_need(attack):
     assert attack.ordinary() == [True, 10_000, 64.0**3, 1970, 4, [7]]
 
 
@@ -74,7 +74,7 @@ def test_files_cannot_be_read(attack, path):
 
 
 def test_another_submission_cannot_be_read(attack, tmp_path):
-    (tmp_path / "ch03_attention.py").write_text("the work of somebody else")
+    (tmp_path / "ch03_attention.py").write_text("another learner's work")
     refused(attack.read, str(tmp_path / "ch03_attention.py"))
     refused(attack.names, str(tmp_path))
 
@@ -94,8 +94,8 @@ def test_the_environment_is_empty_in_memory_too(attack, boundary):
     try:
         seen = Path(f"/proc/{boundary.connection.process}/environ").read_bytes()
     except PermissionError:
-        return  # a process that keeps its memory to itself, from its own user too
-    assert not seen.strip(b"\0"), "an environment that can be read from memory"
+        return  # a process may hide its memory even from its own user
+    assert not seen.strip(b"\0"), "the environment can be read from memory"
 
 
 def test_there_is_no_secret_in_memory(attack):

@@ -1,4 +1,4 @@
-"""Answers from a stranger: whatever bytes come, the judge gets a value of bounded size or a refusal, and loses no memory over it."""
+"""Answers from hostile code: whatever bytes arrive, the server gets a value of bounded size or a refusal, and leaks no memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-REFUSALS = (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)  # what the near side catches
-PIPE = 64 * 1024  # so much goes into a socket before anybody reads
+REFUSALS = (CannotCross, KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)  # what the proxy catches
+PIPE = 64 * 1024  # a socket takes this much before the other side reads
 
 
 def frame(body, sizes=(), payload=b"") -> bytes:
@@ -28,8 +28,8 @@ def frame(body, sizes=(), payload=b"") -> bytes:
     return struct.pack("<4sI", b"hdwy", len(head)) + head + payload
 
 
-def heard(data: bytes, allowance: Allowance | None = None):
-    """What `receive` makes of these bytes from a sender that hangs up after them."""
+def receive_bytes(data: bytes, allowance: Allowance | None = None):
+    """What `receive` makes of these bytes from a sender that then closes the connection."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(data)
@@ -79,7 +79,7 @@ def test_a_frame_with_bytes_changed_is_read_or_refused(data, value):
         bad[where : where + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
         bad = bad or bytearray(b"h")
     with contextlib.suppress(MalformedFrame, EOFError):
-        body, out = heard(bytes(bad[:PIPE]))
+        body, out = receive_bytes(bytes(bad[:PIPE]))
         with contextlib.suppress(*REFUSALS):
             unpack(body["value"], out, lambda handle: handle)
 
@@ -88,20 +88,20 @@ def test_a_frame_with_bytes_changed_is_read_or_refused(data, value):
 @given(data=st.binary(max_size=200))
 def test_noise_is_refused(data):
     with pytest.raises((MalformedFrame, EOFError)):
-        heard(data)
+        receive_bytes(data)
     with pytest.raises((MalformedFrame, EOFError)):
-        heard(struct.pack("<4sI", b"hdwy", len(data)) + data + b"[]")
+        receive_bytes(struct.pack("<4sI", b"hdwy", len(data)) + data + b"[]")
 
 
 @settings(max_examples=100)
 @given(value=st.recursive(plain | st.binary(max_size=9), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)))
 def test_what_is_packed_comes_out_as_it_was(value):
     tree, buffers = pack(value, lambda _: [0, "x"])
-    body, out = heard(frame(tree, map(len, buffers), b"".join(buffers)))
+    body, out = receive_bytes(frame(tree, map(len, buffers), b"".join(buffers)))
     assert repr(unpack(body, out, lambda handle: handle)) == repr(value)
 
 
-# ---- what is made to cost more than it weighs
+# ---- small answers that would cost much
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_is_packed_comes_out_as_it_was(value):
         pytest.param({"tensor": ["float32", [1] * 17, "cpu", 0]}, [b"1234"], id="more axes than letters to name them"),
         pytest.param({"tensor": ["float32", [3], "cpu", 0]}, [b"1234"], id="too few bytes"),
         pytest.param({"tensor": ["quint8", [4], "cpu", 0]}, [b"1234"], id="a dtype that does not cross"),
-        pytest.param({"tensor": ["__class__", [4], "cpu", 0]}, [b"1234"], id="a dtype that is none"),
+        pytest.param({"tensor": ["__class__", [4], "cpu", 0]}, [b"1234"], id="an invalid dtype"),
         pytest.param({"tensor": ["bool", [2], "cpu", 0]}, [b"\x02\xff"], id="truth values that are neither"),
         pytest.param({"tensor": ["float32", [1], "cpu"]}, [b"1234"], id="a tensor without its buffer"),
         pytest.param({"tensor": "abcd"}, [], id="a tensor in words"),
@@ -134,12 +134,12 @@ def test_what_is_packed_comes_out_as_it_was(value):
         pytest.param([0] * (MAX_NODES + 1), [], id="more parts than a value has"),
     ],
 )
-def test_no_value_is_made_of_it(tree, buffers):
+def test_no_value_is_built_from_it(tree, buffers):
     with pytest.raises(REFUSALS):
         unpack(tree, buffers, lambda handle: handle)
 
 
-def test_a_tree_too_deep_is_refused_before_python_gives_up():
+def test_a_tree_that_is_too_deep_is_refused_before_python_fails():
     tree: list = []
     for _ in range(900):
         tree = [tree]
@@ -165,13 +165,13 @@ def test_a_tree_too_deep_is_refused_before_python_gives_up():
         pytest.param(b"[1,[]] []", "cannot be read", id="two heads"),
     ],
 )
-def test_no_head_is_read_that_is_not_one(head, words):
+def test_an_invalid_header_is_refused(head, words):
     with contextlib.closing(Sender(frame(head))) as sender, pytest.raises(MalformedFrame, match=words):
         receive(sender, time.monotonic() + 60)
 
 
 class Sender:
-    """A socket whose other end writes whenever this one is read: frames larger than a socket holds, without a thread."""
+    """A socket whose other end writes whenever this end is read: frames larger than a socket buffer, without a thread."""
 
     def __init__(self, data: bytes) -> None:
         self.ours, self.theirs = socket.socketpair()
@@ -191,16 +191,16 @@ class Sender:
         self.theirs.close()
 
 
-def test_an_example_has_an_allowance():
+def test_an_example_has_a_size_limit():
     allowance = Allowance(1000)
-    assert heard(frame({"value": 1}, [500], b"x" * 500), allowance)[0] == {"value": 1}
+    assert receive_bytes(frame({"value": 1}, [500], b"x" * 500), allowance)[0] == {"value": 1}
     with pytest.raises(MalformedFrame, match="in one example"):
-        heard(frame({"value": 1}, [500], b"x" * 500), allowance)
+        receive_bytes(frame({"value": 1}, [500], b"x" * 500), allowance)
     with pytest.raises(MalformedFrame, match="in one example"):
-        heard(struct.pack("<4sI", b"hdwy", MAX_HEAD), Allowance())
+        receive_bytes(struct.pack("<4sI", b"hdwy", MAX_HEAD), Allowance())
 
 
-def test_a_frame_by_drops_is_late():
+def test_a_frame_that_arrives_drop_by_drop_is_too_late():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(frame({"value": 1})[:-1])
@@ -228,7 +228,7 @@ LARGE = TOY + "\n\ndef large(n):\n    return torch.zeros(n)\n\n\ndef many(n):\n 
 
 
 @forks
-def test_an_example_that_answers_too_much_costs_itself_only(pool):
+def test_an_example_with_too_large_answers_affects_only_itself(pool):
     boundary = make_boundary("fork", pool, LARGE)
     boundary.begin(1)
     toy = Implementation(boundary)
@@ -242,7 +242,7 @@ def test_an_example_that_answers_too_much_costs_itself_only(pool):
 
 
 @forks
-def test_too_much_is_told_to_whoever_meant_no_harm(pool):
+def test_too_large_an_answer_gives_a_clear_message(pool):
     boundary = make_boundary("fork", pool, LARGE)
     boundary.begin(1)
     toy = Implementation(boundary)
@@ -300,7 +300,7 @@ def test_the_name_of_an_object_has_plain_words_only(pool):
     boundary.connection.close()
 
 
-def test_what_the_judge_sends_is_read_as_it_was():
+def test_values_from_the_server_arrive_unchanged():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         send(theirs, {"value": {"bytes": 0}}, [b"abc"])

@@ -1,4 +1,4 @@
-"""Workers that would pass a message to each other, and memory that a limit might not count: each way is refused by a real worker's kernel."""
+"""Workers that try to pass a message to each other, and memory that a limit might not count: a real worker's kernel refuses each way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attack(boundary):
 # ---- messages
 
 
-def test_calls_that_two_workers_could_share_something_by_are_refused(attack):
+def test_calls_that_could_share_something_between_workers_are_refused(attack):
     answers = attack.channels()
     assert {name: answer for name, answer in answers.items() if answer not in BOTH} == {} and len(answers) > 50
 
@@ -66,52 +66,52 @@ def test_private_memory_can_be_mapped(attack):
     assert attack.maps(0x22) == attack.maps(0x4022) == attack.maps(0x20022) == attack.maps(2, of_file=True) == "mapped"
 
 
-def test_no_futex_lies_in_a_file(attack):
+def test_no_futex_is_in_a_file(attack):
     assert attack.futexes() == ["EAGAIN"] * 6
-    assert attack.joins() == [0, True], "a thread of its own can be waited for"
+    assert attack.joins() == [0, True], "the worker can wait for its own thread"
 
 
-def test_others_can_be_asked_nothing_about(attack, pool):
+def test_nothing_about_other_processes_can_be_queried(attack, pool):
     for pid in (os.getpid(), pool.zygote.pid, 1):
         assert {question: answer for question, answer in attack.others(pid).items() if answer not in BOTH} == {}
     assert attack.oneself() == [True] * 6
 
 
-def test_how_busy_the_processors_are_cannot_be_read(attack):
+def test_processor_load_cannot_be_read(attack):
     for path in ("/sys/devices/system/cpu/cpu0/topology/core_id", "/sys/devices/system/cpu/cpuidle/current_driver", "/proc/loadavg", "/proc/meminfo", "/proc/stat"):
         refused(attack.read, path, kinds=("PermissionError", "FileNotFoundError"))
     refused(attack.names, "/sys/devices/system/cpu")
     assert attack.read("/sys/devices/system/cpu/online").strip()
 
 
-def test_a_worker_may_do_nothing_that_an_administrator_may(boundary):
+def test_a_worker_has_no_administrator_rights(boundary):
     status = _status(boundary.connection.process)
     reading_any_file = 1 << 2
     assert int(status["CapEff"], 16) & ~reading_any_file == 0 and int(status["CapPrm"], 16) & ~reading_any_file == 0
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
 
 
-# ---- a view of the file system of its own
+# ---- the worker's own view of the file system
 
-hiding = pytest.mark.skipif(not namespaces.available(), reason="this system gives nobody a namespace")
+hiding = pytest.mark.skipif(not namespaces.available(), reason="this system has no user namespaces")
 
 
 @hiding
-def test_other_processes_cannot_be_looked_at(attack, boundary, pool):
-    """The size of /proc/PID/fd is how many files a process has open: two workers could count to each other."""
+def test_other_processes_cannot_be_inspected(attack, boundary, pool):
+    """The size of /proc/PID/fd is the number of files that a process has open: two workers could send numbers to each other."""
     for path in (f"/proc/{os.getpid()}", f"/proc/{pool.zygote.pid}/fd", f"/proc/{boundary.connection.process}/task", "/proc/self", "/proc/1", "/proc/net"):
         refused(attack.look, path, kinds=("FileNotFoundError",))
-    assert Path(f"/proc/{os.getpid()}/fd").exists(), "it is hidden from the worker, and from nobody else"
+    assert Path(f"/proc/{os.getpid()}/fd").exists(), "it is hidden from the worker only"
 
 
 @hiding
-def test_reading_a_file_leaves_its_access_time_alone(attack):
-    path = Path(sysconfig.get_path("stdlib")) / "this.py"  # nobody else reads it
+def test_reading_a_file_does_not_change_its_access_time(attack):
+    path = Path(sysconfig.get_path("stdlib")) / "this.py"  # no other process reads it
     before = path.stat()
     try:
         os.utime(path, ns=(time.time_ns() - LAST_WEEK, before.st_mtime_ns))
     except OSError:
-        pytest.skip("the access times of this Python belong to somebody else")
+        pytest.skip("another user owns the access times of this Python")
     try:
         old = path.stat().st_atime_ns
         assert attack.read(str(path)) and path.stat().st_atime_ns == old
@@ -123,7 +123,7 @@ def test_reading_a_file_leaves_its_access_time_alone(attack):
 
 
 @pytest.mark.parametrize("how", ["tensor", "private", "noreserve", "a file", "shared", "grows"])
-def test_memory_has_an_end_however_it_is_taken(attack, boundary, how):
+def test_memory_is_limited_however_it_is_allocated(attack, boundary, how):
     before = _held(boundary.connection.process)
     had = attack.fill(how)
     after = _held(boundary.connection.process)
@@ -132,14 +132,14 @@ def test_memory_has_an_end_however_it_is_taken(attack, boundary, how):
         assert had == 0
 
 
-def test_one_kind_of_memory_does_not_come_on_top_of_another(attack, boundary):
+def test_kinds_of_memory_share_one_limit(attack, boundary):
     before = _held(boundary.connection.process)
     had = sum(attack.fill(how) for how in ("a file", "private", "tensor", "noreserve", "shared"))
     assert 0 < had <= limits.MEMORY and _held(boundary.connection.process) - before <= limits.MEMORY + (64 << 20)
 
 
-def test_addresses_have_an_end_too(attack, boundary):
-    """The tables for two to the power of forty bytes of empty pages are memory as well."""
+def test_address_space_is_limited_too(attack, boundary):
+    """The page tables for 2**40 bytes of empty pages are memory as well."""
     assert attack.addresses() == "ENOMEM"
     assert attack.fill("read only") <= limits.MEMORY + limits.ADDRESSES
     hard = int(attack.limits()["RLIMIT_AS"][1])
@@ -152,6 +152,6 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _held(pid: int) -> int:
-    """Bytes of memory that are this process's alone, and of shared memory that it has touched."""
+    """Bytes of this process's private memory, and of shared memory that it has touched."""
     status = _status(pid)
     return 1024 * sum(int(status[name].split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))

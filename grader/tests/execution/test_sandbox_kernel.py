@@ -1,4 +1,4 @@
-"""The layers of the sandbox: they hold however a worker was started, end with it, and where one cannot be set up nothing runs."""
+"""The sandbox itself: it exists however a worker was started, ends when the worker ends, and if a layer cannot be set up nothing runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pool():
 # ---- the layers themselves
 
 
-def test_a_worker_started_on_its_own_has_the_same_layers(pool):
+def test_a_worker_started_without_a_zygote_has_the_same_sandbox(pool):
     own = WorkerPool(fork=False, isolation=pool.isolation)
     boundary = make_boundary("spawn", own, ATTACKS)
     boundary.begin(1)
@@ -45,32 +45,32 @@ def test_a_worker_started_on_its_own_has_the_same_layers(pool):
     own.close()
 
 
-def test_what_flees_from_its_group_is_ended_too():
-    """Where calls are not filtered a worker can start processes; none outlives it."""
+def test_a_process_that_leaves_its_group_is_ended_too():
+    """A worker can start processes if calls are not filtered; none outlives it."""
     pool = WorkerPool(fork=True, isolation=Isolation(limits=True))
     boundary = make_boundary("fork", pool, ATTACKS)
     boundary.begin(1)
     assert Implementation(boundary).flee(600) == "fled"
     zygote, worker = pool.zygote.pid, boundary.connection.process
     fled = set(children(zygote)) - {worker}
-    assert fled, "the process that fled has fallen to the zygote"
+    assert fled, "the process that left the group is now a child of the zygote"
     boundary.connection.close()
     assert not any(map(alive, fled)) and not alive(worker)
     pool.close()
 
 
 def test_a_zygote_for_another_judge_has_the_same_sandbox_and_ends_with_it(pool):
-    lent = WorkerPool(control=pool.new_zygote())
-    boundary = make_boundary("fork", lent, ATTACKS, seconds=LIMIT)
+    other_pool = WorkerPool(control=pool.new_zygote())
+    boundary = make_boundary("fork", other_pool, ATTACKS, seconds=LIMIT)
     boundary.begin(1)
     attack = Implementation(boundary)
     refused(attack.read, "/etc/passwd")
     kinds = attack.open_files()
-    assert sorted(kinds.values()) == ["device"] * 3 + ["socket"], "nothing of the other zygote's is left open"
+    assert sorted(kinds.values()) == ["device"] * 3 + ["socket"], "no descriptor of the other zygote is open"
     pool.clear()
-    assert attack.answer(1, 2) == 3, "clearing one pool leaves another's workers alone"
+    assert attack.answer(1, 2) == 3, "clearing one pool does not affect another's workers"
     zygote = stat_of(boundary.connection.process)[1]
-    lent.close()
+    other_pool.close()
     deadline = time.monotonic() + 20
     while alive(zygote) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -78,22 +78,22 @@ def test_a_zygote_for_another_judge_has_the_same_sandbox_and_ends_with_it(pool):
     boundary.connection.sock.close()
 
 
-def test_judges_that_hang_up_in_the_middle_leave_no_dead_to_be_buried(pool):
-    """Each has two workers, and does not read the answer to the second: the zygote that all others are forked from must not fill up with them."""
+def test_servers_that_disconnect_early_leave_no_zombies(pool):
+    """Each has two workers and does not read the answer to the second: zombies must not fill the zygote that all others are forked from."""
     for _ in range(4):
-        lent = WorkerPool(control=pool.new_zygote())
-        sock, worker = lent.start()
+        other_pool = WorkerPool(control=pool.new_zygote())
+        sock, worker = other_pool.start()
         ours, theirs = socket.socketpair()
-        socket.send_fds(lent.control, [b"fork"], [theirs.fileno()])
-        assert select.select([lent.control], [], [], 60)[0], "no answer"
+        socket.send_fds(other_pool.control, [b"fork"], [theirs.fileno()])
+        assert select.select([other_pool.control], [], [], 60)[0], "no answer"
         first = stat_of(stat_of(worker)[1])[1]
-        for end in (lent.control, sock, ours, theirs):
+        for end in (other_pool.control, sock, ours, theirs):
             end.close()
     deadline = time.monotonic() + 60
     while len(dead := _dead(first)) > 1 and time.monotonic() < deadline:
         pool.new_zygote().close()
         time.sleep(0.05)
-    assert len(dead) <= 1, "more than the zygote that was lent last"
+    assert len(dead) <= 1, "more than the last zygote"
 
 
 def _dead(parent: int) -> list[int]:
@@ -112,7 +112,7 @@ def test_clearing_ends_every_worker(pool):
         boundary.connection.sock.close()
 
 
-def test_where_a_wall_cannot_be_raised_nothing_runs(pool):
+def test_if_a_layer_cannot_be_set_up_nothing_runs(pool):
     program = (
         "import os, sys\n"
         "from grader.execution.sandbox.entering import Sandbox, enter\n"
@@ -125,7 +125,7 @@ def test_where_a_wall_cannot_be_raised_nothing_runs(pool):
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 7
 
 
-def test_bubblewrap_is_refused_where_it_would_stand_around_nothing():
+def test_bubblewrap_is_refused_if_it_would_contain_nothing():
     for pool in (WorkerPool(fork=False, isolation=Isolation(bubblewrap=True)), WorkerPool(warm=True, isolation=Isolation(bubblewrap=True))):
         with pytest.raises(ValueError, match="bubblewrap"):
             pool.start()
@@ -156,7 +156,7 @@ def test_inside_bubblewrap_other_files_have_no_names(bubble, tmp_path):
     refused(attack.write, "/tmp/a")
     refused(attack.write, "/dev/shm/a")
     refused(attack.fork)
-    assert boundary.connection.process < 1000, "numbers of processes are its own"
+    assert boundary.connection.process < 1000, "the worker has its own process numbers"
     with pytest.raises(HostDied):
         attack.signal_to(boundary.connection.process, 9)
     boundary.begin(2)
@@ -164,8 +164,8 @@ def test_inside_bubblewrap_other_files_have_no_names(bubble, tmp_path):
     boundary.connection.close()
 
 
-def test_bubblewrap_alone_keeps_the_disk_closed():
-    """Without the inner layers: read-only everywhere, no network, nobody else's processes."""
+def test_bubblewrap_alone_protects_the_disk():
+    """Without the inner layers: read-only everywhere, no network, no other processes."""
     isolation = Isolation(limits=True, bubblewrap=True)
     if not available().bubblewrap:
         pytest.skip("bubblewrap is not to be had here")

@@ -1,4 +1,4 @@
-"""The layers of isolation as data: the list of system calls, the program made of it, the paths that may be read, what is said of a machine."""
+"""The layers of isolation as data: the list of system calls, the program made from it, the paths that may be read, and the report about a machine."""
 
 from __future__ import annotations
 
@@ -23,91 +23,91 @@ ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 
 
 def decided(program: bytes, architecture: int, number: int, *arguments: int) -> int:
-    """What the kernel would do: runs the filter as it would, for one call."""
+    """Run the filter as the kernel would, for one call."""
     data = struct.pack("<IIQ6Q", number, architecture, 0, *(n % 2**64 for n in (*arguments, *[0] * (6 - len(arguments)))))
-    at, held = 0, 0
+    at, accumulator = 0, 0
     while True:
         code, if_true, if_false, value = struct.unpack_from("=HBBI", program, 8 * at)
         at += 1
         if code == 0x06:
             return value
         if code == 0x20:
-            held = struct.unpack_from("<I", data, value)[0]
+            accumulator = struct.unpack_from("<I", data, value)[0]
         elif code == 0x54:
-            held &= value
+            accumulator &= value
         else:
-            at += if_true if {0x15: held == value, 0x25: held > value}[code] else if_false
+            at += if_true if {0x15: accumulator == value, 0x25: accumulator > value}[code] else if_false
 
 
 @pytest.fixture(params=MACHINES)
-def judged(request):
+def run_filter(request):
     column, architecture = MACHINES[request.param]
     program = seccomp.program(column, PID)
-    assert len(program) % 8 == 0 and len(program) // 8 <= 4096, "the kernel takes no longer one"
+    assert len(program) % 8 == 0 and len(program) // 8 <= 4096, "the kernel accepts no longer program"
 
-    def judge(name: str | int, *arguments: int, of: int = architecture) -> int:
+    def run(name: str | int, *arguments: int, of: int = architecture) -> int:
         return decided(program, of, system_calls.NUMBERS[name][column] if isinstance(name, str) else name, *arguments)
 
-    judge.column = column
-    return judge
+    run.column = column
+    return run
 
 
-def test_every_call_of_the_list_is_allowed_and_no_other(judged):
-    listed = {numbers[judged.column]: name for name, numbers in system_calls.NUMBERS.items() if numbers[judged.column] is not None}
-    absent = {numbers[judged.column] for numbers in system_calls.NOT_IMPLEMENTED}
+def test_every_call_of_the_list_is_allowed_and_no_other(run_filter):
+    listed = {numbers[run_filter.column]: name for name, numbers in system_calls.NUMBERS.items() if numbers[run_filter.column] is not None}
+    absent = {numbers[run_filter.column] for numbers in system_calls.NOT_IMPLEMENTED}
     for number in range(system_calls.LATEST + 40):
         if number in listed and listed[number] not in system_calls.CHECKED:
-            assert judged(number) == ALLOW, listed[number]
+            assert run_filter(number) == ALLOW, listed[number]
         elif number in absent or number > system_calls.LATEST:
-            assert judged(number) == ENOSYS
+            assert run_filter(number) == ENOSYS
         elif number not in listed:
-            assert judged(number) == EPERM
-    assert judged(0x40000000 + 1) == ENOSYS and judged(0xFFFFFFFF) == ENOSYS
-    assert judged("read", of=0x40000003) == KILL, "the calls of another processor"
+            assert run_filter(number) == EPERM
+    assert run_filter(0x40000000 + 1) == ENOSYS and run_filter(0xFFFFFFFF) == ENOSYS
+    assert run_filter("read", of=0x40000003) == KILL, "calls of another processor"
 
 
-def test_arguments_are_looked_at(judged):
+def test_arguments_are_checked(run_filter):
     reading, here = 0o2000000, -100
-    assert judged("openat", here, 0, reading) == ALLOW
+    assert run_filter("openat", here, 0, reading) == ALLOW
     for writing in (0o1, 0o2, 0o3, 0o100, 0o1000, 0o10000000, 0o20200000):
-        assert judged("openat", here, 0, reading | writing) == EPERM
+        assert run_filter("openat", here, 0, reading | writing) == EPERM
     thread = 0x3D0F00
-    assert judged("clone", thread) == ALLOW
+    assert run_filter("clone", thread) == ALLOW
     for process in (17, 0x4111, 0x1200011, thread | 0x10000000, thread | 0x20000, thread | 0x40000000):
-        assert judged("clone", process) == EPERM
+        assert run_filter("clone", process) == EPERM
     for name in ("kill", "tgkill"):
-        assert judged(name, PID) == ALLOW
-        assert {judged(name, pid) for pid in (0, 1, -1, -PID, PID + 1)} == {EPERM}
-    assert judged("prlimit64", 0, 7, 0) == ALLOW
-    assert {judged("prlimit64", 0, 7, new) for new in (1, 2**32, 2**47)} | {judged("prlimit64", PID, 7, 0)} == {EPERM}
-    assert judged("fcntl", 0, 3) == ALLOW and {judged("fcntl", 0, command) for command in (5, 7, 8, 10, 1024, 1031)} == {EPERM}
-    assert judged("ioctl", 0, 0x5401) == ALLOW and {judged("ioctl", 0, command) for command in (0x5412, 0x8901, 0x894B)} == {EPERM}
-    assert judged("prctl", 15) == ALLOW and {judged("prctl", option) for option in (4, 22, 35, 36, 38)} == {EPERM}
+        assert run_filter(name, PID) == ALLOW
+        assert {run_filter(name, pid) for pid in (0, 1, -1, -PID, PID + 1)} == {EPERM}
+    assert run_filter("prlimit64", 0, 7, 0) == ALLOW
+    assert {run_filter("prlimit64", 0, 7, new) for new in (1, 2**32, 2**47)} | {run_filter("prlimit64", PID, 7, 0)} == {EPERM}
+    assert run_filter("fcntl", 0, 3) == ALLOW and {run_filter("fcntl", 0, command) for command in (5, 7, 8, 10, 1024, 1031)} == {EPERM}
+    assert run_filter("ioctl", 0, 0x5401) == ALLOW and {run_filter("ioctl", 0, command) for command in (0x5412, 0x8901, 0x894B)} == {EPERM}
+    assert run_filter("prctl", 15) == ALLOW and {run_filter("prctl", option) for option in (4, 22, 35, 36, 38)} == {EPERM}
 
 
-def test_memory_is_private_and_advice_harmless(judged):
+def test_only_private_memory_and_harmless_advice_are_allowed(run_filter):
     for flags in (0x02, 0x22, 0x32, 0x4022, 0x20022, 0x100022):
-        assert judged("mmap", 0, 4096, 3, flags) == ALLOW
+        assert run_filter("mmap", 0, 4096, 3, flags) == ALLOW
     for flags in (0x01, 0x03, 0x21, 0x20, 0x28, 0x122, 0x2022, 0x8022, 0x10022, 0x40022, 0x80023, 0x200022):
-        assert judged("mmap", 0, 4096, 3, flags) == EPERM
-    assert {judged("madvise", 0, 4096, advice) for advice in system_calls.CHECKED["madvise"][0].values} == {ALLOW}
-    assert {judged("madvise", 0, 4096, advice) for advice in (1, 2, 3, 5, 6, 7, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101, -1, 2**31)} == {EPERM}
+        assert run_filter("mmap", 0, 4096, 3, flags) == EPERM
+    assert {run_filter("madvise", 0, 4096, advice) for advice in system_calls.CHECKED["madvise"][0].values} == {ALLOW}
+    assert {run_filter("madvise", 0, 4096, advice) for advice in (1, 2, 3, 5, 6, 7, 9, 12, 13, 20, 21, 22, 23, 24, 25, 100, 101, -1, 2**31)} == {EPERM}
 
 
-def test_nothing_can_be_asked_or_waited_for_but_its_own(judged):
+def test_a_worker_can_query_and_wait_for_only_its_own_processes(run_filter):
     private, again = 128, 0x0005000B
     for operation in (0, 1, 9, 10, 9 | 256):
-        assert judged("futex", 0, operation | private) == ALLOW and judged("futex", 0, operation) == again
+        assert run_filter("futex", 0, operation | private) == ALLOW and run_filter("futex", 0, operation) == again
     for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
-        assert {judged(name, clock) for clock in (0, 1, 2, 3, 7, 11)} == {ALLOW}
-        assert {judged(name, (~PID << 3) | kind) for kind in (2, 6)} == {judged(name, 16)} == {EPERM}
+        assert {run_filter(name, clock) for clock in (0, 1, 2, 3, 7, 11)} == {ALLOW}
+        assert {run_filter(name, (~PID << 3) | kind) for kind in (2, 6)} == {run_filter(name, 16)} == {EPERM}
     for name, error in (("sched_getaffinity", ENOSYS), ("sched_getparam", EPERM), ("sched_getscheduler", EPERM), ("getpgid", EPERM), ("getsid", EPERM)):
-        assert {judged(name, pid) for pid in (0, PID)} == {ALLOW} and {judged(name, pid) for pid in (1, PID + 1, -1)} == {error}
-    assert judged("getpriority", 0, PID) == judged("getpriority", 0, 0) == ALLOW
-    assert {judged("getpriority", which, who) for which, who in ((0, 1), (1, 0), (2, 0))} == {EPERM}
+        assert {run_filter(name, pid) for pid in (0, PID)} == {ALLOW} and {run_filter(name, pid) for pid in (1, PID + 1, -1)} == {error}
+    assert run_filter("getpriority", 0, PID) == run_filter("getpriority", 0, 0) == ALLOW
+    assert {run_filter("getpriority", which, who) for which, who in ((0, 1), (1, 0), (2, 0))} == {EPERM}
 
 
-def test_what_is_dangerous_is_not_on_the_list():
+def test_dangerous_calls_are_not_on_the_list():
     dangerous = (
         "socket socketpair connect bind sendmsg recvmsg ptrace process_vm_readv process_vm_writev tkill rt_sigqueueinfo fork vfork clone3 execve execveat "
         "io_uring_setup bpf perf_event_open userfaultfd keyctl mount umount2 unshare setns pivot_root chroot chdir pidfd_open memfd_create openat2 setrlimit "
@@ -122,7 +122,7 @@ def test_what_is_dangerous_is_not_on_the_list():
     ("header", "column", "pattern"),
     [("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", 0, r"__NR_(\w+) (\d+)"), ("/usr/include/asm-generic/unistd.h", 1, r"__NR(?:3264)?_(\w+) (\d+)")],
 )
-def test_numbers_are_those_of_the_kernel(header, column, pattern):
+def test_numbers_match_the_kernel(header, column, pattern):
     if not Path(header).exists():
         pytest.skip(f"no {header} to compare with")
     known = {name: int(number) for name, number in re.findall(rf"#define {pattern}", Path(header).read_text())}
@@ -144,7 +144,7 @@ def test_python_is_readable_and_the_kit_is_not():
         assert any(Path(needed).resolve().is_relative_to(path) for path in readable)
 
 
-def test_where_the_kit_lies_inside_what_is_readable_its_neighbours_are_named(tmp_path):
+def test_if_the_kit_is_inside_a_readable_folder_its_siblings_are_listed(tmp_path):
     for folder in ("python/lib", "python/share/kit/solutions", "python/share/other"):
         (tmp_path / folder).mkdir(parents=True)
     around = paths._around(tmp_path / "python", tmp_path / "python" / "share" / "kit")
@@ -152,16 +152,16 @@ def test_where_the_kit_lies_inside_what_is_readable_its_neighbours_are_named(tmp
     assert paths._around(tmp_path / "python" / "lib", tmp_path / "elsewhere") == [tmp_path / "python" / "lib"]
 
 
-# ---- what is said
+# ---- the report
 
 
-def test_a_plan_is_written_and_read():
+def test_a_plan_survives_writing_and_reading():
     for plan in (Isolation(), Isolation(seccomp=True), Isolation(True, True, True, True)):
         assert Isolation.named(str(plan)) == plan
     assert str(Isolation()) == "none" and not Isolation() and Isolation(landlock=True)
 
 
-def test_a_layer_says_what_it_holds_or_what_to_do():
+def test_a_layer_describes_its_protection_or_what_to_do():
     on, off = Layer("limits", True, "memory"), Layer("bubblewrap", False, "files", "it is not installed", "install it")
     assert str(on) == "limits: memory" and str(off) == "bubblewrap is off: it is not installed; install it"
     for layer in isolation.layers():
@@ -177,14 +177,14 @@ def test_the_doctor_has_a_line_for_each_layer():
 
 
 @forks
-def test_bubblewrap_that_is_not_there_is_said_to_be(tmp_path):
+def test_a_missing_bubblewrap_is_reported(tmp_path):
     program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert said.stdout.splitlines() == ["bubblewrap is not installed", "`sudo apt-get install bubblewrap` (or your system's package manager) installs it"]
 
 
 @forks
-def test_bubblewrap_that_may_not_is_quoted(tmp_path):
+def test_the_message_of_a_refused_bubblewrap_is_quoted(tmp_path):
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     program = "from grader.execution.sandbox import bubblewrap; print(*bubblewrap.problem(), sep='\\n')"
@@ -201,8 +201,8 @@ def test_the_command_shows_python_and_the_machinery_only():
     assert not {"--bind", "--dev-bind", "--share-net"} & set(words) and "--unshare-all" in words and "--die-with-parent" in words
 
 
-def test_everything_imports_where_nothing_is_isolated():
-    """As on macOS and Windows, told so before anything is imported."""
+def test_everything_imports_on_systems_without_isolation():
+    """As on macOS and Windows: the platform is changed before anything is imported."""
     program = (
         "import sys; sys.platform = 'darwin'\n"
         "from grader.execution.sandbox import isolation, entering\nfrom grader.system import kernel\n"

@@ -1,4 +1,4 @@
-"""The watch on what is forbidden sees operators and functions in whatever way they are called, and leaves them as they were."""
+"""The recorder of forbidden operators and functions notices every way of calling them, and restores them afterwards."""
 
 import _thread
 import contextlib
@@ -59,7 +59,7 @@ def seen(call, *names, importing=False):
     }.items(),
     ids=lambda item: item[0],
 )
-def test_it_is_seen_and_does_what_it_does(call):
+def test_each_way_of_calling_is_noticed_and_still_works(call):
     result, found = seen(call[1], "softmax")
     assert found and set(found) <= {"softmax", "_softmax", "logsumexp", "_masked_softmax"}
     torch.testing.assert_close(result, torch.softmax(X, -1))
@@ -105,7 +105,7 @@ def _in_a_raw_thread(function):
     return found[0]
 
 
-def test_what_torch_composes_of_tools_is_seen_in_every_thread():
+def test_composite_operators_are_noticed_in_every_thread():
     for run in (_in_a_thread, _in_a_raw_thread):
         assert "dropout" in seen(lambda run=run: run(lambda x, _: torch.dropout(x, 0.5, True)), "dropout")[1]
 
@@ -119,7 +119,7 @@ def test_gradient_flows_through_it_as_before():
     torch.testing.assert_close(seen(gradient, "softmax")[0], gradient())
 
 
-def test_what_works_in_place_works_in_place():
+def test_in_place_operators_still_work_in_place():
     def changed():
         x = X.clone()
         returned = torch.ops.aten.gelu_(x)
@@ -131,7 +131,7 @@ def test_what_works_in_place_works_in_place():
     torch.testing.assert_close(result, torch.nn.functional.gelu(X))
 
 
-def test_every_watched_operator_has_the_derivatives_that_it_had():
+def test_every_watched_operator_keeps_its_derivatives():
     x = X.double().requires_grad_()
     calls = {
         "softmax": lambda x: torch.softmax(x, -1), "layer_norm": lambda x: torch.nn.functional.layer_norm(x, (4,)), "gelu": torch.nn.functional.gelu,
@@ -145,7 +145,7 @@ def test_every_watched_operator_has_the_derivatives_that_it_had():
 
 
 def test_what_is_not_forbidden_is_not_reported():
-    seen(lambda: torch.softmax(X, -1), "softmax")  # it has a kernel from now on
+    seen(lambda: torch.softmax(X, -1), "softmax")  # this registers a kernel
     assert seen(lambda: (torch.softmax(X, -1), X.exp(), X @ X.T), "gelu")[1] == []
 
 
@@ -166,7 +166,7 @@ def test_one_watch_inside_another():
     assert outer[0] == "softmax" and inner == []
 
 
-def test_everything_is_put_back():
+def test_everything_is_restored():
     before = torch._C._ExcludeDispatchKeyGuard, _thread.start_new_thread, threading._start_new_thread, torch.nn.LayerNorm.__init__, [*sys.meta_path]
     code = torch.nn.functional.dropout.__code__
     seen(lambda: None, *sorted(FORBIDS))
@@ -192,16 +192,16 @@ def test_switching_the_watch_off_is_reported():
 # ---- functions that torch has in Python, and classes
 
 
-def test_a_function_in_python_is_seen_by_whoever_holds_it_already():
-    held, source = torch.nn.utils.clip_grad_norm_, inspect.getsource(torch.nn.utils.clip_grad_norm_)
+def test_a_python_function_is_noticed_through_earlier_references():
+    earlier, source = torch.nn.utils.clip_grad_norm_, inspect.getsource(torch.nn.utils.clip_grad_norm_)
     found, p = [], torch.nn.Parameter(torch.ones(4))
     p.grad = torch.full((4,), 2.0)
     with watching(("clip_grad_norm_",), found.append):
-        total = held([p], max_norm=1.0)
-        assert inspect.getsource(held) == source
+        total = earlier([p], max_norm=1.0)
+        assert inspect.getsource(earlier) == source
     assert found == ["torch.nn.utils.clip_grad"] and float(total) == pytest.approx(4.0) and float(p.grad.norm()) == pytest.approx(1.0)
-    held([p], 1.0)
-    assert found == ["torch.nn.utils.clip_grad"] and inspect.getsource(held) == source
+    earlier([p], 1.0)
+    assert found == ["torch.nn.utils.clip_grad"] and inspect.getsource(earlier) == source
 
 
 @pytest.mark.parametrize("call", [torch.nn.functional.dropout, torch._refs.nn.functional.dropout])
@@ -212,12 +212,12 @@ def test_arguments_and_defaults_reach_it(call):
     assert "dropout" in seen(calls, "dropout")[1]
 
 
-def test_a_function_may_name_its_arguments_as_it_likes():
+def test_functions_may_have_any_argument_names():
     assert seen(lambda: torch._refs.logsumexp(self=X, dim=-1), "logsumexp")[1] == ["logsumexp"]
 
 
 @pytest.mark.parametrize(("module", "name"), [("torch.optim.adam", "_single_tensor_adam"), ("torch.optim.adamw", "adamw")])
-def test_every_function_of_a_module_that_holds_the_answer_counts(module, name):
+def test_every_function_of_a_module_that_contains_the_answer_counts(module, name):
     def step():
         with contextlib.suppress(TypeError):  # for its arguments
             getattr(sys.modules[module], name)()
@@ -236,7 +236,7 @@ def test_a_module_that_is_imported_late_counts_too(monkeypatch):
     assert seen(late, "AdamW")[1] == [name]
 
 
-def test_making_a_forbidden_class_counts_by_whatever_name():
+def test_creating_a_forbidden_class_counts_under_any_name():
     kind = type("Table", (torch.nn.Embedding,), {})
     assert seen(lambda: kind(3, 4), "Embedding")[1] == ["Embedding"]
     assert seen(lambda: torch.nn.functional.embedding(torch.tensor([1]), X), "Embedding")[1] == [], "the function is another name"
@@ -245,7 +245,7 @@ def test_making_a_forbidden_class_counts_by_whatever_name():
 # ---- while a chapter is imported
 
 
-def test_at_import_an_operator_is_no_shortcut_and_a_graph_of_its_parts_is():
+def test_at_import_an_operator_is_not_a_shortcut_but_a_graph_of_its_parts_is():
     def compared():
         return torch.softmax(X, -1), torch.nn.functional.softmax(X, -1)
 
@@ -253,7 +253,7 @@ def test_at_import_an_operator_is_no_shortcut_and_a_graph_of_its_parts_is():
     assert seen(lambda: torch._refs.softmax(X, -1), "softmax", importing=True)[1] == ["softmax"]
 
 
-def test_another_package_is_reported_where_an_exercise_forbids_functions_of_its_own(tmp_path, monkeypatch):
+def test_another_package_is_reported_if_the_exercise_forbids_functions(tmp_path, monkeypatch):
     folder = tmp_path / "site-packages"
     folder.mkdir()
     for name in ("headway_other_package", "headway_another_one", "headway_one_at_the_top"):

@@ -1,4 +1,4 @@
-"""Correct code in many styles: the watch reports nothing while it runs, forwards and backwards."""
+"""Correct code in many styles: the recorder reports nothing while it runs, forwards and backwards."""
 
 import importlib
 import math
@@ -109,7 +109,7 @@ def restored():
 
 
 def nothing_reported(name, text, call):
-    """The result of the call, and its gradients, with nothing reported and nothing to read in the source."""
+    """The result of the call and its gradients, with nothing reported and nothing found in the source."""
     exercise, found = load_syllabus().exercise(name), []
     assert forbidden_calls(text, name, exercise.forbids) == []
     space = {"torch": torch, "nn": nn, "F": F, "math": math}
@@ -243,7 +243,7 @@ def test_attention(style):
 
 @pytest.mark.parametrize("module", [chapter.name for chapter in load_syllabus().chapters if chapter.id in ("ch03", "ch05")])
 def test_a_comparison_with_torch_at_the_end_of_a_chapter_is_no_shortcut(module):
-    """People leave such lines at the top level of a chapter."""
+    """Learners leave such lines at the top level of a chapter."""
     exercise, found = next(e for e in load_syllabus().exercises if e.module == module), []
     lines = "import torch\ntorch.softmax(torch.ones(3), -1)\ntorch.nn.functional.layer_norm(torch.ones(3), (3,))\ntorch.nn.GELU()(torch.ones(3))\n"
     with watching(exercise.forbids, found.append, importing=True):

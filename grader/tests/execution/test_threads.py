@@ -1,4 +1,4 @@
-"""Threads in a learner's code: one that is waited for costs nothing, and one that is left running is named, with what to do."""
+"""Threads in a learner's code: one that is joined costs nothing, and one that is left running is named, with what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHAPTER = textwrap.dedent('''
     import threading, time
     from concurrent.futures import ThreadPoolExecutor
 
-    KEPT = ThreadPoolExecutor(2)
+    POOL = ThreadPoolExecutor(2)
 
 
     def in_a_pool(n):
@@ -31,8 +31,8 @@ CHAPTER = textwrap.dedent('''
         return [found.result() for found in [pool.submit(pow, i, 2) for i in range(n)]]
 
 
-    def in_a_pool_that_is_kept(n):
-        return list(KEPT.map(lambda i: i * i, range(n)))
+    def in_a_persistent_pool(n):
+        return list(POOL.map(lambda i: i * i, range(n)))
 
 
     def in_threads(n):
@@ -46,7 +46,7 @@ CHAPTER = textwrap.dedent('''
 
 
     def left_running():
-        KEPT.submit(time.sleep, 600)
+        POOL.submit(time.sleep, 600)
 
 
     def started_once(started=[]):
@@ -80,13 +80,13 @@ def chapter(request):
 
 
 @pytest.mark.parametrize("name", ["in_a_pool", "in_a_pool_that_is_not_closed", "in_a_pool_that_is_kept", "in_threads"])
-def test_threads_that_are_waited_for_cost_nothing(chapter, name):
+def test_joined_threads_cost_nothing(chapter, name):
     for _ in range(10):
         assert getattr(chapter, name)(6) == [0, 1, 4, 9, 16, 25]
 
 
-def test_work_that_a_kept_pool_still_does_is_a_thread_left_running(request):
-    """Also where its threads were there, and idle, before the call. (A worker: in process, the pool would keep this test from ending.)"""
+def test_unfinished_work_in_a_persistent_pool_is_a_thread_left_running(request):
+    """Also if its threads existed, idle, before the call. (With a worker: in process, the pool would keep this test from ending.)"""
     pool = WorkerPool()
     request.addfinalizer(pool.close)
     boundary = make_boundary("fork" if pool.fork else "spawn", pool, CHAPTER)
@@ -100,23 +100,23 @@ def test_work_that_a_kept_pool_still_does_is_a_thread_left_running(request):
 
 @pytest.mark.parametrize("options", [[], ["--worker"]], ids=["local", "worker"])
 def test_a_thread_that_only_the_first_call_starts_is_named_too(options, tmp_path):
-    """hypothesis repeats a failing call, and the repetition finds the thread there already."""
+    """hypothesis repeats a failing call, and the thread exists already when it does."""
     (tmp_path / "ch03_attention.py").write_text(solution("ch03") + LAZY, encoding="utf-8")
     found = grade("--target", str(tmp_path), "--exercise", "softmax", *options, results=tmp_path / "results.json").exercise("softmax")
     messages = [test["message"] for test in found["tests"] if test["outcome"] != "passed"]
     assert len(messages) == 1 and "left a thread running (started once)" in messages[0], messages
 
 
-def test_looking_at_the_threads_keeps_nothing_alive():
-    """What a caller holds can be freed at once, without a garbage collection."""
+def test_checking_the_threads_keeps_nothing_alive():
+    """The caller's objects can be freed at once, without a garbage collection."""
 
-    class Held:
+    class Value:
         pass
 
     def look():
-        held = Held()
+        value = Value()
         running_threads()
-        return weakref.ref(held)
+        return weakref.ref(value)
 
     gc.disable()
     try:

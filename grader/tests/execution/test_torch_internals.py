@@ -5,7 +5,7 @@ import ast
 from grader.course.syllabus import ROOT
 
 ALLOWED = ROOT / "grader" / "course" / "torch_internals.py"
-OF_OPERATORS = {"_op_dk", "_schema", "_destroy"}  # private attributes of torch's objects, which nothing else in the kit has
+OF_OPERATORS = {"_op_dk", "_schema", "_destroy"}  # private attributes of torch's objects; no other object in the kit has them
 
 
 def private_parts(text: str) -> list[str]:

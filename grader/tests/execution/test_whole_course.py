@@ -1,4 +1,4 @@
-"""The chapters read as one program: with --whole a learner's GPT and translator stand on the learner's own code, and on nothing else."""
+"""The chapters read as one program: with --whole a learner's GPT and translator use the learner's own code, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_MASK = """def causal_mask(q_len, k_len=None):
 
 
 def folder_of(place: Path, name: str, **changed: str | None) -> Path:
-    """All chapters filled in; `ch03=text` is another text for one, None leaves it out."""
+    """All chapters filled in; `ch03=text` is another text for one chapter, None omits it."""
     folder = place / name
     folder.mkdir()
     for chapter in CHAPTERS:
@@ -64,7 +64,7 @@ def runs(folders, template, tmp_path_factory):
     """Every run of this file, two at a time."""
     place = tmp_path_factory.mktemp("results")
     gpt = ["--exercise", "GPT"]
-    asked = {
+    runs = {
         "right": ("right", ["--whole"]),
         "wrong": ("wrong", [*gpt, "--exercise", "softmax", "--whole"]),
         "wrong, with reference": ("wrong", gpt),
@@ -76,10 +76,10 @@ def runs(folders, template, tmp_path_factory):
         "no ch03, with reference": ("no ch03", gpt),
     }
     if sys.platform.startswith("linux"):
-        asked["no ch03, worker"] = ("no ch03", [*gpt, "--whole", "--worker"])
+        runs["no ch03, worker"] = ("no ch03", [*gpt, "--whole", "--worker"])
     with ThreadPoolExecutor(2) as pool:
         waiting = {
-            name: pool.submit(grade, f"--target={folders[folder]}", *options, results=place / f"{name}.json") for name, (folder, options) in asked.items()
+            name: pool.submit(grade, f"--target={folders[folder]}", *options, results=place / f"{name}.json") for name, (folder, options) in runs.items()
         }
         waiting["fresh"] = pool.submit(grade, "--whole", results=place / "fresh.json", cwd=template, PYTHONPATH=str(template))
         return {name: run.result() for name, run in waiting.items()}
@@ -109,13 +109,13 @@ def test_a_learner_with_every_chapter_right_gets_every_point(runs):
     assert "(--whole)" in run.out and "All tests passed." in run.out
 
 
-def test_fresh_stubs_are_no_failure_with_whole_either(runs):
+def test_fresh_stubs_do_not_fail_with_whole_either(runs):
     run = runs["fresh"]
     assert run.status == 0 and run.results["earned"] == 0, run.out
     assert {test["outcome"] for exercise in run.results["exercises"] for test in exercise["tests"]} == {"todo"}
 
 
-def test_what_is_wrong_in_chapter_3_is_wrong_in_the_gpt(runs):
+def test_a_mistake_in_chapter_3_is_a_mistake_in_the_gpt(runs):
     assert runs["wrong, with reference"].status == 0 and runs["wrong, with reference"].exercise("GPT")["earned"] == 38
     assert runs["wrong"].status == 1
     for run, name in ((runs["wrong"], "GPT"), (runs["wrong, alone"], "GPT"), (runs["wrong, alone"], "Seq2Seq")):
@@ -131,18 +131,18 @@ def test_the_earlier_chapter_is_named_as_the_one_to_fix_first(runs):
     assert runs["unmasked"].exercise("gelu")["outcome"] == "passed"
 
 
-def test_the_command_to_try_again_sees_the_same(runs):
+def test_the_command_to_try_again_finds_the_same(runs):
     out = runs["wrong, alone"].out
     assert "--exercise GPT --whole\n" in out
     assert "If it passes then, the problem is in one of your earlier chapters." in out
     assert "--whole" not in runs["no ch03, with reference"].out
 
 
-def test_an_error_is_shown_at_the_learners_own_line_in_whichever_chapter(runs):
+def test_an_error_is_shown_at_the_learners_own_line_in_any_chapter(runs):
     assert "ch03_attention.py, line" in runs["broken"].out and "return x.softmacks(dim)" in runs["broken"].out
 
 
-def test_a_stub_underneath_is_named(runs):
+def test_a_stub_in_an_earlier_chapter_is_named(runs):
     run = runs["stub"]
     assert run.status == 0 and run.exercise("GPT")["outcome"] == "todo"
     assert {test["message"] for test in run.exercise("GPT")["tests"] if "head" not in test["name"]} >= {"softmax in ch03_attention.py is not implemented yet"}
@@ -178,8 +178,8 @@ def test_every_chapter_of_the_package_is_the_learners(folders, chapter):
 
 
 @pytest.mark.parametrize("spoiled", NAMES[:-1])
-def test_a_chapter_that_is_the_learners_spoils_what_builds_on_it(folders, tmp_path, spoiled):
-    """Each earlier chapter in turn refuses to be imported: whatever builds on it then fails with --whole, and does not without."""
+def test_a_broken_chapter_breaks_what_builds_on_it(folders, tmp_path, spoiled):
+    """Each earlier chapter in turn refuses to be imported: every chapter that builds on it then fails with --whole, and does not without."""
     target = resolve(str(folder_of(tmp_path, "spoiled", **{spoiled[:4]: "raise ValueError('mine')\n"})))
     for chapter in CHAPTERS:
         if chapter.name == spoiled:
@@ -196,7 +196,7 @@ def test_a_chapter_that_is_the_learners_spoils_what_builds_on_it(folders, tmp_pa
                 package.close()
 
 
-def test_who_builds_on_whom(folders):
+def test_dependencies_between_chapters(folders):
     target = resolve(str(folders["right"]))
     assert builds_on(target, module("ch05")) == set() == builds_on(target, module("ch01"))
     assert builds_on(target, module("ch07")) == {module(f"ch0{n}") for n in (2, 3, 4, 5, 6)}
@@ -250,6 +250,6 @@ def test_a_wrong_softmax_reaches_the_models(package_of):
     assert (logits[0][:, 0] - logits[1][:, 0]).abs().max() < 1e-5 < (logits[0] - logits[1])[:, 1:].abs().max()
 
 
-def test_a_missing_chapter_is_told_at_the_door_of_python_too(package_of):
+def test_importing_a_missing_chapter_gives_a_clear_message_too(package_of):
     with pytest.raises(ModuleNotFoundError, match="ch03_attention.py is not in the folder"):
         package_of("no ch03").module(module("ch06"))

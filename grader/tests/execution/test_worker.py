@@ -1,4 +1,4 @@
-"""The worker: one that dies, stalls or sends malformed frames costs one call, and nothing of it is left behind."""
+"""The worker: one that dies, stalls or sends malformed frames costs one call, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT = 1.5
 
 @pytest.fixture(scope="module")
 def pool():
-    pool = WorkerPool(fork=True, isolation=Isolation())  # without a sandbox, which would keep it from much of this
+    pool = WorkerPool(fork=True, isolation=Isolation())  # without a sandbox, which would refuse much of this
     yield pool
     pool.close()
 
@@ -40,7 +40,7 @@ def boundary(pool):
 
 
 def goes_on(boundary) -> bool:
-    """The next example gets a process of its own, and what the last left is gone."""
+    """The next example gets a new process, and what the last one left is gone."""
     boundary.begin(2)
     return Implementation(boundary).add(1, 2) == 3
 
@@ -74,7 +74,7 @@ def test_a_worker_that_dies_costs_one_call(boundary, how, words):
     assert not alive(pid)
 
 
-def test_a_child_that_holds_the_line_is_ended_too(boundary):
+def test_a_child_that_keeps_the_connection_open_is_ended_too(boundary):
     with pytest.raises(OutOfTime):
         Implementation(boundary).die("heir")
     assert goes_on(boundary)
@@ -111,14 +111,14 @@ def test_a_thread_left_behind_does_not_outlive_the_worker(boundary):
     toy = Implementation(boundary)
     with pytest.raises(LearnerError, match="left a thread running"):
         toy.thread(600, False)
-    assert toy.add(1, 2) == 3, "the thread was already there: the next call is not to blame"
+    assert toy.add(1, 2) == 3, "the thread existed already: the next call did not start it"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [("import os\nos._exit(0)", "ended the process: it exited with status 0"), ("while True: pass", "within 1 s")],
 )
-def test_a_chapter_that_ends_or_holds_the_process_at_import(pool, text, words):
+def test_a_chapter_that_ends_or_blocks_the_process_at_import(pool, text, words):
     boundary = make_boundary("fork", pool, text, import_seconds=1.0)
     with pytest.raises(ChapterBroken, match=words):
         boundary.begin(0)
@@ -168,7 +168,7 @@ def test_a_malformed_frame_costs_one_call(boundary, data):
     assert goes_on(boundary)
 
 
-def test_the_judge_keeps_no_shortcut_but_those_of_the_exercise(boundary):
+def test_the_server_accepts_only_shortcuts_of_the_exercise(boundary):
     boundary.begin(1, ("gelu",))
     with pytest.raises(HostDied, match="malformed"):
         Implementation(boundary).says(frame({"shortcut": "gelu"}) * 3 + frame({"shortcut": "x" * 1000}))
@@ -208,7 +208,7 @@ def test_a_forged_error_has_plain_words_only(boundary):
 
 
 def open_files() -> set[str]:
-    """What this process holds open: sockets, pipes, files."""
+    """What this process has open: sockets, pipes, files."""
     found = set()
     for path in Path("/proc/self/fd").iterdir():
         try:
@@ -243,7 +243,7 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")] == ["torch.py"]
 
 
-def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
+def test_nothing_outlives_a_killed_server(tmp_path):
     script = (
         "import sys, os\n"
         "from boundaries import make_boundary, children\n"
@@ -255,12 +255,12 @@ def test_nothing_outlives_a_judge_that_is_killed(tmp_path):
         "print(os.getpid(), *children(os.getpid()), toy.whoami(), flush=True)\n"
         "toy.stall('spin')\n"
     )
-    judge = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)
-    mine, zygote, worker = map(int, judge.stdout.readline().split())
-    assert mine == judge.pid and alive(zygote) and alive(worker)
-    os.kill(judge.pid, signal.SIGKILL)
-    judge.wait()
-    judge.stdout.close()
+    server = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)
+    mine, zygote, worker = map(int, server.stdout.readline().split())
+    assert mine == server.pid and alive(zygote) and alive(worker)
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait()
+    server.stdout.close()
     deadline = time.monotonic() + 10
     while (alive(zygote) or alive(worker)) and time.monotonic() < deadline:
         time.sleep(0.02)

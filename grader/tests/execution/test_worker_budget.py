@@ -1,4 +1,4 @@
-"""What a submission may take: one worker at a time, and a bound on what a run of the judge grows by."""
+"""What a submission may use: one worker at a time, and a limit on how much memory a run of the server adds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 @pytest.mark.thorough
 def test_a_submission_has_one_worker_at_a_time(tmp_path):
-    """That of a chapter ends with the last of its tests, and so does what the reference made for them."""
+    """The worker of a chapter ends with the last of its tests, and so does what the reference made for them."""
     for chapter in ("ch02", "ch03"):
         (tmp_path / f"{module(chapter)}.py").write_text(solution(chapter), encoding="utf-8")
     (tmp_path / "counting_workers.py").write_text(COUNTING, encoding="utf-8")
@@ -59,7 +59,7 @@ def test_a_mistake_is_still_named_when_its_worker_has_ended(tmp_path):
     assert runs[0].exercise("softmax")["diagnosis"] == runs[1].exercise("softmax")["diagnosis"]
 
 
-def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
+def test_records_are_kept_up_to_a_limit_and_dropped_if_nothing_failed():
     from grader.course.syllabus import load_syllabus
     from grader.verdict import trial as trials
 
@@ -79,15 +79,15 @@ def test_records_are_kept_up_to_a_bound_and_dropped_where_nothing_failed():
     for number in range(40):
         trial._running, trial._test = exercise, f"test {number}"
         trial.end_test("passed")
-    kept = trial.records["softmax"]
-    assert len(kept) == trials.ALL_RECORDS_BYTES // 6_000_000 and isinstance(kept[0], Record)
+    records = trial.records["softmax"]
+    assert len(records) == trials.ALL_RECORDS_BYTES // 6_000_000 and isinstance(records[0], Record)
     trial.end_chapter(exercise.chapter)
     assert trial.records == {} and trial._record_bytes == {} and trial._boundaries == {}
 
 
 @pytest.mark.parametrize("how", ["bytearray(1 << 28)", "torch.ones(1 << 26)"])
-def test_a_run_of_the_judge_cannot_grow_beyond_its_bound(how):
-    """It raises what Python and torch raise where there is no memory, and the process goes on."""
+def test_a_run_of_the_server_cannot_grow_beyond_its_limit(how):
+    """It raises what Python and torch raise when memory runs out, and the process continues."""
     script = (
         "import torch\n"
         "from grader.processes import limits\n"

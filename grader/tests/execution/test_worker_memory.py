@@ -1,4 +1,4 @@
-"""What a worker holds of the reference: the earlier chapters as code without text, and of its own chapter nothing."""
+"""What a worker contains of the reference: the earlier chapters as code without text, and nothing of its own chapter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
 
 
     def found_in_memory(needles):
-        """Which of these, each given as its first three characters and its rest, stand in this process's memory as one piece?"""
+        """Which of these strings, each given as its first three characters and its rest, are in this process's memory as one piece?"""
         found = set()
         with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
             for line in maps.read().splitlines():
@@ -75,7 +75,7 @@ SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
 
 
     def documented():
-        """The docstrings that stand in the earlier chapters' code, at whatever depth."""
+        """The docstrings in the earlier chapters' code, at any depth."""
         found, waiting = [], [thing.__code__ for thing in gc.get_objects() if inspect.isfunction(thing) and str(thing.__module__).endswith("ch03_attention")]
         while waiting:
             code = waiting.pop()
@@ -94,7 +94,7 @@ SUBMISSION = f"{OWN_LINE}\n" + textwrap.dedent('''
 
 @pytest.fixture(scope="module", params=["open", "walled"])
 def learner(request):
-    """A submission of chapter 5 in a worker, with the layers of the sandbox that this machine has, or with none (it may then read all its memory)."""
+    """A submission of chapter 5 in a worker, with this machine's sandbox or without one (it may then read all its memory)."""
     pool = WorkerPool(isolation=Isolation() if request.param == "open" else available(bubblewrap=False))
     trial = Trial(Target("submission", None, {CHAPTER.name: SUBMISSION}), in_worker=True, pool=pool, call_seconds=300.0)
     boundary = trial.boundary(CHAPTER.id)
@@ -105,7 +105,7 @@ def learner(request):
 
 
 def characteristic(text: str) -> list[str]:
-    """A comment, a line of a docstring and a line of code that stand nowhere else."""
+    """A comment, a line of a docstring and a line of code that occur nowhere else."""
     comments = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT]
     documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module)]
     docstrings = [line.strip() for node in documented for line in (ast.get_docstring(node) or "").splitlines()]
@@ -120,10 +120,10 @@ def reference_text(name: str) -> str:
     return source.text
 
 
-def test_no_text_of_the_reference_lies_anywhere_in_a_workers_memory(learner):
+def test_no_text_of_the_reference_is_in_a_workers_memory(learner):
     implementation, sandboxed = learner
     if sandboxed != "open":
-        pytest.skip("in a sandbox a worker cannot read its own memory as a file")
+        pytest.skip("inside the sandbox a worker cannot read its own memory as a file")
     needles = [OWN_LINE]
     for chapter in (*EARLIER, CHAPTER):
         needles += characteristic(reference_text(chapter.name))
@@ -131,7 +131,7 @@ def test_no_text_of_the_reference_lies_anywhere_in_a_workers_memory(learner):
     assert [needles[number] for number in found] == [OWN_LINE]
 
 
-def test_python_has_no_text_of_the_earlier_chapters_to_show(learner):
+def test_python_cannot_show_text_of_the_earlier_chapters(learner):
     said = "\n".join(learner[0].texts_from_python())
     for chapter in EARLIER:
         for line in characteristic(reference_text(chapter.name)):
@@ -143,7 +143,7 @@ def test_no_docstring_of_the_reference_is_in_its_code(learner):
     assert learner[0].documented() == []
 
 
-def test_what_the_reference_says_when_it_refuses_stays(learner):
+def test_error_messages_of_the_reference_stay(learner):
     assert "7" in learner[0].refusal(2)
 
 

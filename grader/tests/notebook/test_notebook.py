@@ -1,4 +1,4 @@
-"""`check` and `hint` in a notebook: cells that are really executed, in one kernel, in a folder far from the kit."""
+"""`check` and `hint` in a notebook: cells that are really executed, in one kernel, in a folder outside the kit."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def notebook(template, tmp_path_factory):
 
 @pytest.fixture
 def chapter(notebook):
-    """The learner's file of chapter 3, which is as it was afterwards."""
+    """The learner's file of chapter 3, which is restored afterwards."""
     path = notebook.kit.file("ch03_attention")
     before = path.read_bytes()
     yield path
@@ -51,7 +51,7 @@ def test_importing_the_package_imports_no_torch():
 # ---- functions and classes
 
 
-def test_a_right_function_passes_and_is_not_put_on_record(notebook):
+def test_a_correct_function_passes_and_is_not_recorded(notebook):
     shown = notebook.run(RIGHT + 'passed = check("softmax", softmax)\npassed')
     assert "softmax works." in shown.text and "Next: causal_mask." in shown.text
     assert "copy the code into exercises/ch03_attention.py" in shown.line
@@ -69,14 +69,14 @@ def test_a_known_mistake_is_named(notebook):
     assert notebook.run("bool(answer)").text == "False"
 
 
-def test_a_function_defined_anew_is_the_one_that_is_checked(notebook):
+def test_the_newest_definition_of_a_function_is_checked(notebook):
     assert "works." not in notebook.run(WRONG + 'check("softmax", softmax)').text
     notebook.run(RIGHT)
     assert "works." in notebook.run('check("softmax", softmax)').text
     assert "works." in notebook.run("check(softmax)").text
 
 
-def test_a_class_that_leans_on_other_cells(notebook):
+def test_a_class_that_uses_other_cells(notebook):
     for name in ("softmax", "scaled_dot_product_attention", "split_heads", "merge_heads"):
         notebook.run(reference("ch03_attention", name))
     shown = notebook.run(reference("ch03_attention", "MultiHeadAttention") + '\ncheck("MultiHeadAttention", MultiHeadAttention)')
@@ -110,7 +110,7 @@ def test_a_failure_points_to_the_cell_and_its_line(notebook):
 
 
 def test_the_other_names_come_from_the_notebook_and_else_from_the_learners_file(notebook, chapter):
-    """The tests of fuse_qkv ask for a MultiHeadAttention too."""
+    """The tests of fuse_qkv need a MultiHeadAttention too."""
     stub = chapter.read_bytes()
     notebook.run("globals().pop('MultiHeadAttention', None)")
     for name in ("softmax", "scaled_dot_product_attention", "split_heads", "merge_heads", "causal_mask", "FusedSelfAttention"):
@@ -138,7 +138,7 @@ def test_a_cell_may_build_on_the_learners_own_earlier_chapters(notebook, chapter
     assert "CausalSelfAttention works." in notebook.run("check(CausalSelfAttention)").text
 
 
-def test_a_file_that_cannot_be_read_is_in_nobodys_way(notebook, chapter):
+def test_an_unreadable_file_does_not_prevent_a_check(notebook, chapter):
     chapter.write_text("def split_heads(:\n", encoding="utf-8")
     shown = notebook.run(RIGHT + 'check("softmax", softmax)')
     assert "softmax works." in shown.text and "So your notebook was tested without this file." in shown.line
@@ -189,7 +189,7 @@ def test_the_reference_does_not_pass(notebook):
 # ---- without an object
 
 
-def test_one_argument_checks_the_file_and_puts_it_on_record(notebook, chapter):
+def test_one_argument_checks_the_file_and_records_the_result(notebook, chapter):
     assert "softmax is not implemented yet." in notebook.run('check("softmax")').text
     chapter.write_text(chapter.read_text(encoding="utf-8") + RIGHT, encoding="utf-8")
     assert "softmax works." in notebook.run('check("softmax")').text
@@ -237,7 +237,7 @@ def test_wrong_use_gets_a_sentence(notebook, cell, said):
 
 
 def test_a_prompt_without_a_notebook(kit):
-    """Text, and the same verdict; code from a prompt has no file, and the page says so."""
+    """Text, and the same verdict; code from a prompt has no file, and the message says so."""
     session = "from grader import check\ndef softmax(x, dim=-1):\n    return x\n\ncheck('softmax', softmax)\n"
     done = subprocess.run([sys.executable, "-i", "-q"], input=session, env=kit.environment(), capture_output=True, text=True)
     assert "FAILED  test_weights_are_exponentials_over_their_sum" in done.stdout

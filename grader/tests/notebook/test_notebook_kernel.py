@@ -1,4 +1,4 @@
-"""`check` leaves the kernel as it was, and whatever the code under test does the kernel goes on."""
+"""`check` leaves the kernel unchanged, and the kernel survives whatever the code under test does."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_the_kernel_is_left_as_it_was(notebook):
     again = "known = set(sys.modules)\ncheck('softmax', softmax), check('MultiHeadAttention')\nset(sys.modules) - known, sys.modules['strategies'] is strategies"
     assert notebook.run(again).text == "(set(), True)"
     notebook.run("torch.set_default_dtype(torch.float32)\ntorch.set_default_device('meta')")
-    wrong = "def causal_mask(q_len, k_len=None):\n    return torch.ones(q_len, k_len or q_len, dtype=torch.bool)\n"  # on meta nobody would see it
+    wrong = "def causal_mask(q_len, k_len=None):\n    return torch.ones(q_len, k_len or q_len, dtype=torch.bool)\n"  # on the meta device nothing would show it
     shown = notebook.run(wrong + "print(check(causal_mask).passed, torch.ones(1).device)")
     notebook.run("torch.set_default_device(None)\ndel os.environ['PYTEST_ADDOPTS'], sys.modules['strategies']")
     assert shown.printed.split() == ["False", "meta"]
@@ -79,11 +79,11 @@ def test_a_check_within_a_check_says_so(notebook):
 
 
 def test_the_stop_button_stops_it(notebook, tmp_path):
-    begun = tmp_path / "begun"
-    cell = f'def softmax(x, dim=-1):\n    open({str(begun)!r}, "w").close()\n    while True:\n        pass\ncheck("softmax", softmax)'
+    started = tmp_path / "begun"
+    cell = f'def softmax(x, dim=-1):\n    open({str(started)!r}, "w").close()\n    while True:\n        pass\ncheck("softmax", softmax)'
 
     def press() -> None:
-        while not begun.exists():
+        while not started.exists():
             time.sleep(0.02)
         notebook.stop()
 

@@ -37,7 +37,7 @@ OTHER_PROJECT = {"conftest.py": "raise RuntimeError('not yours')\n", "pytest.ini
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    """Outside the kit: chapter 1 is no Python, chapter 2 right, chapter 3 wrong in two places. And a project of its own around it."""
+    """Outside the kit: chapter 1 is not Python, chapter 2 is right, chapter 3 is wrong in two places. Another project surrounds it."""
     folder = tmp_path_factory.mktemp("elsewhere") / "my work"
     folder.mkdir()
     third = replace_definition(replace_definition(solution("ch03"), "softmax", WRONG_SOFTMAX), "split_heads", CRASHING_SPLIT)
@@ -52,7 +52,7 @@ def target(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole_target(tmp_path_factory):
-    """Chapter 2 leans on the learner's own chapter 1, which breaks."""
+    """Chapter 2 uses the learner's own chapter 1, which is broken."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / f"{module('ch01')}.py").write_text("raise ValueError('my first chapter')\n")
     lean = "import torch\n" + f"from .{module('ch01')} import build_vocab\n"
@@ -67,7 +67,7 @@ def runs(target, whole_target, template, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("cwd")
     here, some = f"--target={target}", ["--exercise", "softmax", "--exercise", "causal_mask", "--exercise", "merge_heads"]
     kit = {"cwd": template, "PYTHONPATH": str(template)}
-    asked = {
+    runs = {
         "fresh": ([], kit),
         "all": (["--target", str(target)], {"cwd": elsewhere}),
         "again": (["--target", ".", "--chapter", "ch03"], {"cwd": target}),
@@ -81,16 +81,16 @@ def runs(target, whole_target, template, tmp_path_factory):
         "no target": (["--target", str(elsewhere / "nowhere")], {}),
     }
     if not sys.platform.startswith("linux"):
-        asked.pop("worker")
+        runs.pop("worker")
     with ThreadPoolExecutor(2) as pool:
-        waiting = {name: pool.submit(grade, *arguments, results=place / f"{name}.json", **more) for name, (arguments, more) in asked.items()}
+        waiting = {name: pool.submit(grade, *arguments, results=place / f"{name}.json", **more) for name, (arguments, more) in runs.items()}
         return {name: run.result() for name, run in waiting.items()}
 
 
 # ---- nothing written yet
 
 
-def test_fresh_stubs_are_no_failure(runs, template):
+def test_fresh_stubs_do_not_fail(runs, template):
     run = runs["fresh"]
     assert run.status == 0 and run.results["earned"] == 0
     assert {test["outcome"] for exercise in run.results["exercises"] for test in exercise["tests"]} == {"todo"}
@@ -129,7 +129,7 @@ def test_one_broken_chapter_is_one_message(runs, target):
     assert {e["outcome"] for e in second} == {"passed"} and all(e["earned"] == e["points"] for e in second)
 
 
-def test_points_are_told_by_exercise(runs):
+def test_points_are_reported_by_exercise(runs):
     run = runs["all"]
     for exercise in run.results["exercises"]:
         if exercise["chapter"] in ("ch02", "ch03"):
@@ -151,14 +151,14 @@ def test_whole_takes_earlier_chapters_from_the_target(runs):
 
 
 @pytest.mark.parametrize(("name", "words"), [("no exercise", "did you mean softmax"), ("no target", "--target: there is no folder")])
-def test_a_wrong_word_is_one_sentence(runs, name, words):
+def test_a_wrong_option_is_one_sentence(runs, name, words):
     run = runs[name]
     lines = [line for line in run.out.splitlines() if line.strip()]
     assert run.status == 4 and len(lines) == 1 and lines[0].startswith("ERROR: ") and words in lines[0]
     assert not run.results_file.exists()
 
 
-def test_other_wrong_words(target, tmp_path):
+def test_other_wrong_options(target, tmp_path):
     with pytest.raises(NoTarget, match="contains none of the chapters"):
         resolve(str(tmp_path))
     with pytest.raises(NoTarget, match="give the folder it is in"):
@@ -175,11 +175,11 @@ def test_a_failure_has_no_frames_and_fits(runs):
         out = runs[name].out
         body = out.partition("collected ")[2]
         assert not re.search(r"Traceback|site-packages|hypothesis|grader/|\bdef test_|>>>|^E  ", body, re.M), body
-        ours = [line for line in body.splitlines() if "pytest --target" not in line and "/tests/test_ch" not in line]  # however long its path, it stays whole
+        ours = [line for line in body.splitlines() if "pytest --target" not in line and "/tests/test_ch" not in line]  # a path stays whole, however long it is
         assert max(map(len, ours)) <= 80
 
 
-def test_a_failure_tells_promise_example_and_place(runs):
+def test_a_failure_shows_promise_example_and_place(runs):
     text = runs["all"].out
     block = text.split("── softmax ")[1].split("\n──")[0]
     for label in ("promised", "called", "problem", "got", "expected", "that is", "printed"):
@@ -197,7 +197,7 @@ def test_no_colour_but_on_a_terminal(runs):
 
 @posix
 @pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_a_terminal_has_colours_unless_told_not_to(target, more, coloured):
+def test_a_terminal_has_colours_unless_they_are_turned_off(target, more, coloured):
     pexpect = pytest.importorskip("pexpect")
     command = ["-m", "pytest", f"--target={target}", "--exercise", "causal_mask", "--exercise", "merge_heads"]
     out, status = pexpect.run(shlex.join([sys.executable, *command]), env=environment(**more), cwd=str(ROOT), withexitstatus=True, timeout=120)
@@ -248,7 +248,7 @@ def test_another_seed_adds_other_examples(runs):
     assert [e["outcome"] for e in one.results["exercises"]] == [e["outcome"] for e in other.results["exercises"]]
 
 
-def test_a_part_is_judged_as_in_the_whole(runs):
+def test_an_exercise_alone_gets_the_same_results_as_in_the_whole_run(runs):
     whole = {e["name"]: e for e in runs["all"].timeless()["exercises"]}
     for exercise in runs["some"].timeless()["exercises"]:
         assert exercise == whole[exercise["name"]]
@@ -263,7 +263,7 @@ def test_a_run_in_process_and_one_in_workers_give_equal_results(runs):
 
 @posix
 def test_results_are_written_whole_or_not_at_all(target, tmp_path):
-    """A disk that is full in the middle: the old file stays as it is, nothing lies about, and the run says so."""
+    """A disk that becomes full while writing: the old file stays unchanged, no partial file is left, and the run reports it."""
     old = tmp_path / "r.json"
     old.write_text("old")
     code = "import resource, signal, sys, pytest; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))"
@@ -272,10 +272,10 @@ def test_results_are_written_whole_or_not_at_all(target, tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, encoding="utf-8")
     assert old.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]
     assert done.returncode == 4 and "was not written" in " ".join(done.stdout.split()) and "Traceback" not in done.stdout + done.stderr
-    assert "5/5" in done.stdout, "the points are told all the same"
+    assert "5/5" in done.stdout, "the points are reported anyway"
 
 
-def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path):
+def test_a_missing_folder_is_reported_before_anything_runs(tmp_path):
     run = grade("--exercise", "softmax", results=tmp_path / "no" / "such" / "r.json")
     assert run.status == 4 and "--results: there is no folder" in run.out and "collected" not in run.out
     assert len([line for line in run.out.splitlines() if line.strip()]) == 1

@@ -11,7 +11,7 @@ SERVER_OPTIONS = ["--prestarted"]
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is left is read from /proc, which is Linux's")]
 
 
-def test_a_prestarted_process_says_what_a_cold_run_says(warm):
+def test_a_prestarted_process_prints_what_a_cold_run_prints(warm):
     write_softmax(warm.kit, "x = x * 2")
     output = warm.ask()
     aside = warm.file.with_suffix(".aside")
@@ -21,7 +21,7 @@ def test_a_prestarted_process_says_what_a_cold_run_says(warm):
     assert timeless(output.text) == timeless(cold) and output.done == 1
 
 
-def test_a_crash_is_tested_once_more_in_a_process_of_its_own(warm):
+def test_a_crash_is_tested_once_more_in_a_separate_process(warm):
     write_softmax(warm.kit, "import ctypes\nif x.dtype == torch.bfloat16: ctypes.string_at(0)")
     output = warm.ask("softmax")
     assert output.again == ["a crash inside native code (segmentation fault)"]
@@ -29,18 +29,18 @@ def test_a_crash_is_tested_once_more_in_a_process_of_its_own(warm):
     assert warm.alive and warm.quiet()
 
 
-def test_limits_and_silence_hold_in_a_prestarted_process(warm):
+def test_limits_and_silence_apply_in_a_prestarted_process(warm):
     write_softmax(warm.kit, "import os\nos.write(2, b'x' * 10**6)\nwhile True: print('x' * 10000)")
     assert "softmax printed or wrote too much output for one run" in warm.ask().prose
     write_softmax(warm.kit, "torch.ones(5 * 10**8)")
     assert "softmax ran out of memory: it asked for 2,000,000,000 bytes at once." in warm.ask().prose
 
 
-def test_a_client_that_hangs_up_stops_its_run_before_it_has_begun_and_after(warm):
+def test_a_client_that_disconnects_stops_its_run_before_and_after_its_start(warm):
     write_softmax(warm.kit, "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)\nwhile True: pass")
     for _ in range(2):
         sock = warm.address.ask(warm.job())
-        assert until(lambda: warm.family() - warm.prestarted() - {warm.process.pid})  # it has got to its subprocess
+        assert until(lambda: warm.descendants() - warm.prestarted() - {warm.process.pid})  # it has started its subprocess
         sock.close()
         assert warm.quiet()
         warm.address.ask(warm.job()).close()  # the next process is still loading
@@ -67,6 +67,6 @@ def test_at_its_end_no_prestarted_process_is_left(kit, ending):
             warm.process.stdin.close()
         else:
             os.kill(warm.process.pid, getattr(signal, ending))
-        assert until(lambda: warm.process.poll() is not None and not warm.family())
+        assert until(lambda: warm.process.poll() is not None and not warm.descendants())
     assert warm.file.exists() == (ending == "SIGKILL")
     warm.close()

@@ -1,4 +1,4 @@
-"""`headway check` through the server is `headway check`: the same words, record and exit status; and without a server it works alone."""
+"""`headway check` through the server equals `headway check`: the same words, record and exit status; without a server it works alone."""
 
 import json
 import os
@@ -36,18 +36,18 @@ def was_asked(warm, kit, name="softmax"):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_server_says_what_a_cold_run_says(warm, case):
+def test_the_server_prints_what_a_cold_run_prints(warm, case):
     body, top, name, environment = CASES[case]
     write_softmax(warm.kit, body, top)
     aside = warm.file.with_suffix(".aside")
-    asked = checked(warm.kit, name, **environment)
+    through_server = checked(warm.kit, name, **environment)
     warm.file.rename(aside)
     alone = checked(warm.kit, name, **environment)
     aside.rename(warm.file)
-    assert asked == alone
+    assert through_server == alone
 
 
-def test_a_check_is_the_engines_unless_pytest_is_told_otherwise(warm):
+def test_a_check_uses_the_server_unless_pytest_options_are_set(warm):
     write_softmax(warm.kit)
     assert was_asked(warm, warm.kit)
     said = warm.kit.run("check", "softmax", PYTEST_ADDOPTS="-v")
@@ -67,7 +67,7 @@ def test_the_address_is_for_this_user_only(warm):
     assert json.loads(warm.file.read_text())["pid"] == warm.process.pid
 
 
-def test_callers_who_say_nothing_or_nonsense_harm_nobody(warm):
+def test_silent_or_invalid_callers_harm_no_other_run(warm):
     write_softmax(warm.kit)
     where = ("127.0.0.1", warm.address.port)
     callers = [socket.create_connection(where) for _ in range(20)]
@@ -79,38 +79,38 @@ def test_callers_who_say_nothing_or_nonsense_harm_nobody(warm):
         try:
             caller.sendall(words)
         except OSError:
-            pass  # it has hung up in the middle, as it should
-    deaf = warm.address.ask(warm.job())  # and never reads
+            pass  # it has disconnected in the middle, as it should
+    silent = warm.address.ask(warm.job())  # it never reads
     assert set(warm.ask().outcomes["softmax"]) == {"passed"}
     for caller in callers:
         caller.settimeout(30)
         try:
-            assert caller.recv(100) == b""  # even those who are silent are not waited for
+            assert caller.recv(100) == b""  # the server does not wait for silent callers either
         except ConnectionError:
             pass
         caller.close()
-    deaf.close()
+    silent.close()
     assert warm.alive and warm.quiet()
 
 
-def test_a_job_that_is_none_of_ours_is_told_so(warm):
+def test_an_unknown_job_gets_a_message(warm):
     output = warm.ask("no_such_exercise")
     assert not output.outcomes and warm.alive and warm.quiet()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"port": 1}', "null", '{"port": "x", "token": 1, "pid": []}'])
-def test_a_file_that_is_no_address_is_cleared_away(kit, content):
+def test_a_file_that_is_not_an_address_is_removed(kit, content):
     write_softmax(kit)
     path = kit.exercises / ".headway" / "engine.json"
     path.parent.mkdir()
     path.write_text(content)
-    assert "Everything" not in kit.run("hint", "softmax")  # nobody else minds it
+    assert "Everything" not in kit.run("hint", "softmax")  # other commands ignore it
     command = [sys.executable, "-c", "from grader.processes.client import find_running_server; print(find_running_server())"]
     answer = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
     assert answer.stdout == "None\n" and not path.exists()
 
 
-def test_a_port_that_is_somebody_elses_by_now(kit):
+def test_a_port_that_another_program_uses_now(kit):
     write_softmax(kit)
     path = kit.exercises / ".headway" / "engine.json"
     path.parent.mkdir()
@@ -129,7 +129,7 @@ def test_a_port_that_is_somebody_elses_by_now(kit):
     assert not path.exists()
 
 
-def test_a_kit_that_changed_is_not_answered_for(kit):
+def test_the_server_of_a_changed_kit_does_not_answer(kit):
     write_softmax(kit)
     warm = WarmKit(kit)
     assert set(warm.ask().outcomes["softmax"]) == {"passed"}
@@ -141,7 +141,7 @@ def test_a_kit_that_changed_is_not_answered_for(kit):
     warm.close()
 
 
-def test_a_crashed_server_is_cleared_away_and_where_nothing_can_be_written_all_works(kit):
+def test_a_crashed_server_is_removed_and_a_read_only_folder_works(kit):
     write_softmax(kit)
     warm = WarmKit(kit)
     warm.process.kill()
@@ -154,4 +154,4 @@ def test_a_crashed_server_is_cleared_away_and_where_nothing_can_be_written_all_w
     warm = WarmKit(kit)
     assert set(warm.ask().outcomes["softmax"]) == {"passed"} and not os.path.isdir(warm.file.parent)
     warm.close()
-    assert until(lambda: not warm.family())
+    assert until(lambda: not warm.descendants())

@@ -1,4 +1,4 @@
-"""Nothing that a learner's code does ends the server, or is felt by the next run; and each thing has its sentence."""
+"""Nothing that a learner's code does ends the server or affects the next run; and each problem has its sentence."""
 
 import sys
 import time
@@ -68,7 +68,7 @@ ENDLESS = {
 
 @pytest.fixture(scope="module")
 def usual(warm):
-    """What good code gets."""
+    """What correct code gets."""
     return good_run(warm)
 
 
@@ -79,13 +79,13 @@ def good_run(warm):
 
 
 def goes_on(warm, usual):
-    """The server is there, alone, and the next job is answered as ever."""
+    """The server exists, without other processes, and answers the next job as before."""
     assert warm.alive and warm.quiet()
     return good_run(warm) == usual
 
 
 @pytest.mark.parametrize("what", FAILING)
-def test_bad_code_has_its_sentence_and_the_next_job_goes_on(warm, usual, what):
+def test_bad_code_gets_its_sentence_and_the_next_job_succeeds(warm, usual, what):
     body, words = FAILING[what]
     write_softmax(warm.kit, body)
     output = warm.ask()
@@ -95,7 +95,7 @@ def test_bad_code_has_its_sentence_and_the_next_job_goes_on(warm, usual, what):
 
 
 @pytest.mark.parametrize("what", HARMLESS)
-def test_what_is_no_mistake_passes_and_leaves_nothing(warm, usual, what):
+def test_unusual_but_correct_code_passes_and_leaves_nothing(warm, usual, what):
     write_softmax(warm.kit, HARMLESS[what])
     output = warm.ask()
     assert set(output.outcomes["softmax"]) == {"passed"} and output.done == 0 and not output.again
@@ -103,7 +103,7 @@ def test_what_is_no_mistake_passes_and_leaves_nothing(warm, usual, what):
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_has_no_end_is_ended(warm, usual, what):
+def test_endless_code_is_ended(warm, usual, what):
     body, top, words = ENDLESS[what]
     write_softmax(warm.kit, body, top)
     output = warm.ask()
@@ -125,7 +125,7 @@ def test_bad_code_at_import(warm, usual, top, words):
     assert goes_on(warm, usual)
 
 
-def test_headway_check_says_it_too(warm, usual):
+def test_headway_check_prints_it_too(warm, usual):
     write_softmax(warm.kit, "import ctypes; ctypes.string_at(0)")
     said = " ".join(warm.kit.run("check", "softmax", status=1).split())
     assert f"Your code ended the process that tested it: a crash inside native code ({CRASH}). Testing it once more" in said
@@ -133,8 +133,8 @@ def test_headway_check_says_it_too(warm, usual):
     assert goes_on(warm, usual)
 
 
-def test_where_the_debugger_can_be_answered_it_waits(kit):
-    """`pytest --exercise softmax`, which the server's sentence names: whoever thinks for longer than a call may take loses nothing."""
+def test_the_debugger_waits_on_a_terminal(kit):
+    """`pytest --exercise softmax`, which the server's sentence names: a learner may think for longer than a call may take."""
     pexpect = pytest.importorskip("pexpect")
     write_softmax(kit, "if x.dtype == torch.bfloat16: breakpoint()")
     environment = kit.environment(TERM="dumb")
@@ -151,13 +151,13 @@ def test_where_the_debugger_can_be_answered_it_waits(kit):
     assert "8 passed" in terminal.before
 
 
-def test_code_that_kills_the_server_gets_its_verdict_all_the_same(kit):
+def test_code_that_kills_the_server_gets_its_verdict_anyway(kit):
     warm = WarmKit(kit)
     write_softmax(kit, f"import os\nif os.path.exists('/proc/{warm.process.pid}'): os.kill({warm.process.pid}, 9)")
     said = " ".join(kit.run("check", "softmax", status=None).split())
     assert "the server that ran the tests has ended, perhaps because of your code; testing again without the server" in said
-    assert "in a worker process" in said and ("8 passed" in said or "8 failed" in said)  # in a worker it may not be allowed to try again
-    assert until(lambda: not warm.family()) and warm.process.wait() == -9
+    assert "in a worker process" in said and ("8 passed" in said or "8 failed" in said)  # a worker's sandbox may refuse the second attempt
+    assert until(lambda: not warm.descendants()) and warm.process.wait() == -9
     write_softmax(kit)
     assert kit.run("check", "softmax") and not warm.file.exists()
     warm.close()

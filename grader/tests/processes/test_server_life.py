@@ -1,4 +1,4 @@
-"""A server ends when nobody wants it any more, in the middle of a run too, and leaves no process and no file."""
+"""A server ends when it is no longer needed, also in the middle of a run, and leaves no process and no file."""
 
 import os
 import signal
@@ -21,15 +21,15 @@ WITH_OTHERS = f"import subprocess; subprocess.Popen(['sleep', '999'], start_new_
 
 
 def looping(warm, in_worker=False, processes=3):
-    """A run that does not end, when it and what it starts is there: the connection to it."""
+    """Start a run that does not end; return its connection once it and its own processes exist."""
     write_softmax(warm.kit, WITH_OTHERS if not in_worker else "while True: pass")  # a sandboxed worker cannot start others
     sock = warm.address.ask(warm.job(in_worker=in_worker))
-    assert until(lambda: len(warm.family() - warm.prestarted()) >= processes)
+    assert until(lambda: len(warm.descendants() - warm.prestarted()) >= processes)
     return sock
 
 
 @pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGHUP of its session"])
-def test_it_ends_in_the_middle_of_a_run_and_leaves_nothing(kit, ending):
+def test_a_server_ends_in_the_middle_of_a_run_and_leaves_nothing(kit, ending):
     warm = WarmKit(kit)
     with looping(warm) as sock:
         if ending == "lifeline":
@@ -42,23 +42,23 @@ def test_it_ends_in_the_middle_of_a_run_and_leaves_nothing(kit, ending):
         assert warm.gone() and warm.process.returncode == 0
         sock.settimeout(PATIENCE)
         while sock.recv(1 << 16):
-            pass  # and its client hears that it is over
+            pass  # its client notices the end
     warm.close()
 
 
-def test_when_it_is_killed_its_run_goes_too(kit):
+def test_a_killed_servers_run_ends_too(kit):
     warm = WarmKit(kit)
     write_softmax(kit, LOOP_IN_C)
     with warm.address.ask(warm.job()):
-        assert until(lambda: len(warm.family()) == 2)
+        assert until(lambda: len(warm.descendants()) == 2)
         warm.process.kill()
         warm.process.wait()
-        assert until(lambda: not warm.family())
+        assert until(lambda: not warm.descendants())
     warm.close()
 
 
 @pytest.mark.parametrize("in_worker, processes", [(False, 3), (True, 3)], ids=["local", "worker"])
-def test_a_client_that_hangs_up_stops_its_run(kit, in_worker, processes):
+def test_a_client_that_disconnects_stops_its_run(kit, in_worker, processes):
     warm = WarmKit(kit)
     looping(warm, in_worker, processes).close()
     assert warm.quiet() and warm.alive
@@ -68,11 +68,11 @@ def test_a_client_that_hangs_up_stops_its_run(kit, in_worker, processes):
     assert warm.gone()
 
 
-def test_left_alone_it_ends_but_not_while_it_is_wanted(kit):
+def test_an_idle_server_ends_but_not_while_it_is_used(kit):
     warm = WarmKit(kit, "--idle", "1")
     write_softmax(kit, "import time; time.sleep(0.2)")
     assert set(warm.ask().outcomes["softmax"]) == {"passed"}  # which takes longer than that
-    caller = socket.create_connection(("127.0.0.1", warm.address.port))  # is not a question
+    caller = socket.create_connection(("127.0.0.1", warm.address.port))  # not a job
     assert warm.gone() and warm.process.returncode == 0
     caller.close()
     warm.close()
@@ -90,7 +90,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("when", ["loading", "ready"])
-def test_it_ends_with_its_starter_however_that_ends(kit, when):
+def test_a_server_ends_when_the_process_that_started_it_ends(kit, when):
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, when], cwd=kit.root, env=kit.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )  # fmt: skip
@@ -120,7 +120,7 @@ except NoServer as problem: print(problem)
 
 
 def why_not(kit, *options, **environment):
-    """The sentence for a server that does not start."""
+    """The message for a server that does not start."""
     done = subprocess.run(
         [sys.executable, "-c", WHY_NOT, *options], cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, timeout=PATIENCE * 2
     )  # fmt: skip
@@ -128,7 +128,7 @@ def why_not(kit, *options, **environment):
     return done.stdout.strip()
 
 
-def test_what_keeps_it_from_starting_is_told_in_a_sentence(kit, tmp_path):
+def test_a_server_that_cannot_start_gives_a_message(kit, tmp_path):
     suite = kit.root / "tests" / f"test_{CHAPTER}.py"
     good = suite.read_text()
     suite.write_text("def test_(:\n")
@@ -141,7 +141,7 @@ def test_what_keeps_it_from_starting_is_told_in_a_sentence(kit, tmp_path):
     assert not (kit.exercises / ".headway" / "engine.json").exists()
 
 
-def test_a_job_after_the_end_is_no_servers(kit):
+def test_a_job_after_the_end_reaches_no_server(kit):
     warm = WarmKit(kit)
     address = warm.address
     warm.close()

@@ -1,4 +1,4 @@
-"""dev-check notices each thing that can go wrong with an exercise, in a copy of the kit where it has been made to go wrong."""
+"""dev-check notices each thing that can go wrong with an exercise, in a copy of the kit in which it went wrong."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ def test_merging_gives_something(learner, reference):
 
 @pytest.fixture
 def weak(kit):
-    """A kit whose merge_heads has a suite that looks at shapes only, a stale edit, two hints, and a variant that is wrong."""
+    """A kit whose merge_heads has a suite that checks only shapes, a stale edit, two hints, and a variant that is wrong."""
     (kit.root / "tests" / "test_ch03_attention_heads.py").write_text(WEAK_SUITE, encoding="utf-8")
     syllabus = kit.exercises / "syllabus.toml"
     text = syllabus.read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def weak(kit):
     return kit
 
 
-def test_a_weak_suite_is_told_in_every_way_it_is_weak(weak):
+def test_every_weakness_of_a_suite_is_reported(weak):
     said = weak.run("dev-check", "merge_heads", status=1)
     assert "is not caught" in said
     assert "is trivial code and earns" in said
@@ -57,7 +57,7 @@ def test_a_weak_suite_is_told_in_every_way_it_is_weak(weak):
     assert "broken" in said
 
 
-def test_an_edit_that_does_not_fit_is_told(kit):
+def test_an_edit_that_does_not_fit_is_reported(kit):
     catalogue = kit.root / "tests" / "misconceptions" / "ch03_attention.toml"
     text = catalogue.read_text(encoding="utf-8")
     start = text.index("[merge_heads.")
@@ -138,7 +138,7 @@ def test_the_mutants_of_a_chapter_are_added_up():
     assert [line.split(" | ")[5:7] for line in for_a_page([one, other, unknown]).splitlines()[2:7:4]] == [["–", "–"]] * 2
 
 
-def test_an_unknown_name_is_met_with_the_nearest(kit):
+def test_an_unknown_name_gets_a_suggestion(kit):
     assert "did you mean padding_mask" in kit.run("dev-check", "pading_mask", status=2)
 
 
@@ -150,7 +150,7 @@ def test_a_degenerate_implementation_keeps_the_names(kind):
         assert name in space
 
 
-def test_subjects_are_the_whole_family():
+def test_subjects_include_all_exercises_of_an_edit():
     exercise = load_syllabus().exercise("softmax")
     kinds = [subject.kind for subject in subjects(exercise)]
     assert kinds.count("stub") == kinds.count("reference") == 1

@@ -1,4 +1,4 @@
-"""The record of what dev-check has found in order: its form, what a fingerprint depends on, and what is done with it."""
+"""The record of what dev-check found correct: its form, what a fingerprint depends on, and how it is used."""
 
 import ast
 import re
@@ -62,13 +62,13 @@ def test_an_exercises_suites_are_found():
 
 
 def test_results_depend_on_no_other_room():
-    """What decides imports only what decides, what prints, and what carries files, jobs and results."""
+    """Modules that decide results import only others that decide, that print, or that carry files, jobs and results."""
     for name in PRINTING:
         assert (GRADER / name).exists(), name
     deciding = {path.relative_to(GRADER).as_posix() for path in deciding_files()}
     assert "course/torch_operators.toml" in deciding and "execution/host.py" in deciding and not any(name.startswith("classroom") for name in deciding)
     known = {*deciding, *PRINTING, "files.py", "version.py", "processes/job.py", "processes/report.py"}
-    checks = ("quality/devcheck/check.py", "quality/devcheck/pool.py")  # they start the trials and judge them; what they import besides is not asked
+    checks = ("quality/devcheck/check.py", "quality/devcheck/pool.py")  # they start the trials and classify them; their other imports are not checked
     for path in deciding_files():
         if path.suffix != ".py" or path.relative_to(GRADER).as_posix() in checks:
             continue
@@ -82,7 +82,7 @@ def test_results_depend_on_no_other_room():
 
 
 @pytest.mark.thorough
-def test_what_held_is_recorded_and_not_tried_again_until_it_changes(kit):
+def test_correct_exercises_are_recorded_and_not_tried_again_until_they_change(kit):
     record = kit.root / "tests" / "checked.toml"
     record.unlink(missing_ok=True)
     assert "1 exercise, one seed: every promise holds" in kit.run("dev-check", "causal_mask", "--changed")

@@ -1,8 +1,8 @@
-"""Bytes from strangers: frames of the boundary, archives, a gradebook that was damaged. None may hang, take much memory or end in anything but our own words.
+"""Bytes from strangers: frames of the boundary, archives, a damaged gradebook. None may hang, take much memory or end in anything but our own messages.
 
     HEADWAY_FUZZ=20000 python -m pytest grader/tests/quality/test_fuzz.py grader/tests/quality/test_fuzz_texts.py
 
-tries so many examples of each, other ones every time; without it a few are tried, the same ones every time.
+tries that many examples of each, other ones every time; without it a few are tried, the same ones every time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from submission_archives import CHAPTER, tar_member, tarred, zipped
 
 pytestmark = pytest.mark.thorough
 
-LONG = 60.0  # seconds that nothing here may take, on a machine with much else to do
+LONG = 60.0  # seconds; a limit that also holds on a busy machine
 
 
 # ---- the boundary's frames
@@ -45,8 +45,8 @@ def frame(head: bytes, payload: bytes = b"", claimed: int | None = None) -> byte
     return struct.pack("<4sI", b"hdwy", len(head) if claimed is None else claimed) + head + payload
 
 
-def heard(data: bytes, allowance: Allowance | None = None, seconds: float = LONG):
-    """What `receive` makes of these bytes, from a sender that hangs up after them."""
+def receive_bytes(data: bytes, allowance: Allowance | None = None, seconds: float = LONG):
+    """What `receive` makes of these bytes from a sender that then closes the connection."""
     ours, theirs = socket.socketpair()
     with ours:
         sender = threading.Thread(target=_send, args=(theirs, data))
@@ -62,7 +62,7 @@ def _send(sock: socket.socket, data: bytes) -> None:
     with sock:
         try:
             sock.sendall(data)
-        except OSError:  # nobody wants to hear more
+        except OSError:  # the receiver has closed the connection
             pass
 
 
@@ -77,7 +77,7 @@ FRAMES = [
 @given(data=st.one_of(st.binary(max_size=300), mutated(FRAMES), values.map(lambda value: frame(json.dumps(value).encode(), b"x" * 40))))
 def test_bytes_that_are_not_a_frame_are_refused(data):
     try:
-        body, buffers = heard(data, Allowance())
+        body, buffers = receive_bytes(data, Allowance())
     except (MalformedFrame, EOFError, DeadlinePassed):
         return
     assert sum(map(len, buffers)) <= len(data)
@@ -101,19 +101,19 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("name", HEAVY)
-def test_no_frame_takes_more_memory_than_an_example_may_weigh(name):
+def test_no_frame_takes_more_memory_than_an_example_may_use(name):
     data, began = HEAVY[name], time.monotonic()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         try:
-            kept = heard(data, Allowance())
+            value = receive_bytes(data, Allowance())
         except (MalformedFrame, EOFError) as refused:
-            kept = refused
+            value = refused
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    assert peak < 2 * MAX_EXAMPLE, (kept if isinstance(kept, Exception) else "read", peak)
+    assert peak < 2 * MAX_EXAMPLE, (value if isinstance(value, Exception) else "read", peak)
     assert time.monotonic() - began < LONG
 
 
@@ -134,7 +134,7 @@ ARCHIVES = [
 
 @fuzzed(150)
 @given(data=st.binary(max_size=1500) | mutated(ARCHIVES), name=st.sampled_from(["alpha.zip", "alpha.tar.gz", "alpha", CHAPTER]))
-def test_whatever_is_handed_in_is_read_or_told_in_a_sentence_and_nothing_is_unpacked(tmp_path_factory, data, name):
+def test_any_archive_is_read_or_refused_in_a_sentence_and_nothing_is_unpacked(tmp_path_factory, data, name):
     """As one person's file, and as the archive of a whole class."""
     folder = _fresh(tmp_path_factory)
     (folder / "class").mkdir()
@@ -190,7 +190,7 @@ def whole_book() -> bytes:
 
 
 def use(folder: Path) -> None:
-    """Everything that a run does with a gradebook; only its own problem may come of it, in one line."""
+    """Do everything that a run does with a gradebook; it may raise only its own problem, in one line."""
     try:
         with Gradebook(folder) as book:
             book.list_people()

@@ -1,4 +1,4 @@
-"""Files that people write, and files of ours that were damaged: the syllabus, an instructor's rules, what is on record. A sentence, or nothing, and never a traceback.
+"""Files that people write, and our own files after damage: the syllabus, an instructor's rules, the record. The result is a sentence or nothing, never a traceback.
 
 `test_fuzz.py` says how to try many more.
 """
@@ -55,7 +55,7 @@ tables = st.fixed_dictionaries({}, optional={name: st.dictionaries(st.sampled_fr
 
 @st.composite
 def edited_rules(draw):
-    """The example of the description, with one value exchanged for another."""
+    """The example of the description, with one value replaced."""
     found = tomllib.loads(RULES)
     table = draw(st.sampled_from(list(found)))
     found[table][draw(st.sampled_from(KEYS[table]))] = draw(toml_values)
@@ -92,7 +92,7 @@ EXERCISE = ["name", "points", "promise", "why", "unlocks", "hints", "forbids", "
 
 @st.composite
 def edited_syllabus(draw):
-    """The first chapters, with one value exchanged for another, or gone."""
+    """The first chapters, with one value replaced or removed."""
     chapters = [{**chapter, "exercise": [dict(exercise) for exercise in chapter["exercise"]]} for chapter in SHORT["chapter"]]
     entry = draw(st.sampled_from(chapters))
     if draw(st.booleans()):
@@ -125,7 +125,7 @@ def test_a_syllabus_is_a_course_or_is_refused_in_a_sentence(folder, data):
             course.find(name)
 
 
-# ---- what is on record
+# ---- the record
 
 PROGRESS = b"# Points\nsoftmax 8/10\ncausal_mask 7/7\nLayerNorm 2.67/8\nunheard_of 3/4\n"
 amounts = st.integers(0, 9).flatmap(lambda digit: st.sampled_from([1, 2, 20, 400]).map(lambda length: str(digit) * length))
@@ -134,7 +134,7 @@ lines = st.lists(st.builds("{} {}{}/{}".format, st.sampled_from(["softmax", "gel
 
 @fuzzed(200)
 @given(data=st.one_of(mutated([PROGRESS]), st.binary(max_size=60), lines.map(lambda found: "\n".join(found).encode())))
-def test_whatever_stands_on_record_is_read_and_written_over(folder, data):
+def test_any_record_is_read_and_overwritten(folder, data):
     (folder / FILE).write_bytes(data)
     for score in load_scores(folder).values():
         assert 0 <= score.earned <= score.points < math.inf and str(score)
@@ -144,7 +144,7 @@ def test_whatever_stands_on_record_is_read_and_written_over(folder, data):
 
 @fuzzed(100)
 @given(data=st.one_of(values.map(lambda value: json.dumps(value).encode()), mutated([b'{"softmax": 2, "gelu": 1}']), st.just(b"[" * 100_000)))
-def test_whatever_stands_there_of_hints_is_levels_or_nothing(folder, data):
+def test_any_record_of_hints_is_levels_or_nothing(folder, data):
     (folder / ".headway").mkdir(exist_ok=True)
     (folder / ".headway" / "hints.json").write_bytes(data)
     assert all(isinstance(name, str) and level > 0 for name, level in load_hint_levels(folder).items())
@@ -156,7 +156,7 @@ edited = st.tuples(st.sampled_from(list(SAID)), values).map(lambda change: SAID 
 
 @fuzzed(60)
 @given(data=st.one_of(values, edited).map(lambda value: json.dumps(value).encode()) | mutated([json.dumps(SAID).encode()]) | st.just(b"[" * 100_000))
-def test_whatever_the_last_run_is_said_to_have_been_asked_regrading_is_a_run_or_wrong_use(folder, data):
-    """Nobody has handed anything in there, so nothing can come of it."""
+def test_any_record_of_the_last_run_leads_to_a_run_or_to_wrong_use(folder, data):
+    """The class is empty, so nothing can be graded."""
     (folder / ASKED).write_bytes(data)
     assert regrade("Alpha", folder, 1) == WRONG_USE

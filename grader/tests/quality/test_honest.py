@@ -1,4 +1,4 @@
-"""Five honest courses, each in a style of its own, are graded as a class: each has every point.
+"""Five honest courses, each in its own style, are graded as a class: each gets every point.
 
 Twenty seeds, runs in process and in workers, and the courses' own earlier chapters are for `make proof ONLY=fair`, which takes an hour.
 """
@@ -14,7 +14,7 @@ from grader.quality.proof.partial_course import with_missing_exercises
 from pytest_runs import environment
 
 STYLES = ["einsum", "functional", "loops", "terse", "typed"]
-PATIENCE = 1200.0  # a minute where nothing else goes on
+PATIENCE = 1200.0  # takes a minute on an idle machine
 
 
 def test_there_are_five_courses_with_every_chapter():
@@ -23,7 +23,7 @@ def test_there_are_five_courses_with_every_chapter():
 
 
 def test_an_exercise_that_a_course_lacks_is_the_references():
-    """Here sample_next_token and generate, with the helper and the imports that they use; the rest is the course's own."""
+    """Here sample_next_token and generate, with the helper and the imports that they use; the other code is the course's own."""
     text = read_source(SOLUTIONS / "ch09_sampling.py")
     lacking = (
         replace_definition(replace_definition(text, "generate", ""), "sample_next_token", "").replace("import math\n", "import math as m\n").replace("math.inf", "m.inf")
@@ -37,7 +37,7 @@ def test_an_exercise_that_a_course_lacks_is_the_references():
     assert with_missing_exercises("ch09_sampling", text) == text
 
 
-def test_what_the_references_exercise_uses_is_imported_where_the_course_does_not():
+def test_imports_of_the_references_exercise_are_added_if_the_course_lacks_them():
     text = read_source(SOLUTIONS / "ch09_sampling.py")
     lacking = replace_definition(text, "top_k_filter", "").replace("import math\n", "from math import inf\n").replace("math.inf", "inf")
     completed = with_missing_exercises("ch09_sampling", lacking)
@@ -53,8 +53,8 @@ def test_honest_courses_get_full_marks(tmp_path):
             path = tmp_path / "courses" / style / f"{module}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    asked = command("grade", tmp_path / "courses", "--out", tmp_path / "grades", "--jobs", 2)
-    done = subprocess.run(asked, env=environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    arguments = command("grade", tmp_path / "courses", "--out", tmp_path / "grades", "--jobs", 2)
+    done = subprocess.run(arguments, env=environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     found = marks(tmp_path / "grades")
     assert sorted(found) == STYLES

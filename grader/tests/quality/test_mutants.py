@@ -1,4 +1,4 @@
-"""The mechanical mutants: each kind of change is what it says, and what becomes of a mutant is what its suite says."""
+"""The mechanical mutants: each kind of change is correct, and a mutant's result is what its suite decides."""
 
 import textwrap
 
@@ -15,7 +15,7 @@ HEAD = "import math\n\nimport torch\n\n\n"
 
 
 def changes(body, signature="f(x, y, mask=None)"):
-    """The function with this body, once for each change; only what has changed of the body is told."""
+    """The function with this body, once for each change; returns only what changed in the body."""
     text = HEAD + f"def {signature}:\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
     found = mutants(text, "f")
     for mutant in found:
@@ -64,7 +64,7 @@ def test_a_result_that_is_a_tensor_is_also_given_without_gradient():
     assert not any("detach" in found for found in changes("return x + y", "f(x, y) -> float"))
 
 
-def test_words_for_people_are_left_alone():
+def test_messages_and_docstrings_are_not_changed():
     body = """
     '''Says 1 + 1.'''
     z: dict[str, "Pair"] = x  # 2 of them
@@ -84,7 +84,7 @@ def test_what_python_compiles_to_the_same_is_no_change():
     assert changes("return max(x, x)") == ["return max(x)", "return x", "return min(x, x)"]
 
 
-def test_a_change_is_known_by_its_line_and_not_by_its_number():
+def test_a_change_is_identified_by_its_line_and_not_by_its_number():
     text = HEAD + "def f(x):\n    x = x + 1  # first\n    x = x + 1\n    return x\n"
     first = mutants(text, "f")
     moved = mutants(text.replace("def f(x):\n", 'def f(x):\n    """New words."""\n'), "f")
@@ -96,7 +96,7 @@ def test_a_change_is_known_by_its_line_and_not_by_its_number():
 
 @pytest.fixture(scope="module")
 def met():
-    """merge_heads, whose two calls are all there is: its own mutants, and three that nobody would survive."""
+    """merge_heads, which consists of two calls: its own mutants, and three that cannot survive."""
     exercise = load_syllabus().exercise("merge_heads")
     bad = {
         "loops": "    while True:\n        pass\n",
@@ -108,7 +108,7 @@ def met():
     return exercise, found
 
 
-def test_mutants_meet_the_suite(met):
+def test_mutants_run_against_the_suite(met):
     exercise, found = met
     ends = {each.mutant.edit: each for each in found}
     assert len(found) > 8

@@ -1,4 +1,4 @@
-"""`make proof` for real, and small: what it finds, where there is something to find."""
+"""`make proof` for real, on a small scale: it finds what it should find."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def prove(*arguments, root=ROOT):
 
 @pytest.fixture(scope="module")
 def wrong():
-    """A kit with two courses to take for honest, of which one has a mistake in it."""
+    """A kit with two courses that claim to be honest; one has a mistake in it."""
     with copied_kit() as root:
         honest, right = root / "grader" / "tests" / "honest", (root / "solutions" / f"{MODULE}.py").read_text(encoding="utf-8")
         for style, text in (("right", right), ("wrong", mistake("causal_mask"))):
@@ -70,7 +70,7 @@ def test_a_test_that_fails_the_reference_now_and_then_is_named(wrong, tmp_path):
     assert done.stdout.count("✗") == 1
 
 
-def test_names_that_nobody_has():
+def test_unknown_names():
     done = prove("steadi")
     assert done.returncode == 2 and "there is no proof called steadi; there are catches, fair" in done.stderr
     done = prove("fair", "--exercise", "causal_mas")

@@ -1,4 +1,4 @@
-"""The proof that being caught is never luck, on a small scale: it finds a mistake that only the examples of some seeds show; a pinned example shows it at all."""
+"""The proof that catching a mistake is never luck, on a small scale: it finds a mistake that only some seeds' examples show; a pinned example shows it at every seed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What `soak` and `same` grade and look at: a class of every kind, and what Linux tells of processes."""
+"""What `soak` and `same` grade and observe: a class of every kind, and what Linux reports about processes."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ def test_a_class_has_every_kind_and_is_the_same_for_the_same_seed(tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two") != contents(tmp_path / "other")
     found = read_submissions(tmp_path / "one")
     assert len(found) == 160 and 5 < len([one for one in found if one.problem or one.broken]) < 60
-    assert Counter(one.digest for one in found).most_common(1)[0][1] > 1, "nobody hands in the same as another"
+    assert Counter(one.digest for one in found).most_common(1)[0][1] > 1, "no two people hand in the same content"
     for one in found:
         if one.name.endswith(("right", "partial", "wrong")):
             assert one.sources and not one.problem and all(parse(text) for text in one.sources.values())
@@ -50,15 +50,15 @@ def test_a_gradebook_that_is_being_written_shows_what_is_whole(tmp_path):
         book.start_run(0, EXERCISES, VERSIONS)
         first, second, *_ = book.submissions_to_do(a_class(4))
         book.store_verdict(first.digest, verdict_of(first.digest))
-        kept = gradebook(tmp_path)
-        assert list(kept) == [first.digest] and len(kept[first.digest]) == 1 + len(EXERCISES)
+        stored = gradebook(tmp_path)
+        assert list(stored) == [first.digest] and len(stored[first.digest]) == 1 + len(EXERCISES)
         book.store_verdict(second.digest, verdict_of(second.digest))
-    assert gradebook(tmp_path)[first.digest] == kept[first.digest] and second.digest in gradebook(tmp_path)
+    assert gradebook(tmp_path)[first.digest] == stored[first.digest] and second.digest in gradebook(tmp_path)
     assert gradebook(tmp_path / "nowhere") == {}
 
 
 @posix
-def test_processes_and_what_they_hold_are_seen_and_are_seen_to_go():
+def test_processes_and_their_descriptors_are_observed_from_start_to_end():
     ours, theirs = socket.socketpair()
     program = "import sys; print('there', flush=True); sys.stdin.read()"
     child = subprocess.Popen([sys.executable, "-c", program, "a-marked-process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[theirs.fileno()])
@@ -68,13 +68,13 @@ def test_processes_and_what_they_hold_are_seen_and_are_seen_to_go():
     assert find_process([os.getpid(), child.pid], "a-marked-process") == child.pid
     resident, share = memory(child.pid)
     assert 1 < share <= resident
-    held = sockets([child.pid])
+    sockets_of_child = sockets([child.pid])
     theirs.close()
-    assert held and held <= open_sockets()
+    assert sockets_of_child and sockets_of_child <= open_sockets()
     child.stdin.close()
     until(lambda: not start_time(child.pid), "the child to end")
     assert not still_running(members | {0: ""}) or child.pid not in still_running(members)
-    assert not held & open_sockets()
+    assert not sockets_of_child & open_sockets()
     child.wait()
     child.stdout.close()
     ours.close()

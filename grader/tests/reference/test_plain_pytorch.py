@@ -1,4 +1,4 @@
-"""The reference is plain PyTorch that reads top to bottom: nothing but torch and the standard library, nothing compiled, no device named."""
+"""The reference is plain PyTorch that can be read from top to bottom: only torch and the standard library, nothing compiled, no device named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_PLAIN = ("torch.compile", "torch.jit", "torch._dynamo", "torch.cuda", "torch
 
 
 def paths(text: str) -> set[str]:
-    """Every dotted path that an expression of the module stands for."""
+    """Every dotted path that an expression of the module means."""
     tree = ast.parse(text)
     scope = scope_of(tree.body)
     return {path for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name) for path in resolve(node, scope)}

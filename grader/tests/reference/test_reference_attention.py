@@ -65,7 +65,7 @@ def randomise(module: nn.Module) -> nn.Module:
 
 
 def torchs_attention(ours: nn.Module, bias: bool) -> nn.MultiheadAttention:
-    """nn.MultiheadAttention with the same numbers: it keeps q, k and v fused."""
+    """nn.MultiheadAttention with the same numbers: it stores q, k and v in one fused matrix."""
     theirs = nn.MultiheadAttention(D, H, bias=bias, batch_first=True).double()
     parts = (ours.W_q, ours.W_k, ours.W_v)
     with torch.no_grad():
@@ -78,9 +78,9 @@ def torchs_attention(ours: nn.Module, bias: bool) -> nn.MultiheadAttention:
 
 
 def masks(kind: str, queries: int) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Our mask, and torch's options that say the same: they are True where a key is *blocked*."""
+    """Our mask, and torch's options with the same meaning: they are True where a key is *blocked*."""
     real, each, one = padding(), some(B, H, queries, S), some(queries, S)
-    each[..., 3] = one[:, 3] = True  # a real key for every query: where there is none torch's module gives NaN, and ours zeros
+    each[..., 3] = one[:, 3] = True  # a real key for every query: without one torch's module gives NaN, and ours zeros
     if kind == "padding":
         return real[:, None, None, :], {"key_padding_mask": ~real}
     if kind == "one mask for all":

@@ -33,7 +33,7 @@ def normal(*shape: int) -> Tensor:
 
 
 def randomised(module: nn.Module) -> nn.Module:
-    """In double precision, every parameter random at a healthy scale, in train mode: with no dropout that must not matter."""
+    """In double precision, every parameter random at a healthy scale, in train mode: without dropout the mode must not matter."""
     module.double()
     with torch.no_grad():
         for parameter in module.parameters():
@@ -134,7 +134,7 @@ def test_the_encoder_block_is_torchs(ch06, masked):
     theirs, pairs = torchs_encoder_layer(ours, "relu", norm_first=False)
     x, real = normal(B, S, D), padding(S)
     one, each = torch.rand(S, S) > 0.4, torch.rand(B, H, S, S) > 0.4
-    one[:, 3] = each[..., 3] = True  # a real key for every query: where there is none torch's layer gives NaN, and ours does not
+    one[:, 3] = each[..., 3] = True  # a real key for every query: without one torch's layer gives NaN, and ours does not
     mask, options = {
         "no mask": (None, {}),
         "padding": (real[:, None, None, :], {"src_key_padding_mask": ~real}),
@@ -151,7 +151,7 @@ def test_the_decoder_block_is_torchs(ch06, causally, padded):
     ours = randomised(ch06.DecoderBlock(D, H, D_FF))
     theirs, pairs = torchs_decoder_layer(ours)
     x, memory, real, target = normal(B, T, D), normal(B, S, D), padding(S), padding(T)
-    target[:, 0] = True  # the first position sees nothing else under a causal mask
+    target[:, 0] = True  # the first position attends to nothing else under a causal mask
     self_mask = causal(T) if causally else None
     options = {"tgt_mask": ~self_mask} if causally else {}
     if padded:
@@ -183,7 +183,7 @@ def test_the_decoders_parts_in_pre_norm_order_are_torchs_too(ch06):
 
 
 def test_a_pre_norm_block_is_hugging_faces_gpt2_block(ch06):
-    """With the tanh form of GELU. Conv1D keeps its weights as (in, out), and c_attn has q, k, v side by side."""
+    """With the tanh form of GELU. Conv1D stores its weights as (in, out), and c_attn has q, k, v side by side."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     transformers = pytest.importorskip("transformers")
     from transformers.models.gpt2.modeling_gpt2 import GPT2Block

@@ -89,7 +89,7 @@ def test_every_cutting_of_one_attention(ch10, positions, heads, lengths, rows, b
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_branches_of_one_past(ch10, positions):
-    """Three continuations of one prompt, read by turns from copies of its caches, are what each text gives alone."""
+    """Three continuations of one prompt, read in turn from copies of its caches, give what each text gives alone."""
     model = made(ch10, positions=positions)
     prompt = torch.randint(V, (2, 7))
     ends = [torch.randint(V, (2, 6)) for _ in range(3)]
@@ -118,7 +118,7 @@ def test_the_cache_is_a_concatenation_to_the_last_bit(ch10, lengths, dtype):
 
 
 def test_growing_copies_little(ch10):
-    """One by one, 1,024 positions: the tensor is made anew eleven times, and 2,036 positions are copied in all, as the lesson says."""
+    """One by one, 1,024 positions: the tensor is allocated again eleven times, and 2,036 positions are copied in all, as the lesson says."""
     cache, made_anew, copied, before = ch10.KVCache(), 0, 0, None
     for length in range(1024):
         cache.append(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
@@ -136,13 +136,13 @@ def flops(call) -> int:
 @pytest.mark.parametrize("lengths", [[12], 12 * [1], [5, 4, 2, 1], [9, 1, 1, 1]], ids=str)
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_each_position_goes_through_each_matrix_once(ch10, positions, lengths):
-    """Counted: every matrix meets every position once, and every query meets the keys up to the end of its own chunk."""
+    """Counted: every matrix multiplies every position once, and every query is compared with the keys up to the end of its own chunk."""
     model = made(ch10, positions=positions)
     D, rows = 3 * D_HEAD, 2
     ids = torch.randint(V, (rows, 12))
     maps = 4 * D * D + 2 * D * 4 * D
     scores = sum(T * sum(lengths[: i + 1]) for i, T in enumerate(lengths)) * D  # one product of D numbers for each, over all heads
-    # a mix costs what the scores cost; scaled_dot_product_attention makes one too, without dropout, which is not used
+    # an average costs what the scores cost; scaled_dot_product_attention computes one too, without dropout, which is not used
     expected = rows * (LAYERS * (12 * maps + 3 * scores) + 12 * D * V)
     assert flops(lambda: read(model, ids, lengths)) == 2 * expected  # a multiplication and an addition
 

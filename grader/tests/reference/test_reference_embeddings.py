@@ -43,7 +43,7 @@ def chapter():
 
 
 def letters() -> list[str]:
-    """The visible character that GPT-2 writes for each byte: itself where it prints, else one from 256 on."""
+    """The visible character that GPT-2 writes for each byte: the byte itself if it prints, else one from 256 on."""
     prints = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return [chr(byte if byte in prints else next(others)) for byte in range(256)]
@@ -108,7 +108,7 @@ def test_broken_bytes_decode_alike(chapter):
     ],
 )
 def test_training_agrees_with_tokenizers(chapter, text):
-    """Printing ASCII only: there their order of characters is the order of bytes, so ties fall alike."""
+    """Printing ASCII only: in it their order of characters is the order of bytes, so ties are resolved alike."""
     merges = chapter("ch01").train_bpe(text, 300)
     names = letters()
     for left, right in merges:
@@ -160,7 +160,7 @@ def test_learned_positions_agree_with_torch(chapter):
 
 @pytest.mark.parametrize(("max_len", "d_model", "tolerance"), [(1, 1, 1e-6), (16, 7, 2e-6), (64, 512, 1e-5), (2048, 96, 4e-4), (2048, 33, 4e-4)])
 def test_waves_agree_with_the_formula_in_double_precision(chapter, max_len, d_model, tolerance):
-    """float32 angles of 2048 radians are known to about 1e-4: the tolerance grows with the position."""
+    """float32 angles of 2048 radians are exact to about 1e-4: the tolerance grows with the position."""
     table = chapter("ch02").sinusoidal_positions(max_len, d_model)
     assert table.shape == (max_len, d_model) and table.dtype == torch.float32
     for p in range(0, max_len, max(1, max_len // 50)):
@@ -170,7 +170,7 @@ def test_waves_agree_with_the_formula_in_double_precision(chapter, max_len, d_mo
 
 
 def test_waves_at_a_distance_are_one_rotation(chapter):
-    """A matrix made from the distance alone carries each row to the row k further on."""
+    """A matrix that depends only on the distance maps each row to the row k positions later."""
     table = chapter("ch02").sinusoidal_positions(200, 16).double()
     for k in (1, 17, 90):
         angles = [k * 10000 ** (-2 * i / 16) for i in range(8)]

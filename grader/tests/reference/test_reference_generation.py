@@ -35,7 +35,7 @@ def _quiet():
 
 @torch.no_grad()
 def fluent(model: nn.Module, scale: float = 1.5) -> nn.Module:
-    """Weights with which a greedy text wanders: no bias that favours one token for ever."""
+    """Weights with which a greedy text varies: no bias favours one token for ever."""
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             parameter.normal_(std=scale / math.sqrt(D))
@@ -57,7 +57,7 @@ def pair(course):
 
 
 def hugging_face(model: nn.Module, ids: Tensor, new: int, eos_id: int | None = None, **options) -> Tensor:
-    """Its `generate` with every default of its own that ours does not know switched off."""
+    """Its `generate`, with each of its defaults that ours does not have turned off."""
     options = {"do_sample": False} | options
     return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, eos_token_id=eos_id, pad_token_id=eos_id or 0, **options)
 
@@ -76,13 +76,13 @@ def test_greedy_text_is_hugging_faces(course, pair, shape):
 
 
 def test_finished_rows_are_hugging_faces(course, pair):
-    """Every token that some row writes, taken for the end of a text: rows finish early, late, together, and never."""
+    """Every token that some row writes, used as the end of a text: rows finish early, late, together, and never."""
     theirs, ours = pair
     ids = torch.randint(V, (4, 5))
     free = course[1].generate(ours, ids, 14, temperature=0.0)[:, 5:]
     lengths, with_filling = set(), 0
     for eos_id in free.unique().tolist():
-        if eos_id:  # Hugging Face takes a pad_token_id beside it; ours fills with eos_id, 0 or not
+        if eos_id:  # Hugging Face also takes a pad_token_id; ours fills with eos_id, 0 or not
             text = course[1].generate(ours, ids, 14, eos_id=eos_id, temperature=0.0)
             assert torch.equal(text, hugging_face(theirs, ids, 14, eos_id)), f"eos_id = {eos_id}"
             lengths.add(text.size(1))
@@ -116,7 +116,7 @@ SAMPLED = [{}, {"temperature": 0.6}, {"temperature": 1.7}, {"top_k": 5}, {"top_p
 
 @pytest.mark.parametrize("options", SAMPLED, ids=str)
 def test_sampled_text_is_hugging_faces(course, pair, options):
-    """Both draw with torch.multinomial from (B, V) probabilities, row by row and step by step: the same chance gives the same text."""
+    """Both draw with torch.multinomial from (B, V) probabilities, row by row and step by step: the same random numbers give the same text."""
     theirs, ours = pair
     ids = torch.randint(V, (4, 5))
     torch.manual_seed(23)
@@ -140,8 +140,8 @@ def test_sampled_rows_finish_as_hugging_faces(course, pair):
         assert torch.equal(course[1].generate(ours, ids, 18, eos_id=eos_id, top_k=8), expected), f"eos_id = {eos_id}"
 
 
-def test_past_the_table_the_last_tokens_are_asked(course, pair):
-    """Hugging Face's GPT-2 refuses a text longer than its table; asked about the last MAX_LEN tokens of ours, it agrees with each choice."""
+def test_past_the_table_the_last_tokens_are_used(course, pair):
+    """Hugging Face's GPT-2 refuses a text longer than its table; given the last MAX_LEN tokens of our text, it agrees with each choice."""
     theirs, ours = pair
     text = course[1].generate(ours, torch.randint(V, (3, MAX_LEN - 2)), 9, temperature=0.0)
     for end in range(MAX_LEN, text.size(1)):
@@ -188,7 +188,7 @@ def torchs(model: nn.Module) -> nn.Transformer:
 
 @torch.no_grad()
 def slowly(model: nn.Module, theirs: nn.Transformer, source: Tensor, eos_id: int, new: int) -> list[int]:
-    """One sentence without its padding, encoded anew for each word by torch's own layers."""
+    """One sentence without its padding, encoded again for each word by torch's own layers."""
     source, words = source[source != PAD][None], [SOS]
 
     def embedded(table: nn.Module, ids: Tensor) -> Tensor:
@@ -205,12 +205,12 @@ def slowly(model: nn.Module, theirs: nn.Transformer, source: Tensor, eos_id: int
 
 
 def test_a_translation_is_the_one_of_torchs_layers(course):
-    """Every word that some row writes, taken for the end of a sentence; padded rows say what they say alone."""
+    """Every word that some row writes, used as the end of a sentence; padded rows give what they give alone."""
     ch07, ch09 = course
     config = ch07.Seq2SeqConfig(V, W, 20, D, H, 29, 2, 2, dropout=0.3, pad_id=PAD)
     model = fluent(ch07.Seq2Seq(config), scale=1.0).double()
     with torch.no_grad():
-        model.lm_head.bias[PAD] = -1e3  # a model that writes padding in the middle of a sentence cannot be told from one that has ended
+        model.lm_head.bias[PAD] = -1e3  # a model that writes padding inside a sentence cannot be distinguished from one that has ended
     theirs, src = torchs(model), sources()
     free = ch09.translate(model, src, SOS, W, 12)
     assert free.shape == (6, 13)

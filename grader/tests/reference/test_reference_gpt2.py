@@ -14,7 +14,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 SIZES = {
     "narrow": dict(vocab_size=23, n_positions=9, n_embd=12, n_head=3, n_layer=2),
     "one head": dict(vocab_size=31, n_positions=17, n_embd=10, n_head=1, n_layer=1),
-    "a feed-forward of its own": dict(vocab_size=29, n_positions=11, n_embd=8, n_head=4, n_layer=3, n_inner=19),
+    "another feed-forward width": dict(vocab_size=29, n_positions=11, n_embd=8, n_head=4, n_layer=3, n_inner=19),
     "deep": dict(vocab_size=101, n_positions=33, n_embd=48, n_head=6, n_layer=12),
 }
 DTYPES = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -117,7 +117,7 @@ def test_gradients_are_hugging_faces(ch07, size):
 
 
 def test_a_saved_state_dict_with_old_masks_and_in_half_precision(ch07):
-    """The files once published hold masks (`attn.bias`, `attn.masked_bias`); a float32 model takes half-precision numbers."""
+    """The files that were once published contain masks (`attn.bias`, `attn.masked_bias`); a float32 model accepts half-precision numbers."""
     theirs = hugging_face("narrow", dtype=torch.float32)
     stored = {name: value.half() for name, value in theirs.state_dict().items()}
     for i in range(theirs.config.n_layer):

@@ -61,7 +61,7 @@ def same_gradients(got: Tensor, expected: Tensor, leaves: list[Tensor], theirs: 
 @pytest.mark.parametrize("kv_heads", KV_HEADS)
 @pytest.mark.parametrize("positions", ["none", "alibi"])
 def test_groups_are_torchs(ch10, positions, kv_heads):
-    """F.scaled_dot_product_attention(enable_gqa=True) shares the heads out; with alibi BLOOM's own tensor is its additive mask."""
+    """F.scaled_dot_product_attention(enable_gqa=True) shares key heads among query heads; with alibi BLOOM's own tensor is its additive mask."""
     module, x = randomise(ch10.GroupedQueryAttention(D, H, kv_heads, positions)), normal(B, T, D)
     options = {"is_causal": True}
     if positions == "alibi":
@@ -126,13 +126,13 @@ def test_heads_that_are_copies_share_nothing_new(ch10, positions):
 
 @pytest.mark.parametrize("kv_heads", [1, 4, 12])
 def test_bytes_are_those_of_hugging_faces_cache(ch10, kv_heads):
-    """The tensors that Llama's own cache holds after a pass, in bytes."""
+    """The bytes of the tensors in Llama's own cache after a pass."""
     layers, cache = 3, DynamicCache()
     for layer in range(layers):
         keys = torch.zeros(B, kv_heads, T, D_HEAD, dtype=torch.bfloat16)
         cache.update(keys, keys.clone(), layer)
-    held = sum(tensor.nbytes for layer in cache.layers for tensor in (layer.keys, layer.values))
-    assert ch10.kv_cache_bytes(layers, kv_heads, D_HEAD, T, batch=B) == held
+    size = sum(tensor.nbytes for layer in cache.layers for tensor in (layer.keys, layer.values))
+    assert ch10.kv_cache_bytes(layers, kv_heads, D_HEAD, T, batch=B) == size
 
 
 def test_bytes_of_models_people_know(ch10):

@@ -1,4 +1,4 @@
-"""Chapter 12 against Hugging Face's GPT-2, which shows its states and weights itself, and on a model whose every step is known, being set by hand."""
+"""Chapter 12 against Hugging Face's GPT-2, which returns its states and weights itself, and on a model with weights set by hand, whose every step is known."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def healthy(model: nn.Module) -> nn.Module:
 
 @pytest.fixture
 def both(package):
-    """Hugging Face's GPT-2, and ours with its numbers; ours in train mode with dropout, which must not show."""
+    """Hugging Face's GPT-2, and ours with its numbers; ours in train mode with dropout, which must not have an effect."""
     config = GPT2Config(vocab_size=V, n_positions=MAX_LEN, n_embd=D, n_head=H, n_layer=LAYERS, attn_implementation="eager")
     theirs = healthy(GPT2LMHeadModel(config))
     ch07 = package.module("ch07_models")
@@ -60,7 +60,7 @@ def both(package):
 
 @torch.no_grad()
 def test_states_and_weights_are_hugging_faces(ch12, both):
-    """Their hidden_states are ours, but for the last: they pass that one through the final norm, and we leave it to whoever reads."""
+    """Their hidden_states are ours, except the last: they apply the final norm to it, and we leave that to the caller."""
     theirs, mine = both
     ids = torch.randint(V, (3, MAX_LEN - 1))
     shown = theirs(ids, output_hidden_states=True, output_attentions=True)
@@ -90,7 +90,7 @@ def test_the_lens_reads_hugging_faces_states_as_their_own_head_does(ch12, both):
 def test_patching_is_hugging_faces_model_with_a_hook(ch12, both, layer, position):
     theirs, mine = both
     clean, corrupted = torch.randint(V, (2, 3, MAX_LEN))
-    kept: dict[str, Tensor] = {}
+    captured: dict[str, Tensor] = {}
 
     def first(output):
         return output[0] if isinstance(output, tuple) else output
@@ -98,11 +98,11 @@ def test_patching_is_hugging_faces_model_with_a_hook(ch12, both, layer, position
     def put(block, inputs, output):
         patched = first(output).clone()
         chosen = [position] if position is not None else list(range(MAX_LEN))
-        patched[:, chosen] = kept["clean"][:, chosen]
+        patched[:, chosen] = captured["clean"][:, chosen]
         return (patched, *output[1:]) if isinstance(output, tuple) else patched
 
     block = theirs.transformer.h[layer]
-    with block.register_forward_hook(lambda block, inputs, output: kept.update(clean=first(output).clone())):
+    with block.register_forward_hook(lambda block, inputs, output: captured.update(clean=first(output).clone())):
         own = theirs(clean).logits
     with block.register_forward_hook(put):
         expected = theirs(corrupted).logits
@@ -111,7 +111,7 @@ def test_patching_is_hugging_faces_model_with_a_hook(ch12, both, layer, position
     assert torch.allclose(expected, own) == (position is None)
 
 
-def test_nothing_of_looking_stays_behind(ch12, both):
+def test_inspection_leaves_nothing_behind(ch12, both):
     _, mine = both
     mine.blocks[1].eval()
     modes = [module.training for module in mine.modules()]
@@ -134,7 +134,7 @@ def logits(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("country", range(3))
-def test_it_knows_its_capitals(ch12, country):
+def test_the_model_predicts_its_capitals(ch12, country):
     model, words = capitals(ch12), WORDS
     found = logits(model, ids_of(f"of {words[COUNTRY + country]} the capital is"))
     assert words[found.argmax()] == ("paris", "rome", "tokyo")[country]
@@ -149,10 +149,10 @@ def test_the_lens_sees_the_country_arrive_and_then_its_capital(ch12):
     expected[2, FRANCE] = 2 * 6**0.5
     expected[3, FRANCE], expected[3, PARIS] = 2 * 2**0.5, 8.0
     torch.testing.assert_close(said, expected, rtol=0, atol=1e-3)
-    assert lens[:, :-1].abs().max() < 1e-6  # nothing to say anywhere else
+    assert lens[:, :-1].abs().max() < 1e-6  # no prediction anywhere else
 
 
-def test_its_heads_look_where_they_were_told_to(ch12):
+def test_its_heads_attend_where_the_weights_were_set(ch12):
     patterns = ch12.attention_patterns(capitals(ch12), CLEAN)[:, 0]  # (3, 2, T, T)
     even = torch.ones(5, 5).tril() / torch.arange(1, 6)[:, None]
     for layer, head in ((0, 0), (0, 1), (1, 1), (2, 0), (2, 1)):
@@ -163,7 +163,7 @@ def test_its_heads_look_where_they_were_told_to(ch12):
 
 @pytest.mark.parametrize(("layer", "answer_is_at"), [(0, 1), (1, 4), (2, 4)])
 def test_patching_finds_where_the_answer_is(ch12, layer, answer_is_at):
-    """Before block 1 has run, all depends on the state of the country; afterwards on that of the last position; nothing else ever counts."""
+    """Before block 1 has run, everything depends on the state of the country; afterwards on that of the last position; nothing else ever matters."""
     model = capitals(ch12)
     ends = logits(model, CLEAN), logits(model, CORRUPTED)
 
@@ -175,7 +175,7 @@ def test_patching_finds_where_the_answer_is(ch12, layer, answer_is_at):
 
 
 def test_corrupted_into_clean_destroys_the_same_places(ch12):
-    """The other direction asks what is necessary. This model has no spare part, so its answer is the same."""
+    """The other direction measures what is necessary. This model has no redundant part, so the answer is the same."""
     model = capitals(ch12)
     for layer, place in ((0, 1), (1, 4), (2, 4)):
         for position in range(5):

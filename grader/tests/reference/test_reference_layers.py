@@ -39,7 +39,7 @@ def same(got: Tensor, expected: Tensor) -> None:
 
 
 def same_gradients(got: Tensor, expected: Tensor, *pairs: tuple[Tensor, Tensor]) -> None:
-    """Of what ours and theirs came from, in pairs of leaves."""
+    """Both have the same gradients; `pairs` are the leaves that ours and theirs were computed from."""
     cotangent = torch.randn_like(expected)
     ours = torch.autograd.grad(got, [mine for mine, _ in pairs], cotangent)
     theirs = torch.autograd.grad(expected, [other for _, other in pairs], cotangent)
@@ -48,7 +48,7 @@ def same_gradients(got: Tensor, expected: Tensor, *pairs: tuple[Tensor, Tensor])
 
 
 def shared(ours: nn.Module, theirs: nn.Module, names: dict[str, str], dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
-    """Both modules with the same random parameters (theirs are called as `names` says), in pairs."""
+    """Both modules with the same random parameters (`names` gives the other module's names), in pairs."""
     own = dict(ours.to(dtype).named_parameters())
     other = dict(theirs.to(dtype).named_parameters())
     assert {names[name] for name in own} == set(other)
@@ -94,15 +94,15 @@ def test_dropout_has_torchs_statistics(ch05, p):
     for drop in (ch05.dropout, F.dropout):
         result = drop(x, p, training=True)
         (gradient,) = torch.autograd.grad(result.sum(), x)
-        kept = result != 0
-        assert abs(kept.double().mean().item() - (1 - p)) < 0.01
+        survived = result != 0
+        assert abs(survived.double().mean().item() - (1 - p)) < 0.01
         assert abs(result.mean().item() - 1.5) < 0.03
-        same(result[kept], (x / (1 - p))[kept])
-        same(gradient, kept.double() / (1 - p))
+        same(result[survived], (x / (1 - p))[survived])
+        same(gradient, survived.double() / (1 - p))
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.0, True), (1.0, True), (0.5, False), (1.0, False)])
-def test_dropout_without_chance_is_torchs(ch05, p, training):
+def test_dropout_with_probability_0_is_torchs(ch05, p, training):
     x = normal(B, T, D)
     got, expected = ch05.dropout(x, p, training), F.dropout(x, p, training)
     same(got, expected)

@@ -50,7 +50,7 @@ def texts(length: int = T) -> tuple[Tensor, Tensor]:
 
 
 def torchs_blocks(ours: nn.Module, activation: str) -> nn.TransformerEncoder:
-    """nn.TransformerEncoder, pre-norm, with the same numbers; torch's layer bends with the exact gelu where it is told "gelu"."""
+    """nn.TransformerEncoder, pre-norm, with the same numbers; torch's layer uses the exact gelu for "gelu"."""
     layer = nn.TransformerEncoderLayer(D, H, D_FF, dropout=0.0, activation=activation, batch_first=True, norm_first=True)
     theirs = nn.TransformerEncoder(layer, LAYERS, norm=nn.LayerNorm(D), enable_nested_tensor=False).double()
     pairs = [(theirs.norm, ours.ln_f)]
@@ -97,7 +97,7 @@ def test_a_gpt_of_torchs_own_parts(ch07, activation, theirs, tied):
         same(our.attn.W_v.weight.grad, their.self_attn.in_proj_weight.grad[2 * D :])
 
 
-def test_waves_in_place_of_a_table(ch07):
+def test_sinusoidal_positions_instead_of_a_table(ch07):
     model = made(ch07, positions="sinusoidal")
     ids, _ = texts()
     x = F.embedding(ids, model.token_emb.weight) + waves()[:T].float().double()
@@ -129,15 +129,15 @@ def test_rope_as_complex_numbers_in_torchs_attention(ch07):
     for block in model.blocks:
         normed = F.layer_norm(x, (D,), block.ln1.weight, block.ln1.bias)
         q, k, v = (W(normed).unflatten(-1, (H, -1)).transpose(1, 2) for W in (block.attn.W_q, block.attn.W_k, block.attn.W_v))
-        heard = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True)
-        x = x + block.attn.W_out(heard.transpose(1, 2).flatten(2))
+        attended = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True)
+        x = x + block.attn.W_out(attended.transpose(1, 2).flatten(2))
         x = x + block.ffn.down(F.gelu(block.ffn.up(F.layer_norm(x, (D,), block.ln2.weight, block.ln2.bias))))
     expected = F.layer_norm(x, (D,), model.ln_f.weight, model.ln_f.bias) @ model.lm_head.weight.T
     torch.testing.assert_close(model(ids)[0], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_logits_know_the_past_and_not_the_future(ch07, positions):
+def test_logits_depend_on_the_past_and_not_on_the_future(ch07, positions):
     model = made(ch07, positions=positions)
     ids, _ = texts()
     for t in range(T):
@@ -187,7 +187,7 @@ def test_tied_is_one_parameter_wherever_it_goes(ch07):
     same(untied.float()(ids)[0], model(ids)[0])
 
 
-def test_nothing_to_learn_costs_nothing(ch07):
+def test_a_batch_without_targets_has_loss_0(ch07):
     model = made(ch07)
     ids, targets = texts()
     _, loss = model(ids, torch.full_like(targets, -100))

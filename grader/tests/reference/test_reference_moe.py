@@ -48,9 +48,9 @@ def same(got: Tensor, expected: Tensor, tol: float = 1e-5) -> None:
 
 
 def twins(course, top_k: int) -> tuple[nn.Module, nn.Module]:
-    """Our layer with chapter 5's SwiGLU as experts, which Mixtral's are, and Hugging Face's block with the same numbers.
+    """Our layer with chapter 5's SwiGLU as experts, like Mixtral's, and Hugging Face's block with the same numbers.
 
-    They keep the experts in two tensors: gate and up of each one above the other, and down.
+    They store the experts in two tensors: gate and up of each stacked, and down.
     """
     ch05, _, ch11 = course
     ours = ch11.MoELayer(D, D_FF, N, top_k)
@@ -83,10 +83,10 @@ def test_the_layer_is_mixtrals_block(course, top_k):
     if top_k == 1:
         assert float(ours.router.weight.grad.abs().max()) < 1e-5
     for i, expert in enumerate(ours.experts):
-        given = expert.gate.weight.grad is not None  # where nobody chose it ours have none, and theirs zeros
+        has_gradient = expert.gate.weight.grad is not None  # if no token chose the expert, ours have none, and theirs zeros
         gate_up, down = theirs.experts.gate_up_proj.grad[i], theirs.experts.down_proj.grad[i]
-        same(torch.cat([expert.gate.weight.grad, expert.up.weight.grad]) if given else torch.zeros_like(gate_up), gate_up)
-        same(expert.down.weight.grad if given else torch.zeros_like(down), down)
+        same(torch.cat([expert.gate.weight.grad, expert.up.weight.grad]) if has_gradient else torch.zeros_like(gate_up), gate_up)
+        same(expert.down.weight.grad if has_gradient else torch.zeros_like(down), down)
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3, N])
@@ -102,7 +102,7 @@ def test_the_weights_and_choices_are_those_of_mixtrals_router(course, top_k):
 
 @pytest.mark.parametrize("top_k", [1, 2, 3, N])
 def test_mixtrals_balance_loss_is_top_k_times_ours(course, top_k):
-    """Ours takes the share of all choices, which sum to 1; theirs the choices a token, which sum to top_k. Gradients differ by the same factor."""
+    """Ours uses the share of all choices, which sum to 1; theirs the choices per token, which sum to top_k. Gradients differ by the same factor."""
     ours, _ = twins(course, top_k)
     x = torch.randn(B, T, D)
     _, aux_loss = ours(x)
@@ -121,7 +121,7 @@ def test_at_perfect_balance_ours_is_1_and_theirs_top_k(ch11):
 
 
 def test_over_several_layers_theirs_is_taken_once_over_all_tokens(ch11):
-    """Two layers that have collapsed on different experts: each of our losses says so, and theirs, taken over both at once, half of it."""
+    """Two layers that have collapsed on different experts: each of our losses shows it; theirs, computed over both at once, shows half of it."""
     first, second = torch.full((9, 2), -9.0), torch.full((9, 2), -9.0)
     first[:, 0] = second[:, 1] = 9.0
     each = [ch11.load_balancing_loss(logits.softmax(-1), ch11.route(logits, 1)[1]) for logits in (first, second)]

@@ -163,7 +163,7 @@ def test_perplexity_gives_modes_back_when_the_model_fails(ch08):
 
 
 def test_the_split_is_the_same_in_every_process(ch08):
-    """Two other processes, each with a salt of its own for Python's hash, give the answers of this one."""
+    """Two other processes, each with its own salt for Python's hash, give this process's answers."""
     texts = [*SENTENCES, *(f"sentence {i}" for i in range(300)), "नमस्ते दुनिया", ""]
     program = "\n".join(
         [
@@ -209,7 +209,7 @@ def test_twenty_sentences_are_memorised(ch08, package):
         "class AdamW:\n    def step(self):\n        torch._fused_adamw_(self.params)",
     ],
 )
-def test_torchs_own_adam_is_no_answer(line):
+def test_torchs_own_adam_is_a_shortcut(line):
     forbids = load_syllabus().exercise("AdamW").forbids
     assert forbidden_calls(f"import torch\n{line}\n", "AdamW", forbids)
     assert not forbidden_calls("import torch\nclass AdamW(torch.optim.Optimizer):\n    def adam(self): return super(AdamW, self)\n", "AdamW", forbids)

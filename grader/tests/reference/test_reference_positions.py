@@ -84,7 +84,7 @@ def test_rotation_is_llamas_in_another_order_of_features(ch04, where, base):
 
 
 def test_angles_are_llamas(ch04):
-    """Far out as well, where one rounding more would show."""
+    """At large positions too, at which an additional rounding would show."""
     positions = torch.tensor([0, 1, 17, 1000, 4000])
     for d_head in (2, 6, 64, 128):
         cos, sin = llamas(d_head, 10000.0)(torch.zeros(1), positions[None])
@@ -104,7 +104,7 @@ def test_rotation_is_a_complex_product(ch04):
 
 
 def test_bfloat16_is_rounded_once(ch04):
-    """Llama's own code rounds sines and cosines to bfloat16 first, and so is further off than ours."""
+    """Llama's own code rounds sines and cosines to bfloat16 first, and so is less accurate than ours."""
     positions = torch.arange(900, 1100)
     x = torch.randn(200, 64).bfloat16()
     exact = ch04.apply_rope(x.double(), positions)

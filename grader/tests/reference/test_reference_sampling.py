@@ -33,7 +33,7 @@ def _chance():
 
 
 def clear_of_sums(logits: Tensor, p: float) -> float:
-    """p or a little above it, away from every running sum: where they touch, rounding decides, and both answers are right."""
+    """p or a little more, away from every running sum: if they were equal, rounding would decide, and both answers would be right."""
     sums = torch.softmax(logits.double(), -1).sort(dim=-1, descending=True).values.cumsum(-1)
     return next(q for q in (p + 0.00037 * i for i in range(2000)) if (sums - q).abs().min() > 1e-5)
 
@@ -82,7 +82,7 @@ def test_min_p_is_hugging_faces_with_ties_too(ch09, warpers, kind):
 
 
 def test_in_gpt2s_vocabulary_only_rounding_may_decide_otherwise(ch09, warpers):
-    """Of 50,257 tokens some running sum always touches p: where the two differ, it is there."""
+    """Of 50,257 tokens some running sum is always about p: the two differ only there."""
     logits = torch.randn(50257) * 2.5
     for p in (0.3, 0.9, 0.99):
         ours, theirs = (f > -INF for f in (ch09.top_p_filter(logits, p), warpers.TopPLogitsWarper(p)(None, logits[None])[0]))
@@ -102,7 +102,7 @@ def test_with_ties_the_nucleus_is_as_large_as_hugging_faces(ch09, warpers, p):
 @pytest.mark.parametrize("kind", ["words", "hesitant", "impossible tokens", "a thousand words"])
 @pytest.mark.parametrize("temperature, k, p", [(0.6, 8, 0.8), (1.7, 3, 0.6), (1.0, 12, 0.9), (2.5, None, 0.7), (0.4, 5, None)])
 def test_all_three_in_hugging_faces_order(ch09, warpers, monkeypatch, kind, temperature, k, p):
-    """What sample_next_token draws from is what Hugging Face's chain leaves: temperature, then k, then p, as `generate` builds it."""
+    """sample_next_token draws from what Hugging Face's chain leaves: temperature, then k, then p, as `generate` builds it."""
     logits = LOGITS[kind]()
     chain = warpers.LogitsProcessorList([warpers.TemperatureLogitsWarper(temperature)])
     if k is not None:
@@ -126,14 +126,14 @@ def test_hugging_face_builds_its_chain_in_this_order(warpers):
     settings = GenerationConfig(do_sample=True, temperature=0.7, top_k=5, top_p=0.8)
     try:
         chain = Bare()._get_logits_processor(settings, input_ids_seq_length=3, device="cpu", logits_processor=warpers.LogitsProcessorList())
-    except (AttributeError, TypeError) as changed:  # a private method: it may be another one tomorrow
+    except (AttributeError, TypeError) as changed:  # a private method, which may change
         pytest.skip(str(changed))
     assert [type(link).__name__ for link in chain] == ["TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper"]
 
 
 @pytest.mark.parametrize("p", [0.1, 0.4, 0.7, 0.95, 0.9999, 1.0])
 def test_the_nucleus_is_the_smallest_set_found_by_trying_all(ch09, p):
-    """Of seven tokens all 127 sets are tried: the fewest that reach p, and of those the likeliest, are what stays."""
+    """For seven tokens all 127 sets are tried: the smallest set that reaches p, and of those the likeliest, is what stays."""
     logits = torch.randn(7, dtype=torch.float64) * 2
     chances = torch.softmax(logits, -1).tolist()
     sets = [[i for i in range(7) if code >> i & 1] for code in range(1, 128)]
@@ -147,7 +147,7 @@ def test_the_nucleus_is_the_smallest_set_found_by_trying_all(ch09, p):
 def test_hundreds_of_thousands_of_draws(ch09, dtype, temperature, k, p):
     """Chernoff: a token of probability q is drawn a share f of n times with n KL(f, q) > 20 in less than 2 exp(-20) of all runs.
 
-    Some 100 tokens are compared here: wrong less than once in two million runs. Half precision adds its own rounding to q.
+    About 100 tokens are compared here: the test is wrong in fewer than one of two million runs. Half precision adds its own rounding to q.
     """
     logits = (torch.randn(8) * 1.5).to(dtype)
     n = 300_000 if dtype in (torch.float32, torch.float64) else 30_000
@@ -172,7 +172,7 @@ def test_drawing_as_torch_draws(ch09):
 @pytest.mark.parametrize("n", [300, 2000, 3000])
 @pytest.mark.parametrize("q", [0.02, 0.1, 0.45, 0.5, 0.9])
 def test_the_bound_of_the_graded_frequencies_holds(n, q):
-    """The binomial distribution itself, added up: counts that a graded test refuses have a chance below 2 exp(-20), 100 of them one below 1e-6."""
+    """The sum of the binomial distribution itself: counts that a graded test refuses have a probability below 2 exp(-20), and 100 of them one below 1e-6."""
     refused = 0.0
     for count in range(n + 1):
         f = count / n

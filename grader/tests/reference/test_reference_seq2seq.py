@@ -37,7 +37,7 @@ def model_of(ch07, blocks: tuple[int, int] = (2, 3), **others) -> nn.Module:
 
 
 def copy_attention(theirs: nn.MultiheadAttention, ours: nn.Module) -> None:
-    """nn.MultiheadAttention keeps q, k and v in one matrix."""
+    """nn.MultiheadAttention stores q, k and v in one matrix."""
     for kind in ("weight", "bias"):
         joined = torch.cat([getattr(part, kind) for part in (ours.W_q, ours.W_k, ours.W_v)])
         getattr(theirs, f"in_proj_{kind}").copy_(joined)
@@ -54,7 +54,7 @@ def copy_layer(theirs: nn.Module, ours: nn.Module, norms: tuple[str, ...]) -> No
 
 @torch.no_grad()
 def torchs(model: nn.Module) -> nn.Transformer:
-    """nn.Transformer with the same numbers: post-norm, relu; its two norms at the very end, which ours does not have, taken out."""
+    """nn.Transformer with the same numbers: post-norm, relu; its two final norms, which ours does not have, are removed."""
     heights = len(model.encoder_blocks), len(model.decoder_blocks)
     theirs = nn.Transformer(D, H, *heights, F, dropout=0.0, activation="relu", batch_first=True, norm_first=False).double()
     theirs.encoder.norm = theirs.decoder.norm = None
@@ -79,7 +79,7 @@ def embedded(table: Tensor, ids: Tensor) -> Tensor:
 
 
 def batch(vocab: int, length: int, left: bool = False) -> Tensor:
-    """Rows of other lengths, one of them full; with `left` one row begins with padding."""
+    """Rows of different lengths, one of them full; with `left` one row begins with padding."""
     ids = torch.randint(vocab - 1, (B, length))
     ids += ids >= PAD
     for row in range(1, B):
@@ -177,8 +177,8 @@ def test_gradients_are_torchs(ch07):
         same(block.cross_attn.W_out.weight.grad, layer.multihead_attn.out_proj.weight.grad)
 
 
-def test_it_learns_to_turn_sentences_round(ch07):
-    """A task that no decoder solves without the memory, its order, and the mask: writing the source backwards, in sentences of several lengths."""
+def test_it_learns_to_reverse_sentences(ch07):
+    """No decoder solves this task without the memory, its order and the mask: writing the source backwards, in sentences of several lengths."""
     sos, eos, words = 1, 2, 6
     config = ch07.Seq2SeqConfig(src_vocab_size=words + 3, tgt_vocab_size=words + 3, max_len=8, d_model=32, n_heads=4, n_encoder_blocks=1, n_decoder_blocks=1)
     model = ch07.Seq2Seq(config)

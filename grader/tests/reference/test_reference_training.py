@@ -45,16 +45,16 @@ def _chance():
     torch.manual_seed(8)
 
 
-def ids_with_gaps(*kept: int) -> tuple[Tensor, Tensor]:
-    """A batch whose row b has kept[b] real targets, and -100 after them."""
-    inputs, targets = torch.randint(0, V, (len(kept), T)), torch.randint(0, V, (len(kept), T))
-    for row, count in enumerate(kept):
+def ids_with_gaps(*n_targets: int) -> tuple[Tensor, Tensor]:
+    """A batch whose row b has n_targets[b] real targets, and -100 after them."""
+    inputs, targets = torch.randint(0, V, (len(n_targets), T)), torch.randint(0, V, (len(n_targets), T))
+    for row, count in enumerate(n_targets):
         targets[row, count:] = -100
     return inputs, targets
 
 
 def gpt(ch07, dtype: torch.dtype, positions: str = "learned") -> nn.Module:
-    """Our own GPT, every number random, so that every part has a gradient worth comparing."""
+    """Our own GPT with random numbers, so that every part has a gradient to compare."""
     model = ch07.GPT(ch07.GPTConfig(V, 8, d_model=12, n_heads=3, n_layers=2, positions=positions)).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -113,7 +113,7 @@ def test_the_loss_is_torchs(ch08, dtype, scale, ignored):
 
 
 @pytest.mark.parametrize("shape", [(), (T,), (2, 3, T)])
-def test_any_axes_before_the_vocabulary(ch08, shape):
+def test_any_axes_before_the_vocabulary_are_accepted(ch08, shape):
     logits, targets = torch.randn(*shape, V, dtype=torch.float64), torch.randint(0, V, shape)
     torch.testing.assert_close(ch08.cross_entropy(logits, targets), F.cross_entropy(logits.reshape(-1, V), targets.reshape(-1)))
 
@@ -171,12 +171,12 @@ def test_steps_are_the_loop_everyone_writes(ch08, ch07, optimizer, max_norm):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("max_norm", [None, 0.5])
 def test_pieces_are_the_batch_at_once(ch08, ch07, dtype, optimizer, max_norm):
-    """3 kept targets in one piece, 9 in another, none in a third: parameters and losses agree to 1e-6 after each update."""
+    """3 real targets in one piece, 9 in another, none in a third: parameters and losses agree to 1e-6 after each update."""
     whole = gpt(ch07, dtype, "rope")
     apart = copy.deepcopy(whole)
     at_once, in_pieces = OPTIMIZERS[optimizer](whole), OPTIMIZERS[optimizer](apart)
     for sizes in ([(1, 2), (6, 3), (0, 0)], [(6,), (0, 1, 2), (5, 6)]):
-        pieces = [ids_with_gaps(*kept) for kept in sizes]
+        pieces = [ids_with_gaps(*rows) for rows in sizes]
         inputs, targets = torch.cat([x for x, _ in pieces]), torch.cat([y for _, y in pieces])
         expected = ch08.train_step(whole, at_once, inputs, targets, max_norm)
         loss = ch08.accumulated_step(apart, in_pieces, (piece for piece in pieces), max_norm)
@@ -184,15 +184,15 @@ def test_pieces_are_the_batch_at_once(ch08, ch07, dtype, optimizer, max_norm):
         same_parameters(apart, whole, 1e-6)
 
 
-def test_the_mean_of_means_is_somewhere_else(ch08, ch07):
-    """What the lesson says of dividing by the number of pieces: right for equal pieces, far off for 3 and 9 tokens."""
+def test_the_mean_of_means_is_different(ch08, ch07):
+    """What the lesson says about dividing by the number of pieces: right for equal pieces, far off for 3 and 9 tokens."""
     model = gpt(ch07, torch.float64)
 
     def gradient(loss: Tensor) -> Tensor:
         return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
 
-    for kept, off in ((((1, 2), (6, 3)), True), (((4, 2), (1, 5)), False)):
-        pieces = [ids_with_gaps(*rows) for rows in kept]
+    for sizes, off in ((((1, 2), (6, 3)), True), (((4, 2), (1, 5)), False)):
+        pieces = [ids_with_gaps(*rows) for rows in sizes]
         whole = gradient(ch08.cross_entropy(logits_of(model, torch.cat([x for x, _ in pieces])), torch.cat([y for _, y in pieces])))
         naive = sum(gradient(ch08.cross_entropy(logits_of(model, x), y)) for x, y in pieces) / 2
         distance = float((naive - whole).norm() / whole.norm())
@@ -214,12 +214,12 @@ def test_the_mean_of_means_is_somewhere_else(ch08, ch07):
         ("clip_gradients", "return torch.nn.utils.clip_grad_norm(logits, targets)"),
     ],
 )
-def test_the_answer_itself_is_seen_in_the_source(name, body):
+def test_torchs_own_function_is_found_in_the_source(name, body):
     text = f"import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\ndef {name}(logits, targets):\n    {body}\n"
     assert forbidden_calls(text, name, load_syllabus().exercise(name).forbids)
 
 
-def test_ones_own_loss_of_the_same_name_is_fine():
+def test_a_learners_loss_of_the_same_name_is_accepted():
     text = """
 def cross_entropy(logits, targets):
     if logits.dim() > 2:

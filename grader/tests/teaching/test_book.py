@@ -1,4 +1,4 @@
-"""The book, as its files say: stubs, hints, pictures; `headway book`, as a person runs it. How it looks: test_book_seen.py."""
+"""The content of the book: stubs, hints, pictures; and `headway book`, as a person runs it. How it looks: test_book_seen.py."""
 
 import contextlib
 import http.client
@@ -26,7 +26,7 @@ COURSE = load_syllabus()
 
 @pytest.fixture(scope="module")
 def kit(template, tmp_path_factory):
-    """A kit with a book in it: one is built for all that is asked here."""
+    """A kit with a book in it: it is built once for all these tests."""
     root = tmp_path_factory.mktemp("book") / "kit"
     shutil.copytree(template, root)
     return Kit(root)
@@ -47,7 +47,7 @@ def words(html):
 # the book
 
 
-def test_every_exercise_has_its_stub_and_its_hints_folded_and_nothing_of_the_solution(site):
+def test_every_exercise_has_its_stub_and_its_collapsed_hints_and_nothing_of_the_solution(site):
     for chapter in COURSE.chapters:
         page = read_source(site / f"{chapter.name}.html")
         for exercise in chapter.exercises:
@@ -73,13 +73,13 @@ def test_the_pictures_are_those_that_the_reference_draws(site):
     assert (site / "pictures" / "softmax-1.svg").is_file()
 
 
-def test_each_walk_is_told_of_and_stands_at_the_chapter_that_completes_it(site):
+def test_each_walk_is_mentioned_in_the_chapter_that_completes_it(site):
     page = read_source(site / "walks.html")
     for name, title in list_walks().items():
         assert f"headway walk {name}" in words(page) and title in words(page)
         last = max(COURSE.exercise(needed).chapter for needed in load(name).REQUIRED_EXERCISES)
-        told = [chapter.id for chapter in COURSE.chapters if f'href="walks.html#{name}"' in read_source(site / f"{chapter.name}.html")]
-        assert told == [last]
+        chapters = [chapter.id for chapter in COURSE.chapters if f'href="walks.html#{name}"' in read_source(site / f"{chapter.name}.html")]
+        assert chapters == [last]
 
 
 # headway book
@@ -87,7 +87,7 @@ def test_each_walk_is_told_of_and_stands_at_the_chapter_that_completes_it(site):
 
 @contextlib.contextmanager
 def reading(kit, *arguments, browser="", until="Press Control-C to stop."):
-    """`headway book` in a process of its own: (process, what it said), once it says `until`."""
+    """`headway book` in a separate process: (process, its output), once it has printed `until`."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "grader.cli", "book", *arguments], cwd=kit.root, env={**kit.environment(), "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -120,9 +120,9 @@ def get(address, path, host=None):
 
 @posix
 def test_it_serves_the_current_chapter_on_this_machine_until_control_c(kit, site):
-    kit.edit("ch04_positions_in_attention", "TODO 1", "TODO one")  # the chapter that is worked on
+    kit.edit("ch04_positions_in_attention", "TODO 1", "TODO one")  # makes this the current chapter
     with reading(kit) as (process, said):
-        assert "Building" not in said  # it is current
+        assert "Building" not in said  # it is up to date
         address = re.search(r"http://127\.0\.0\.1:\d+/(\S+)", said)
         assert address[1] == "ch04_positions_in_attention.html"
         status, page, headers = get(address[0], "/" + address[1])
@@ -138,7 +138,7 @@ def test_it_serves_the_current_chapter_on_this_machine_until_control_c(kit, site
 
 
 @posix
-def test_it_opens_in_the_browser_where_there_is_one(kit, site, tmp_path):
+def test_it_opens_in_the_browser_if_there_is_one(kit, site, tmp_path):
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
     browser.chmod(0o755)
@@ -150,7 +150,7 @@ def test_it_opens_in_the_browser_where_there_is_one(kit, site, tmp_path):
 
 
 @posix
-def test_a_changed_lesson_makes_it_anew_and_control_c_meanwhile_leaves_it_as_it_was(kit, site):
+def test_a_changed_lesson_rebuilds_it_and_control_c_meanwhile_keeps_the_old_book(kit, site):
     lesson = kit.exercises / "AFTERWARDS.md"
     before = read_source(lesson)
     lesson.write_text(before + "\nOne line more.\n", encoding="utf-8")
@@ -164,14 +164,14 @@ def test_a_changed_lesson_makes_it_anew_and_control_c_meanwhile_leaves_it_as_it_
     finally:
         lesson.write_text(before, encoding="utf-8")
     with reading(kit, "softmax", "--no-browser") as (_, said):
-        assert "Building" not in said  # what it was made from is there again
+        assert "Building" not in said  # its sources are as before
         assert re.search(r"http://\S+", said)[0].endswith("/ch03_attention.html#softmax")
 
 
-def test_what_goes_wrong_is_a_sentence(kit, site, tmp_path):
+def test_errors_are_one_sentence(kit, site, tmp_path):
     assert "did you mean softmax" in kit.run("book", "sofmax", status=2)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         assert f"port {port} is in use or not allowed" in kit.run("book", "--port", str(port), "--no-browser", status=1)
     hidden = tmp_path / "without"
     hidden.mkdir()
@@ -180,7 +180,7 @@ def test_what_goes_wrong_is_a_sentence(kit, site, tmp_path):
     assert said.count("\n") == 1 and "needs the extra `book`" in said and "pip install" in said
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(kit, site):
+def test_a_folder_that_cannot_be_written_is_one_sentence(kit, site):
     shutil.move(kit.root / "build", kit.root / "built")
     try:
         (kit.root / "build").write_text("in the way")

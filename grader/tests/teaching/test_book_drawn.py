@@ -1,4 +1,4 @@
-"""The pictures of what exercises compute, as the book has them: the numbers that are drawn are those that the reference gives."""
+"""Pictures of what exercises compute, in the book: the numbers that are drawn are those of the reference."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""What the book is made of: formulas, shapes, the words of the glossary, the text of a lesson, code."""
+"""The parts of the book: formulas, shapes, glossary entries, the text of a lesson, code."""
 
 import re
 from html import unescape
@@ -28,7 +28,7 @@ COURSE = load_syllabus()
         ("a = 3 · x0 cos d", "a=3·x0cosd"),
     ],
 )
-def test_a_formula_keeps_every_sign_that_is_not_drawn_otherwise(text, shown):
+def test_a_formula_keeps_every_sign_that_has_no_special_drawing(text, shown):
     made = ElementTree.fromstring(mathml(text))
     assert "".join(made.itertext()) == shown
     assert made.tag == "math" and made.get("display") == "block"
@@ -42,7 +42,7 @@ def test_fractions_roots_indices_and_powers_are_drawn_as_such():
     assert [leaf.text for leaf in above.find(".//msup")] == ["k", "T"]
 
 
-def test_lines_of_a_formula_stand_under_each_other_at_their_equals_signs():
+def test_lines_of_a_formula_are_aligned_at_their_equals_signs():
     made = ElementTree.fromstring(mathml("x0 cos - x1 sin  =  3 · 0.5\nx0 sin + x1 cos  =  3 · 0.8"))
     assert [["".join(cell.itertext()) for cell in row] for row in made.iter("mtr")] == [["x0cos−x1sin", "=3·0.5"], ["x0sin+x1cos", "=3·0.8"]]
 
@@ -52,7 +52,7 @@ def test_lines_of_a_formula_stand_under_each_other_at_their_equals_signs():
     ["1 0 0   &   1 1 0", "104 111 116 32  112", "W_q = [1 1 0]     W_k = [1 1 0]", "x = x + attn(...)", "1\n0.7   0.3", "a = (b", "a = ", "= b",
      "A:  0.6 / 0.8 = 0.7      0.2 / 0.8 = 0.2", "hot _   pot", "count_parameters(model)", "a = b / ", "a √", ""],
 )  # fmt: skip
-def test_tables_of_numbers_and_code_are_no_formulas(text):
+def test_tables_of_numbers_and_code_are_not_formulas(text):
     assert mathml(text) is None
 
 
@@ -80,7 +80,7 @@ def test_shapes_are_those_of_the_docstring():
 
 
 def test_no_shape_is_written_twice():
-    """Another docstring, another row."""
+    """Different docstrings have different rows."""
     exercise = COURSE.exercise("split_heads")
     changed = find_stub(exercise).replace("(B, T, D) -> (B, H, T, d_head)", "(B, T, D) -> (B, T, H)")
     assert [row.gives for row in list_rows(exercise, changed)] == ["(B, T, H)"]
@@ -99,7 +99,7 @@ def test_every_arrow_in_a_docstring_is_in_the_index_and_every_letter_is_explaine
     assert letters <= explained, letters - explained
 
 
-def test_shapes_are_told_from_other_parentheses():
+def test_shapes_are_distinguished_from_other_parentheses():
     assert [m[0] for m in SHAPE.finditer("a pair (1, 1) of (left, right), x (B, T), all (...), a (D,), (floats), (n_layers + 1, B, H * d_head)")] == [
         "(B, T)", "(...)", "(D,)", "(n_layers + 1, B, H * d_head)",
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_shapes_are_told_from_other_parentheses():
 
 
 @pytest.mark.parametrize("word", glossary.load_words(), ids=lambda word: word.name)
-def test_each_word_of_the_glossary_stands_in_its_chapters_lesson(word):
+def test_each_word_of_the_glossary_is_in_its_chapters_lesson(word):
     text = " ".join(read_source(EXERCISES / f"{COURSE.chapter(word.chapter).name}.md").lower().split())
     assert re.search(rf"\b{re.escape(word.name.lower())}\b", text)
     assert word.says.endswith(".")
@@ -132,7 +132,7 @@ def test_names_in_a_lesson_lead_to_where_they_are_explained():
     assert [(part.title, part.level) for part in page.parts] == [("One: softmax", 1), ("A query", 2)]
 
 
-def test_what_a_lesson_says_is_never_markup():
+def test_text_of_a_lesson_is_never_markup():
     page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", lessons.Links())
     assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body
 

@@ -68,11 +68,11 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(browser, address, folder):
-    """Every page as it is seen on a phone, by its name: what SEEN says, what went wrong, what was asked for."""
+    """Every page on a phone, by its name: what SEEN reports, its errors and its requests."""
     found, page = {}, browser.open("about:blank", width=PHONE, height=700)
     for path in sorted(folder.glob("*.html")):
         page.visit(address + path.name)
-        found[path.name] = page.js(SEEN) | {"errors": page.errors, "asked": page.requests}
+        found[path.name] = page.js(SEEN) | {"errors": page.errors, "requests": page.requests}
     return found
 
 
@@ -84,8 +84,8 @@ def test_there_is_a_page_for_each_chapter_and_none_has_an_error(pages):
 
 
 def test_no_request_leaves_the_machine(pages, address):
-    assert [url for page in pages.values() for url in page["asked"] if not url.startswith(address)] == []
-    assert all(len(page["asked"]) >= 4 for page in pages.values())  # the page, its style, its two scripts
+    assert [url for page in pages.values() for url in page["requests"] if not url.startswith(address)] == []
+    assert all(len(page["requests"]) >= 4 for page in pages.values())  # the page, its style, its two scripts
 
 
 def test_every_link_leads_to_a_page_and_a_place_that_is_there(pages, address, folder):
@@ -104,7 +104,7 @@ def test_no_page_scrolls_sideways_on_a_phone(pages):
     assert {name: page["wide"] for name, page in pages.items() if page["wide"] > PHONE} == {}
 
 
-def test_every_picture_is_there_and_says_what_it_shows_and_hints_are_folded(pages):
+def test_every_picture_has_a_description_and_hints_are_collapsed(pages):
     assert [image for page in pages.values() for image in page["unseen"]] == []
     assert sum(page["open"] for page in pages.values()) == 0
 
@@ -117,7 +117,7 @@ def test_all_text_has_enough_contrast(browser, address, dark):
         assert page.js(CONTRAST) == {}
 
 
-def test_dark_follows_the_system_until_somebody_chooses_and_the_choice_is_kept(browser, address):
+def test_dark_follows_the_system_until_the_reader_chooses_and_the_choice_is_kept(browser, address):
     def paper(page):
         return page.js("getComputedStyle(document.body).backgroundColor")
 
@@ -140,10 +140,10 @@ def test_mathematics_is_drawn_by_the_browser_itself(browser, address):
         return [tall("mfrac"), tall("mi"), tall("msqrt")];
     })()""")
     assert fraction > 1.6 * letter and root > 0
-    assert page.js("document.querySelectorAll('script').length") == 2  # none of them a typesetter
+    assert page.js("document.querySelectorAll('script').length") == 2  # none of them draws formulas
 
 
-def test_the_keyboard_reaches_everything_and_one_sees_where_it_is(browser, address):
+def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser, address):
     page = browser.open(address + "ch03_attention.html")
     focused = """(() => {
         const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();

@@ -1,4 +1,4 @@
-"""A model whose weights make an induction head is taken for one, by the reference's own eyes; a new model is not."""
+"""The reference's own analysis finds an induction head in a model whose weights make one, and none in a new model."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_the_circuit_made_by_hand_is_found_where_it_is(chapters, vocab_size, per
     scores = looking.find_induction_heads(made(models, vocab_size, 2 * period), period, 16)
     assert scores.shape == (2, 2) and scores[1, 1] > 0.99
     assert scores.flatten()[:3].max() < 0.3
-    assert scores[0, 0] < 0.01 or period == 2  # it looks at the position before
+    assert scores[0, 0] < 0.01 or period == 2  # it attends to the position before
 
 
-def test_the_circuit_foresees_what_repeats(chapters):
+def test_the_circuit_predicts_repetitions(chapters):
     models, looking = chapters
     model, period = made(models, 12, 16), 8
     half = torch.randperm(12)[:period]

@@ -1,4 +1,4 @@
-"""`headway measure`: the lessons' measured tables, run anew by a learner."""
+"""`headway measure`: a learner repeats the lessons' measured tables."""
 
 import ast
 
@@ -37,7 +37,7 @@ def test_a_measurement_is_run_with_its_options_and_its_status_is_ours(kit):
     ("name", "said"),
     [("extrapolatoin", "did you mean extrapolation?"), ("xyzzy", "`headway measure` lists them all"), ("__init__", "no measurement")],
 )
-def test_a_name_that_is_none_is_one_sentence(kit, name, said):
+def test_an_unknown_name_is_one_sentence(kit, name, said):
     assert said in kit.run("measure", name, status=2)
 
 

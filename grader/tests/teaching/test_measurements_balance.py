@@ -1,4 +1,4 @@
-"""The measurement of chapter 11's lesson, in a size of seconds: do collapsed experts spread out?"""
+"""The measurement of chapter 11's lesson, reduced to seconds: do collapsed experts spread out?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_with_the_balance_loss_they_spread_out_and_without_it_they_do_not(runs, 
 
 
 def test_with_one_expert_a_token_nothing_but_the_loss_moves_the_router(chapter):
-    """Exactly: the weight is the constant 1, whatever the score."""
+    """Exactly: the weight is the constant 1 for every score."""
     layer = make_collapsed_layer(chapter, 1, seed=3)
     x = torch.randn(5, 6, balance.D_MODEL)
     x[..., 0] = 1.0
@@ -94,12 +94,12 @@ def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch)
             assert sum(map(int, shares.split())) == pytest.approx(100, abs=2) and len(shares.split()) == EXPERTS
 
 
-def test_rows_are_shares_in_percent_and_how_it_ends():
+def test_rows_contain_shares_in_percent_and_the_end_of_the_run():
     seen = {0: balance.Checkpoint([1.0, 0.0, 0.0, 0.0], 3.9, 1.1), 10: balance.Checkpoint([0.25] * 4, 1.0, 0.2)}
     assert make_rows([balance.Run(1, 0.01, seen)]) == [["1", "0.01", "100 0 0 0", "25 25 25 25", "4.0", "1.00", "0.20"]]
 
 
-def test_what_cannot_be_measured_is_one_sentence(capsys, tmp_path):
+def test_a_failed_measurement_is_one_sentence(capsys, tmp_path):
     nowhere, unwritten, short = ["--target", str(tmp_path / "nowhere")], ["--target", "exercises"], ["--steps", "3"]
     for words, said in ((nowhere, "there is no folder"), (unwritten, "not implemented yet"), (short, "at least 10")):
         with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""What `headway measure cache` counts is what torch counts, and lesson 10's table says it."""
+"""What `headway measure cache` counts is what torch counts, and lesson 10's table contains it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_tables_are_printed(capsys):
     assert "differ" not in out
 
 
-def test_a_learner_without_a_cache_is_told(capsys, tmp_path):
+def test_a_learner_without_a_cache_gets_a_message(capsys, tmp_path):
     for name in ("ch01_tokenizer", "ch10_kv_cache"):
         (tmp_path / f"{name}.py").write_text((EXERCISES / f"{name}.py").read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(SystemExit):
@@ -117,19 +117,19 @@ def lesson_rows() -> list[list[str]]:
 
 
 def test_the_lessons_counts_are_those_of_the_formula(chapters):
-    """Speeds differ from machine to machine; what is multiplied and kept does not."""
+    """Speeds differ from machine to machine; the numbers of operations and bytes do not."""
     chapter, _, models = chapters
     config = models.GPTConfig(VOCABULARY, PROMPT + max(TOKENS), d_model=WIDTH, n_heads=cache.HEADS, n_layers=LAYERS)
     rows = lesson_rows()
     assert [int(row[0].replace(",", "")) for row in rows] == list(TOKENS)
     for n, row in zip(TOKENS, rows):
         without, cached = count_work(config, PROMPT, n)
-        kept = chapter.kv_cache_bytes(LAYERS, cache.HEADS, WIDTH // cache.HEADS, PROMPT + n, bytes_per_value=4)
-        assert row[4:] == [format_count(without), format_count(cached), f"{without / cached:.0f}x", f"{kept / 2**20:.1f} MiB"]
+        cache_bytes = chapter.kv_cache_bytes(LAYERS, cache.HEADS, WIDTH // cache.HEADS, PROMPT + n, bytes_per_value=4)
+        assert row[4:] == [format_count(without), format_count(cached), f"{without / cached:.0f}x", f"{cache_bytes / 2**20:.1f} MiB"]
 
 
 def test_the_lessons_speed_up_is_the_promised_one():
-    """Twenty times at 256 tokens and beyond, and the quotient of the speeds that stand beside it."""
+    """Twenty times at 256 tokens and more, and the quotient of the speeds in the same row."""
     for tokens, without, cached, faster, *_ in lesson_rows():
         quotient = float(cached.replace(",", "")) / float(without.replace(",", ""))
         assert float(faster.rstrip("x")) == pytest.approx(quotient, rel=0.05, abs=0.6)

@@ -1,4 +1,4 @@
-"""Lesson 6 says what its measurement finds."""
+"""Lesson 6 states what its measurement finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurement of chapter 4's lesson, in a size of seconds: does it reach further than it was trained?"""
+"""The measurement of chapter 4's lesson, reduced to seconds: does a model work beyond its training length?"""
 
 import re
 
@@ -36,7 +36,7 @@ def test_each_scheme_is_measured_at_each_length(rows):
         assert row.at[32] * n[32] == pytest.approx(row.at[8] * n[8] + row.beyond * (n[32] - n[8]), rel=1e-4)
 
 
-def test_what_is_learned_lies_between_knowing_nothing_and_the_best_possible(rows):
+def test_the_learned_loss_is_between_chance_and_the_best_possible(rows):
     by_name = {row.name: row for row in rows}
     guessing = torch.log(torch.tensor(VOCABULARY)).item()
     for scheme in SCHEMES:
@@ -53,9 +53,9 @@ def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapter
 
 def test_rows_of_a_table_that_no_text_reached_are_never_trained(chapter):
     lessons = torch.randint(VOCABULARY, (20, 4, 9), generator=torch.Generator().manual_seed(0))
-    begun, ended = (train(chapter, "learned", lessons[:steps], seed=0).pos_emb.weight for steps in (0, 20))
-    assert begun.shape == ended.shape == (32, 32)
-    assert torch.equal(begun[8:], ended[8:]) and (begun[:8] != ended[:8]).all(1).all()
+    before, after = (train(chapter, "learned", lessons[:steps], seed=0).pos_emb.weight for steps in (0, 20))
+    assert before.shape == after.shape == (32, 32)
+    assert torch.equal(before[8:], after[8:]) and (before[:8] != after[:8]).all(1).all()
 
 
 def test_the_language_echoes_and_follows():
@@ -86,6 +86,6 @@ def test_a_table_is_printed_and_the_lesson_has_the_same_one(capsys, monkeypatch)
 
 def test_other_chapters_can_be_measured_and_what_cannot_is_one_sentence(capsys, tmp_path):
     for folder, said in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "contains none of the chapters")):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as stopped:
             extrapolation.main(["--target", str(folder)])
-        assert ended.value.code == 2 and said in capsys.readouterr().err
+        assert stopped.value.code == 2 and said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The measurement of chapter 12's lesson: training grows an induction head, and the kit finds it."""
+"""The measurement of chapter 12's lesson: training produces an induction head, and the kit finds it."""
 
 import re
 
@@ -47,10 +47,10 @@ def test_training_grows_an_induction_head_and_it_is_found(found):
     assert all(score > 0.2 for score in found.other_periods.values())
 
 
-def test_what_repeats_becomes_easy_when_the_head_appears(found):
+def test_repeated_tokens_become_easy_when_the_head_appears(found):
     guessing = torch.log(torch.tensor(VOCABULARY)).item()
-    begun, ended = found.checkpoints[0], found.checkpoints[-1]
-    assert begun.second == pytest.approx(guessing, abs=0.1) and ended.second < 0.6
+    before, after = found.checkpoints[0], found.checkpoints[-1]
+    assert before.second == pytest.approx(guessing, abs=0.1) and after.second < 0.6
     assert all(abs(moment.first - guessing) < 0.3 for moment in found.checkpoints)
     before = [moment for moment in found.checkpoints if max(moment.best) < 0.1]
     assert min(moment.second for moment in before) > 3.0
@@ -65,7 +65,7 @@ def test_the_lessons_table_is_what_is_measured(found):
     for step, first, second, *best in rows:
         moment = checkpoints[int(step)]
         assert first == pytest.approx(moment.first, abs=0.2)
-        if not 300 < step < 600:  # where everything moves, other machines are some steps ahead or behind
+        if not 300 < step < 600:  # while the loss changes quickly, other machines are some steps ahead or behind
             assert [second, *best] == pytest.approx([moment.second, *moment.best], abs=0.3)
 
 
@@ -82,7 +82,7 @@ def test_a_table_is_printed(capsys, monkeypatch):
     assert "No head scored above 0.5 in 2 steps." in " ".join(out.split()) and "Heads of layer 1: " in out
 
 
-def test_the_moment_and_the_head_are_read_off():
+def test_the_moment_and_the_head_are_determined():
     checkpoints = [Checkpoint(0, 4.2, 4.2, [0.0, 0.1]), Checkpoint(50, 4.2, 2.0, [0.1, 0.6]), Checkpoint(100, 4.2, 0.3, [0.1, 0.9])]
     story = Findings(checkpoints, [[0.1, 0.2], [0.9, 0.3]], {8: 0.8}, [["previous", "mixed"], ["sparse", "self"]])
     assert story.appeared == 50 and story.head == (1, 0)
@@ -108,6 +108,6 @@ def test_a_seed_gives_the_same_numbers_and_leaves_the_random_state_alone(chapter
 
 def test_other_chapters_can_be_measured_and_what_cannot_is_one_sentence(capsys, tmp_path):
     for folder, sentence in ((tmp_path / "nowhere", "there is no folder"), (tmp_path, "contains none of the chapters")):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as stopped:
             induction.main(["--target", str(folder)])
-        assert ended.value.code == 2 and sentence in capsys.readouterr().err
+        assert stopped.value.code == 2 and sentence in capsys.readouterr().err

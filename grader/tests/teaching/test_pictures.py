@@ -1,4 +1,4 @@
-"""Pictures are well-formed, the same on every run, and in step with the reference."""
+"""Pictures are well-formed, the same in every run, and match the reference."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def test_pictures_are_written_once_and_found_stale_when_changed(tmp_path):
     assert stale_lesson_pictures(tmp_path) == [names[0]]
 
 
-def test_the_kept_pictures_are_in_step_with_the_reference():
+def test_the_stored_pictures_match_the_reference():
     assert stale_lesson_pictures() == []

@@ -19,12 +19,12 @@ from panel_pictures import EXERCISES, drawn, exercise, panel, table
 
 @pytest.fixture(scope="module")
 def pictures():
-    """Of every exercise that has one, the reference's on both sides."""
+    """The picture of every exercise that has one, with the reference on both sides."""
     solutions = resolve("solutions")
     return {name: make_picture(exercise(name), solutions) for name in SUBJECTS}
 
 
-# ---- what is drawn of the reference
+# ---- pictures of the reference
 
 
 def test_twenty_exercises_and_more_have_a_picture_each_its_own():
@@ -37,7 +37,7 @@ def test_twenty_exercises_and_more_have_a_picture_each_its_own():
         find_subject("is_validation")
 
 
-def test_both_sides_are_asked_the_same(pictures):
+def test_both_sides_get_the_same_input(pictures):
     for name, picture in pictures.items():
         assert picture.agrees and picture.verdict == "In this picture your result and the reference's agree.", name
         assert all(pair.differs is None and (pair.yours == pair.reference or pair.reference.given or pair.reference.near > 0.01) for pair in picture.pairs), name
@@ -71,7 +71,7 @@ def test_attention_maps(pictures):
     assert table(pictures["GroupedQueryAttention"]).round(decimals=4).tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
 
 
-def test_who_reaches_whom(pictures):
+def test_reachability(pictures):
     for name in ("FusedSelfAttention", "GPT"):
         reach = table(pictures[name])
         assert (reach.triu(1).abs() < 1e-4).all() and (reach.tril() > 1e-3).sum() == 28, name
@@ -108,8 +108,8 @@ def test_positions(pictures):
 def test_layers_and_depth(pictures):
     exact = dict(panel(pictures["gelu"]).lines["exact"])
     assert exact[0.0] == 0 and exact[4.0] == pytest.approx(4, abs=1e-3) and min(exact.values()) == pytest.approx(-0.17, abs=0.01)
-    kept, zeros = panel(pictures["dropout"]).lines["training"], panel(pictures["dropout"], 1).lines["training"]
-    assert dict(kept)[0.5] == pytest.approx(2) and dict(zeros)[0.3] == pytest.approx(0.3, abs=0.05)
+    survivors, zeros = panel(pictures["dropout"]).lines["training"], panel(pictures["dropout"], 1).lines["training"]
+    assert dict(survivors)[0.5] == pytest.approx(2) and dict(zeros)[0.3] == pytest.approx(0.3, abs=0.05)
     normed = table(pictures["LayerNorm"], 1)
     assert torch.allclose(normed.mean(1), torch.zeros(7).double(), atol=1e-5) and torch.allclose(normed.std(1, unbiased=False), torch.ones(()).double(), atol=1e-3)
     assert torch.allclose(table(pictures["RMSNorm"], 1).square().mean(1), torch.ones(()).double(), atol=1e-3)

@@ -21,7 +21,7 @@ WRONG = "    return torch.ones(q_len, k_len or q_len, dtype=torch.bool).tril()"
 
 @pytest.fixture(scope="module")
 def wrong(template, tmp_path_factory):
-    """A kit whose learner takes the queries for the first positions."""
+    """A kit whose learner treats the queries as the first positions."""
     root = tmp_path_factory.mktemp("show") / "kit"
     shutil.copytree(template, root)
     found = Kit(root)
@@ -73,7 +73,7 @@ def test_a_file_is_the_same_each_time(name):
     assert figures.render_figure(picture, "png").startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
+def test_a_picture_that_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
     assert wrong.run("show", "causal_musk", status=2) == "headway: there is no exercise or chapter called 'causal_musk'; did you mean causal_mask?\n"
     assert wrong.run("show", "causal_mask", "--out", "mask.jpg", status=2) == "headway: --out needs a file name that ends in .png or .svg; 'mask.jpg' does not\n"
     (tmp_path / "matplotlib.py").write_text("raise ImportError('broken')\n")
@@ -83,7 +83,7 @@ def test_what_cannot_be_drawn_is_one_sentence(wrong, tmp_path):
     assert wrong.run("show", "gelu", "--out", str(tmp_path / "file" / "mask.svg"), status=1).count("\n") == 1
 
 
-def test_without_a_name_it_offers_what_there_is(wrong):
+def test_without_a_name_it_lists_the_pictures(wrong):
     listed = wrong.run("show")
     assert listed.startswith("The next exercise, softmax,") or listed.startswith("softmax: scores as weights"), listed
     other = wrong.run("show", "is_validation", status=1)
@@ -92,7 +92,7 @@ def test_without_a_name_it_offers_what_there_is(wrong):
     assert "KVCache, CachedSelfAttention, kv_cache_bytes" in chapter and "softmax" not in chapter and "headway show NAME" in chapter
 
 
-def told(name: str, outcome: str) -> list[str]:
+def last_lines(name: str, outcome: str) -> list[str]:
     lines: list[str] = []
     test = TestResult("test_law", outcome, 0.1, 1.0, details=Failure("A law holds."))
     print_result(Page(lambda text, **_: lines.append(text), 80), ExerciseResult(load_syllabus().exercise(name), [test]))
@@ -100,9 +100,9 @@ def told(name: str, outcome: str) -> list[str]:
 
 
 def test_a_failing_test_offers_it():
-    assert told("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "For a picture: headway show causal_mask"]
-    assert told("causal_mask", "timeout")[-1] == told("causal_mask", "error")[-1] == "For a hint: headway hint causal_mask"
-    assert told("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
+    assert last_lines("causal_mask", "failed")[-2:] == ["For a hint: headway hint causal_mask", "For a picture: headway show causal_mask"]
+    assert last_lines("causal_mask", "timeout")[-1] == last_lines("causal_mask", "error")[-1] == "For a hint: headway hint causal_mask"
+    assert last_lines("is_validation", "failed")[-1] == "For a hint: headway hint is_validation"
 
 
 @posix

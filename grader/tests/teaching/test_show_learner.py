@@ -1,4 +1,4 @@
-"""The learner's side of `headway show`: where it differs from the reference, and what is said where there is nothing to draw."""
+"""The learner's side of `headway show`: differences from the reference, and the message if there is nothing to draw."""
 
 import math
 
@@ -23,18 +23,18 @@ def test_where_the_two_differ_is_marked():
     assert (scale.low, scale.high) == (-1, 1), "both signs, whichever there are"
 
 
-def test_wrong_curves_bars_and_ways_are_marked():
+def test_wrong_curves_bars_and_paths_are_marked():
     curve = drawn("gelu", ("torch.erf(x / math.sqrt(2))", "torch.erf(x)")).pairs[0]
     apart = dict(curve.differs.lines["exact"])
     assert apart[1.0] == pytest.approx(0.5 * (math.erf(1) - math.erf(1 / math.sqrt(2))), abs=1e-4) and not any(y for _, y in curve.differs.lines["approximate"])
     bar = drawn("top_p_filter", ("probs.cumsum(dim=-1) - probs", "probs.cumsum(dim=-1)")).pairs[1]
     assert [name for name, value in zip(bar.differs.labels, bar.differs.values) if value < 0] == ["floor"], "the word that crosses is lost"
     way = drawn("apply_rope", ("even * cos - odd * sin, even * sin + odd * cos", "even * cos + odd * sin, odd * cos - even * sin")).pairs[0]
-    for (_, y), (step, far) in zip(way.reference.lines["pair 0"], way.differs.lines["pair 0"]):
-        assert far == pytest.approx(2 * abs(y), abs=1e-4), step
+    for (_, y), (step, difference) in zip(way.reference.lines["pair 0"], way.differs.lines["pair 0"]):
+        assert difference == pytest.approx(2 * abs(y), abs=1e-4), step
 
 
-def test_another_size_is_drawn_and_not_laid_over():
+def test_another_size_is_drawn_without_a_comparison():
     picture = drawn("causal_mask", ("torch.ones(q_len, k_len,", "torch.ones(q_len + 1, k_len,"))
     pair = picture.pairs[0]
     assert len(pair.yours.values) == 8 and pair.yours.rows[7] == "7" and pair.differs is None
@@ -42,7 +42,7 @@ def test_another_size_is_drawn_and_not_laid_over():
     assert picture.verdict == "Your result does not have the size of the reference's result."
 
 
-def test_no_numbers_are_told_apart_from_numbers():
+def test_missing_numbers_are_distinguished_from_numbers():
     pair = drawn("softmax", ("return exps / total.masked_fill(total == 0, 1.0)", "return (exps / total).log()")).pairs[0]
     assert math.isinf(pair.yours.values[4][3]) and math.isnan(pair.differs.values[4][3])
     assert cells(pair.yours, span_of_values([pair.yours]), 1, 1)[4][3] == NO_NUMBER
@@ -61,7 +61,7 @@ def test_no_numbers_are_told_apart_from_numbers():
         ("return (", "ch03_attention.py does not import. SyntaxError: '(' was never closed."),
     ],
 )
-def test_what_goes_wrong_is_a_sentence_beside_the_reference(body, sentence):
+def test_errors_are_one_sentence_next_to_the_reference(body, sentence):
     picture = drawn("causal_mask", ("k_len = q_len if k_len is None else k_len", body))
     assert sentence in picture.verdict and not picture.agrees
     assert [list(pair.panels) for pair in picture.pairs] == [["reference"]] * 2
@@ -69,7 +69,7 @@ def test_what_goes_wrong_is_a_sentence_beside_the_reference(body, sentence):
         assert picture.verdict.startswith("Your result cannot be drawn, so this shows the reference's. ")
 
 
-def test_what_waits_for_another_exercise_says_for_which():
+def test_a_picture_that_needs_another_exercise_names_it():
     text = reference_of("ch03_attention").text
     begin, end = text.index("    ### BEGIN SOLUTION", text.index("def softmax")), text.index("    ### END SOLUTION", text.index("def softmax"))
     target = Target("exercises", texts={"ch03_attention": text[:begin] + "    raise NotImplementedError\n" + text[end:]})
@@ -77,6 +77,6 @@ def test_what_waits_for_another_exercise_says_for_which():
     assert picture.verdict == "Your result cannot be drawn yet, because softmax in ch03_attention.py is not implemented yet. This shows the reference's result."
 
 
-def test_code_that_prints_or_plays_tricks_leaves_the_picture_alone(capfd):
+def test_code_that_prints_or_plays_tricks_does_not_change_the_picture(capfd):
     noisy = drawn("gelu", ("if approximate:", "print('noise' * 100)\n    x = x.detach()\n    if approximate:"))
-    assert noisy.agrees and "noise" not in capfd.readouterr().out, "neither print nor a result without gradient keeps it from being drawn"
+    assert noisy.agrees and "noise" not in capfd.readouterr().out, "neither print nor a result without gradient prevents the picture"

@@ -1,4 +1,4 @@
-"""Training really learns: the reference's own models, loss and optimizer on corpora small enough to be known by heart."""
+"""Training really learns: the reference's own models, loss and optimizer memorise small corpora."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chapters():
 # ---- the corpora
 
 
-def test_the_corpora_are_what_they_are_said_to_be():
+def test_the_corpora_match_their_description():
     assert len(set(SENTENCES)) == 20 and "the cat sat on the mat" in SENTENCES
     sitting = [sentence.split() for sentence in SENTENCES if " sat on " in sentence]
     assert len(sitting) >= 5 and {words[-1] for words in sitting} <= set(SURFACES)
@@ -52,7 +52,7 @@ def test_the_corpora_are_what_they_are_said_to_be():
     for text in hindi:
         assert text == unicodedata.normalize("NFC", " ".join(text.split())), text
         assert all(character == " " or "DEVANAGARI" in unicodedata.name(character) for character in text), text
-    assert least_loss() < 0.3, "so many sentences begin alike that nobody could reach a loss below 0.5"
+    assert least_loss() < 0.3, "so many sentences begin alike that no model could reach a loss below 0.5"
 
 
 # ---- twenty sentences
@@ -61,15 +61,15 @@ def test_the_corpora_are_what_they_are_said_to_be():
 def test_twenty_sentences_are_memorised_and_the_cat_sits_on_something(chapters):
     model, tokenizer, losses = learn_sentences(chapters)
     words = tokenizer.vocab_size
-    told = f"loss {losses[0]:.3f} (ln {words} = {math.log(words):.3f}) to {losses[-1]:.3f}; by heart {least_loss():.3f}"
-    assert abs(losses[0] - math.log(words)) < 0.2, told
-    assert least_loss() - 1e-3 < losses[-1] < 0.5, told
+    report = f"loss {losses[0]:.3f} (ln {words} = {math.log(words):.3f}) to {losses[-1]:.3f}; by heart {least_loss():.3f}"
+    assert abs(losses[0] - math.log(words)) < 0.2, report
+    assert least_loss() - 1e-3 < losses[-1] < 0.5, report
     assert chapters.models.count_parameters(model) > 200_000
     for sentence in SENTENCES:
         beginning, _, surface = sentence.partition(" sat on the ")
         if surface:
-            assert continued(model, tokenizer, f"{beginning} sat on", 2) == sentence, told
-    assert continued(model, tokenizer, "the cat sat on", 2).split()[-1] in SURFACES, told
+            assert continued(model, tokenizer, f"{beginning} sat on", 2) == sentence, report
+    assert continued(model, tokenizer, "the cat sat on", 2).split()[-1] in SURFACES, report
 
 
 # ---- English to Hindi
@@ -83,7 +83,7 @@ def test_every_training_sentence_is_translated_exactly(chapters):
 
 
 class Still(torch.optim.SGD):
-    """Steps that go nowhere, so that the gradient stays and can be looked at."""
+    """Optimizer steps with learning rate 0, so that the gradient stays and can be inspected."""
 
     def __init__(self, parameters):
         super().__init__(parameters, lr=0.0)
@@ -119,7 +119,7 @@ def test_accumulated_gradients_are_the_big_batchs(chapters, corpus):
     assert abs(loss - whole_loss) < 1e-5
 
 
-# ---- kept back
+# ---- held-out texts
 
 
 def test_the_split_is_the_same_in_another_process(chapters):
@@ -135,7 +135,7 @@ def test_the_split_is_the_same_in_another_process(chapters):
     assert len(hashes) == 2
 
 
-def test_perplexity_falls_on_what_was_kept_back_until_the_rest_is_known_by_heart(chapters):
+def test_perplexity_falls_on_held_out_texts_until_the_others_are_memorised(chapters):
     training = chapters.training
     tokenizer = tokenizer_for(chapters, TEXTS, PAD)
     kept_back = [text for text in TEXTS if training.is_validation(text, 0.2)]
@@ -144,10 +144,10 @@ def test_perplexity_falls_on_what_was_kept_back_until_the_rest_is_known_by_heart
     before = training.perplexity(model, [exam])
     optimizer = training.AdamW(model.parameters(), lr=3e-3)
     records = training.fit(model, optimizer, lambda: [learned], 60, validate=lambda model: training.perplexity(model, [exam]))
-    train, held = ([record[key] for record in records] for key in ("train_loss", "val_loss"))
+    train, held_out = ([record[key] for record in records] for key in ("train_loss", "val_loss"))
     after = training.perplexity(model, [learned])
-    told = f"kept back {len(kept_back)} of {len(TEXTS)}: {before:.1f}, lowest {min(held):.1f}, last {held[-1]:.1f}; learned: {after:.1f}"
-    assert before == pytest.approx(tokenizer.vocab_size, rel=0.2), told
-    assert min(held) < 0.6 * before, told
-    assert after < 0.1 * before, told
-    assert training.judge_fit(train, held) == "overfitting", told
+    report = f"held out {len(kept_back)} of {len(TEXTS)}: {before:.1f}, lowest {min(held_out):.1f}, last {held_out[-1]:.1f}; learned: {after:.1f}"
+    assert before == pytest.approx(tokenizer.vocab_size, rel=0.2), report
+    assert min(held_out) < 0.6 * before, report
+    assert after < 0.1 * before, report
+    assert training.judge_fit(train, held_out) == "overfitting", report

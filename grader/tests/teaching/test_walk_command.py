@@ -1,4 +1,4 @@
-"""`headway walk` as a command, in a copy of the kit: whose code runs, what is said of it, and every way in which it can go wrong."""
+"""`headway walk` as a command, in a copy of the kit: whose code runs, what is reported about it, and every way in which it can fail."""
 
 import re
 import shutil
@@ -12,12 +12,12 @@ from grader.teaching.walks import ORDER, list_walks
 from kit_copy import Kit, posix
 from walk_runs import run_once
 
-SECONDS = 120  # for anything to appear, on a machine with much else to do
+SECONDS = 120  # for anything to appear, also on a busy machine
 
 
 @pytest.fixture(scope="module")
 def fresh(template, tmp_path_factory):
-    """Nothing written yet."""
+    """A kit in which nothing is written yet."""
     return _copied(template, tmp_path_factory)
 
 
@@ -28,7 +28,7 @@ def _copied(template, tmp_path_factory) -> Kit:
 
 
 def _walk(kit: Kit, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What it prints, and what it says on standard error."""
+    """Its standard output and standard error."""
     command = [sys.executable, "-m", "grader.cli", "walk", *arguments]
     done = subprocess.run(command, cwd=kit.root, env=kit.environment(), capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL)
     assert "Traceback" not in done.stderr, done.stderr
@@ -59,15 +59,15 @@ def half(template, tmp_path_factory):
     return kit, *_walk(kit, "inference")
 
 
-def test_each_part_is_the_learners_where_it_passes_and_ours_where_not(half):
+def test_each_part_is_the_learners_if_it_passes_and_ours_if_not(half):
     _, out, _ = half
     said = _prose(out)
     assert "Your code: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. Reference code: the other 20 exercises." in said
     assert "scaled_dot_product_attention is written but does not pass its tests yet." in said
-    assert "split_heads" not in said.partition("── 1")[0], "what is not written is no failure"
+    assert "split_heads" not in said.partition("── 1")[0], "an unwritten exercise is not a failure"
 
 
-def test_a_chapter_that_cannot_be_used_counts_as_not_written_and_is_said(half):
+def test_an_unusable_chapter_counts_as_not_written_and_is_reported(half):
     said = _prose(half[1])
     assert "ch01_tokenizer.py counts as not written yet: ch01_tokenizer.py, line" in said and "this is not valid Python" in said
     assert "ch02_embeddings.py counts as not written yet:" in said and "a_module_that_is_not_there" in said
@@ -77,7 +77,7 @@ def test_passing_code_that_raises_in_the_walk_is_named_and_replaced(half):
     assert "Your merge_heads passes its tests but raised RuntimeError: not twenty here. So this walk uses the reference's code for it." in _prose(half[1])
 
 
-def test_the_tour_is_the_same_whoever_wrote_the_parts(half):
+def test_the_walk_is_the_same_for_parts_of_any_author(half):
     _, out, errors = half
     assert run_once("inference").text in out, "the same sums on the same seed"
     assert "HERE I AM" not in out + errors, "a print left in an exercise does not appear in the walk"
@@ -99,7 +99,7 @@ def test_the_second_walk_tests_only_what_may_have_changed(half):
     blocked = kit.root / "a file"
     blocked.write_text("")
     out, errors = _walk(kit, "inference", "--out", str(blocked / "picture.svg"), status=1)
-    assert "testing 6 of your exercises ..." in errors, "chapter 5, and chapter 2 that does not import: what it lacks may have come"
+    assert "testing 6 of your exercises ..." in errors, "chapter 5, and chapter 2, which did not import: what it lacked may exist now"
     assert "gelu and FeedForward are written but do not pass their tests yet" not in _prose(first)
     assert "scaled_dot_product_attention, gelu and FeedForward are written but do not pass their tests yet." in _prose(out)
     assert "the picture is not saved: could not write a file/picture.svg" in errors.splitlines()[-1]
@@ -126,7 +126,7 @@ def test_wrong_use_gets_one_sentence(fresh, arguments, sentence):
 
 
 @posix
-def test_control_c_stops_it_in_a_sentence(fresh):
+def test_control_c_stops_it_with_one_sentence(fresh):
     command = [sys.executable, "-m", "grader.cli", "walk", "accumulation"]
     with subprocess.Popen(command, cwd=fresh.root, env=fresh.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not process.stderr.readline().startswith("first steps of training"):
@@ -157,10 +157,10 @@ def test_pace_waits_for_a_key_and_q_ends_it(fresh):
 
 @pytest.mark.thorough
 def test_a_handout_offers_only_the_walks_that_its_exercises_allow(tmp_path):
-    given = Kit(make_handout(tmp_path / "given", ["ch02", "ch03"], []).folder)
-    out, _ = _walk(given)
+    handout = Kit(make_handout(tmp_path / "given", ["ch02", "ch03"], []).folder)
+    out, _ = _walk(handout)
     assert [line for line in out.splitlines() if line in ORDER] == ["qkv"]
-    out, errors = _walk(given, "training", status=2)
+    out, errors = _walk(handout, "training", status=2)
     assert out == "" and re.fullmatch(r"headway: the walk training needs \w+ and \d+ more exercises, which are not in this handout\n", errors)
-    out, _ = _walk(given, "qkv")
+    out, _ = _walk(handout, "qkv")
     assert run_once("qkv").text in out, "the sealed reference does the same sums"

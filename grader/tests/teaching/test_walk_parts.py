@@ -1,4 +1,4 @@
-"""Whose code runs in a walk: the learner's and ours mixed name by name, in both directions, within a chapter and across chapters."""
+"""Whose code runs in a walk: the learner's definitions and ours are mixed by name, in both directions, within a chapter and across chapters."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from grader.teaching.walks.small_models import GPT_PARTS
 
 @pytest.fixture
 def mixed():
-    """Makes parts, and puts them away again."""
+    """Make parts, and remove them afterwards."""
     made = []
 
     def make(passed, **chapters) -> Parts:
@@ -35,7 +35,7 @@ LAYERS = "ch05_layers"
 MARKED_GELU = ("    if approximate:\n", '    x = x + 100  # so that it is known again\n    if approximate:\n')
 
 
-def test_what_passes_is_the_learners_in_our_module_too(mixed):
+def test_our_modules_use_the_learners_passing_code(mixed):
     """Our FeedForward calls their gelu."""
     parts = mixed({"gelu"}, ch05_layers=solved(LAYERS, MARKED_GELU))
     assert parts.gelu(torch.zeros(1)) > 99 and parts.from_learner == {"gelu"} and "gelu" not in parts.from_reference
@@ -43,8 +43,8 @@ def test_what_passes_is_the_learners_in_our_module_too(mixed):
     assert feed.forward.__globals__["gelu"] is parts.gelu and type(feed).__module__.endswith("_reference")
 
 
-def test_what_does_not_pass_is_ours_in_the_learners_module_too(mixed):
-    """Their FeedForward calls our gelu, and their LayerNorm stands in our block."""
+def test_the_learners_modules_use_our_code_for_what_does_not_pass(mixed):
+    """Their FeedForward calls our gelu, and our block uses their LayerNorm."""
     parts = mixed({"FeedForward", "LayerNorm"}, ch05_layers=solved(LAYERS, MARKED_GELU))
     assert parts.gelu(torch.zeros(1)) == 0
     feed = parts.FeedForward(2)
@@ -54,15 +54,15 @@ def test_what_does_not_pass_is_ours_in_the_learners_module_too(mixed):
     assert type(block.ln1).__module__.endswith("ch05_layers_learner")
 
 
-def test_without_anything_of_the_learners_all_of_it_is_ours(mixed):
+def test_without_passing_exercises_all_code_is_ours(mixed):
     parts = mixed(set())
     assert parts.from_learner == set() and parts.from_reference == GPT_PARTS
     model = parts.GPT(parts.GPTConfig(vocab_size=7, max_len=5, d_model=8, n_heads=2, n_layers=1))
     assert model(torch.tensor([[1, 2, 3]]))[0].shape == (1, 3, 7)
 
 
-def test_a_config_is_the_learners_where_the_model_is(mixed):
-    """They may have given it a field more, which only their model knows."""
+def test_a_config_is_the_learners_if_the_model_is(mixed):
+    """They may have added a field, which only their model uses."""
     theirs = solved("ch07_models", ("    positions: str = \"learned\"\n    tie_weights", "    extra: int = 5\n    positions: str = \"learned\"\n    tie_weights"))
     assert mixed({"GPT"}, ch07_models=theirs).GPTConfig(vocab_size=7, max_len=5).extra == 5
     assert not hasattr(mixed(set(), ch07_models=theirs).GPTConfig(vocab_size=7, max_len=5), "extra")
@@ -80,7 +80,7 @@ def test_the_exercise_that_raised_is_found_behind_helpers_of_theirs(mixed):
     assert parts.find_raising_exercise(raised.value) is None
 
 
-def test_a_chapter_that_does_not_import_here_is_ours_and_is_said(mixed, capsys):
+def test_a_chapter_that_does_not_import_is_replaced_by_ours_and_reported(mixed, capsys):
     parts = mixed({"gelu", "softmax"}, ch05_layers="print('hello')\nraise SystemExit('not today')\n", ch03_attention=solved("ch03_attention"))
     assert parts.from_learner == {"softmax"} and parts.broken == {LAYERS: "ch05_layers.py does not import: SystemExit: not today"}
     assert parts.gelu(torch.zeros(1)) == 0 and capsys.readouterr().out == ""

@@ -1,6 +1,6 @@
-"""The walks on caches, experts, positions and the inside of models: what they show is so, in the numbers of a run on the reference.
+"""The walks on caches, experts, positions and the inside of models: their statements are true for the numbers of a run on the reference.
 
-Three of them train for so long that they are taken here in a size of seconds; tests of their measurements see the whole of two.
+Three of them train for so long that they run here with a few seconds of training; tests of their measurements cover two in full.
 """
 
 import re
@@ -59,11 +59,11 @@ def test_a_walk_names_exactly_the_exercises_that_run(name):
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
+def test_a_walk_fits_the_page_and_is_the_same_twice(name):
     check_page(name)
 
 
-@pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # of positions, the measurement's own test sees this
+@pytest.mark.parametrize("name", ["moe", "logit-lens", "heads", "induction", "patching"])  # for positions, the measurement's own test checks this
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(name, monkeypatch):
     walk = load(name)
     monkeypatch.setattr(walk, "MOST" if hasattr(walk, "MOST") else "STEPS", 3)
@@ -81,7 +81,7 @@ def test_the_cache_grows_by_one_position_and_what_it_holds_stays():
     n = run_once("kv-cache").numbers
     config_numbers = 2 * n.layers * n.passes[0].keys[1] * n.passes[0].keys[3]
     assert [one.cached for one in n.passes] == [2, 3, 4, 5, 6, 7] == [one.keys[2] for one in n.passes]
-    assert [one.numbers for one in n.passes] == [held * config_numbers for held in range(2, 8)]
+    assert [one.numbers for one in n.passes] == [positions * config_numbers for positions in range(2, 8)]
     assert n.moved < 1e-5 and len(n.last_keys) == len(n.words) == 7
     assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(n.first_keys, n.last_keys))
     assert n.written == n.written_cached == " ".join([*n.words, n.passes[-1].chooses])
@@ -97,7 +97,7 @@ def test_operations_are_counted_as_the_formula_says():
     assert "without     with" in run_once("kv-cache").text
 
 
-def test_memory_and_time_are_told_apart_from_what_is_counted():
+def test_memory_and_time_are_distinguished_from_counts():
     n, text = run_once("kv-cache").numbers, run_once("kv-cache").text
     sizes = {name: found for name, _, _, found in n.memory}
     assert sizes["Llama 2, 7B"] == [2**29, 2**32, 2**36] and "512 MiB    4 GiB   64 GiB" in text
@@ -112,7 +112,7 @@ def test_memory_and_time_are_told_apart_from_what_is_counted():
 # ---- moe
 
 
-def test_three_models_have_the_sizes_that_are_told():
+def test_three_models_have_the_stated_sizes():
     n, text = run_once("moe").numbers, run_once("moe").text
     narrow, experts, wide = n.models
     idle = (moe.EXPERTS - moe.TOP_K) * (2 * moe.WIDTH * moe.D_FF + moe.D_FF + moe.WIDTH)
@@ -143,7 +143,7 @@ def test_the_sums_are_right_and_routing_adds_up():
 # ---- positions
 
 
-def test_what_each_scheme_says_of_a_place():
+def test_what_each_scheme_computes_for_a_position():
     n = run_once("positions").numbers
     assert [n.scores["alibi"][place] for place in positions.FROM] == [[-0.25 * d for d in range(positions.FAR + 1)]] * 2
     assert max(n.unequal[scheme] for scheme in ("sinusoidal", "rope", "alibi")) < 1e-4 < n.unequal["learned"]
@@ -154,7 +154,7 @@ def test_what_each_scheme_says_of_a_place():
     assert n.parameters["learned"] - n.parameters["rope"] == extrapolation.LENGTH * positions.WIDTH
 
 
-def test_losses_and_weights_by_place_belong_to_their_places():
+def test_losses_and_weights_by_position_belong_to_their_positions():
     n = run_once("positions").numbers
     assert [row.name for row in n.rows][2:] == list(n.heads) == list(extrapolation.SCHEMES)
     for row in n.rows:
@@ -183,7 +183,7 @@ def test_the_lens_ends_at_the_models_own_words():
     assert sorted(drawn) == sorted(round(chance, 2) for reading in n.readings for row in reading.chances for chance in row)
 
 
-def test_a_decision_counts_from_where_it_is_never_taken_back():
+def test_a_decision_counts_from_the_layer_after_which_it_never_changes():
     reading = logit_lens.Reading(["a", "b"], [["x", "y"], ["z", "y"], ["x", "y"]], [], [])
     assert reading.decided == [2, 0]
 
@@ -191,10 +191,10 @@ def test_a_decision_counts_from_where_it_is_never_taken_back():
 # ---- heads
 
 
-def test_heads_are_named_for_what_the_language_needs_and_are_needed_for_it():
+def test_heads_are_named_by_what_the_language_needs_and_are_needed_for_it():
     n = run_once("heads").numbers
     assert {head.before for head in n.heads} == {"uniform"}
-    assert {"previous", "first"} & {head.name for head in n.heads}  # both, on the machine where this was written
+    assert {"previous", "first"} & {head.name for head in n.heads}  # both, on the machine on which this was written
     for head in n.heads:
         assert (max(head.first, head.previous, head.own) > 0.6) == (head.name in ("first", "previous", "self"))
     assert n.best < sum(n.losses[-20:]) / 20 < n.best + 0.2
@@ -219,7 +219,7 @@ def test_the_language_of_the_heads_follows_its_rules():
 # ---- induction
 
 
-def test_the_head_that_is_watched_is_the_best_one():
+def test_the_observed_head_is_the_best_one():
     n, text = run_once("induction").numbers, run_once("induction").text
     assert [moment.step for moment in n.found.checkpoints] == [0, 50, 60] and len(n.patterns) == len(n.previous) == 3
     assert n.text[:12] == n.text[12:] and len(set(n.text)) == 12
@@ -230,7 +230,7 @@ def test_the_head_that_is_watched_is_the_best_one():
     assert shades(run_once("induction").picture)[0] == (len(shown) + 1) * 24 * 25 // 2
 
 
-def test_the_moment_is_told():
+def test_the_moment_is_reported():
     n = run_once("induction").numbers
     checkpoints = [Checkpoint(0, 4.2, 4.2, [0.0, 0.1]), Checkpoint(50, 4.2, 1.9, [0.1, 0.6]), Checkpoint(100, 4.2, 0.3, [0.1, 0.7])]
     found = Findings(checkpoints, [[0.1] * 4, [0.7, 0.3, 0.1, 0.1]], {8: 0.81, 24: 0.62}, [["previous"] * 4, ["mixed"] * 4])
@@ -260,7 +260,7 @@ def test_the_fact_moves_from_the_country_to_the_last_place():
     assert n.right == len(patching.SENTENCES) == 36 and n.pairs == 24 and n.loss_after < 0.05
     assert n.everywhere == pytest.approx([1] * 4, abs=1e-4)
     for table in (n.one, n.other_country, n.other_question, n.needed):
-        assert all(abs(row[0]) < 1e-5 for row in table), "nothing stands before the first word"
+        assert all(abs(row[0]) < 1e-5 for row in table), "nothing comes before the first word"
         assert table[-1] == pytest.approx([0, 0, 0, 0, 1], abs=1e-4)
     to_the_last = [row[patching.LAST] for row in n.other_country]
     at_the_country = [row[patching.COUNTRY] for row in n.other_country]

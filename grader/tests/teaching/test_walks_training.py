@@ -1,4 +1,4 @@
-"""The walks on attention and training: what they show is so, in the numbers of a run on the reference."""
+"""The walks on attention and training: their statements are true for the numbers of a run on the reference."""
 
 import re
 
@@ -19,12 +19,12 @@ def test_a_walk_names_exactly_the_exercises_that_run(name):
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_a_walk_fits_the_page_and_is_told_alike_twice(name):
+def test_a_walk_fits_the_page_and_is_the_same_twice(name):
     check_page(name)
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_a_picture_holds_no_empty_number(name):
+def test_a_picture_contains_no_empty_number(name):
     assert run_once(name).picture.startswith("<svg") and ">nan<" not in run_once(name).picture
 
 
@@ -81,7 +81,7 @@ def test_training_learns_the_sentences_and_which_words_are_alike():
     assert abs(n.alike_before[cat][dog]) < 0.5 and n.nearest_after["cat"][0][0] == "dog"
 
 
-def test_translation_learns_every_pair_and_looks_where_it_should():
+def test_translation_learns_every_pair_and_attends_where_it_should():
     n = run_once("translation").numbers
     assert len(n.translated) == 28 and all(right for _, _, right in n.translated)
     assert n.right[1] <= 2 and n.right[120] == 28 and n.losses[-1] < 0.05
@@ -89,7 +89,7 @@ def test_translation_learns_every_pair_and_looks_where_it_should():
     assert boy.source == ["the", "boy", "drinks", "milk"] and boy.written[:3] == ["लड़का", "दूध", "पीता"]
     mean = torch.tensor(boy.weights).mean(0)
     assert torch.allclose(mean.sum(-1), torch.ones(len(boy.written)), atol=1e-5)
-    assert mean[0].argmax() == 1, "the boy is written with a look at the boy"
+    assert mean[0].argmax() == 1, "the translation of 'the boy' attends to 'the boy'"
     hindi = {word for _, sentence in ENGLISH_HINDI for word in sentence.split()}
     assert set(load("translation").MEANS) == hindi and {word for meant in load("translation").MEANT for word in meant.split()} <= hindi
     assert "लड़का (boy)" in run_once("translation").text and "लड़का (boy)" in run_once("translation").picture

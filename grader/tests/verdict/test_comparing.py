@@ -1,4 +1,4 @@
-"""Assertions that keep what they compared, and the words a learner gets for them."""
+"""Assertions that record what they compared, and the message that a learner gets for them."""
 
 import pytest
 import torch
@@ -46,12 +46,12 @@ def test_anything_else_is_a_mismatch(got):
     assert wrong(close, got, X, "the output").sentence.startswith("The output")
 
 
-def test_rounding_is_judged_by_the_size_of_the_whole():
+def test_rounding_is_measured_against_the_size_of_the_whole():
     close(torch.tensor([1000.0, 0.001]), torch.tensor([1000.0, 0.0]))
     wrong(close, torch.tensor([1.0, 0.001]), torch.tensor([1.0, 0.0]))
 
 
-def test_same_is_exact_and_knows_kinds():
+def test_same_is_exact_and_distinguishes_types():
     same([1, 2], [1, 2])
     same(torch.tensor(3), 3)
     same({"a": 1, "b": 2}, {"a": 1, "b": 2})
@@ -65,7 +65,7 @@ def test_shaped_returns_the_tensor():
     assert "float64" in wrong(shaped, X, (3, 5), "the output", torch.float64).sentence
 
 
-def test_holds_says_its_sentence():
+def test_holds_reports_its_sentence():
     holds(True, "never said")
     assert wrong(holds, False, "No weight may be negative.").sentence == "No weight may be negative."
 
@@ -115,7 +115,7 @@ def test_a_word_counts_only_as_a_whole_word():
 
 
 def test_a_missing_error_is_explained_with_a_line_to_copy():
-    """Which error is wanted, what its message must name, what happened instead, and a line that does it right."""
+    """Which error is expected, what its message must name, what happened instead, and a line that does it right."""
     because = "d_model = 17 cannot be cut into 2 equal heads"
     wanted = f"{because}, so the call should raise ValueError with d_model = 17 and n_heads = 2 in its message. It "
     last = f". For example: {COPIED}"
@@ -132,7 +132,7 @@ def test_an_error_without_the_numbers_is_explained_with_a_line_to_copy():
     assert problem.sentence == f"{wanted} AssertionError without a message. For example: {COPIED}"
 
 
-def test_a_bare_assert_is_enough_where_no_number_is_asked_for():
+def test_a_bare_assert_is_enough_if_no_number_is_required():
     refuses(raising("AssertionError", ""))
 
 
@@ -170,17 +170,17 @@ def test_a_failure_puts_the_promise_the_call_and_the_relation_into_words():
     assert words.called[0] == "f(tensor 3x5, dim=-1)"
     assert words.message == "The output came out wrong."
     assert "2" in words.explanation and "times" in words.explanation
-    assert words.difference == ""  # fifteen values are shown whole, and what relates them is said
+    assert words.difference == ""  # fifteen values are shown whole, and their relation is described
 
 
-def test_what_a_test_stumbles_over_is_said_of_the_answer():
+def test_an_error_in_the_test_is_described_as_a_property_of_the_answer():
     words = explain_failure(AttributeError("'NoneType' object has no attribute 'sum'"), "p", boundary_with(Call("f", (1,), {}, None)), comparing.current)
     assert words.message.startswith("f returned None; the test cannot continue with this value")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("def states():\n    yield 1\n", "generator"), ("class Stream:\n    pass\n\n\nstates = Stream\n", "Stream")])
-def test_an_object_that_came_back_is_told_by_its_kind(text, kind):
-    """Not by the call that made it, which the learner knows."""
+def test_a_returned_object_is_described_by_its_type(text, kind):
+    """It is not described by the call that made it, which the learner knows."""
     boundary = Boundary(InProcessHost([ChapterSource("toy", text, "toy.py")], "toy", 1.0, 10.0))
     boundary.begin(0)
     got = Implementation(boundary).states()

@@ -1,4 +1,4 @@
-"""A known mistake is named when the answers are exactly its own, and nothing is said when they are not."""
+"""A known mistake is named if the answers are exactly its answers, and nothing is said otherwise."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from grader.verdict import diagnosis
 from grader.verdict.diagnosis import diagnose, text_with_mistake, values_match
 from grader.verdict.trial import Trial
 
-# The whole tensor normalised at once, as somebody might write it who never saw our solution.
+# The whole tensor normalised at once, as a learner might write it without our solution.
 SOFTMAX_OVER_ALL = '''
 def softmax(x, dim=-1):
     peak, _ = x.max(dim=dim, keepdim=True)
@@ -25,7 +25,7 @@ def softmax(x, dim=-1):
     everything = float(powers.sum()) or 1.0
     return powers / powers.sum().clamp_min(1e-30) if everything else powers
 '''
-# A mistake nobody has catalogued.
+# A mistake that is not in the catalogue.
 SPLIT_BACKWARDS = '''
 def split_heads(x, n_heads):
     B, T, D = x.shape
@@ -43,9 +43,9 @@ def top_k_filter(logits, k):
         return logits.clone()
     return torch.where(logits > logits.sort(dim=-1).values[..., V - k].unsqueeze(-1), logits, -math.inf)
 '''
-# The right k, but a filtered token keeps a little: nothing of the kind is catalogued.
+# The right k, but a filtered token keeps a little weight: the catalogue has no such mistake.
 TOP_K_ALL_WRONG = TOP_K_WITH_A_WAY_OF_ITS_OWN.replace("logits > logits", "logits >= logits").replace("-math.inf", "logits - 3.21")
-# Two known mistakes at once are neither of them.
+# Two known mistakes at once match neither of them.
 CAUSAL_TWICE_WRONG = '''
 def causal_mask(q_len, k_len=None):
     k_len = q_len if k_len is None else k_len
@@ -75,7 +75,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["local", "worker"])
-def test_a_known_mistake_is_named_however_it_is_written(run, kind):
+def test_a_known_mistake_is_named_in_any_style(run, kind):
     exercises, printed = run[kind]
     named = exercises["softmax"]["diagnosis"]
     assert named is not None and "whole tensor" in named["says"]
@@ -106,7 +106,7 @@ def test_a_right_answer_has_no_diagnosis():
     assert diagnose(exercise, []) is None
 
 
-def test_what_ours_have_answered_is_remembered_and_is_the_same():
+def test_answers_of_known_mistakes_are_cached_and_stay_the_same():
     exercise = load_syllabus().exercise("causal_mask")
     known = misconceptions("ch03_attention", "causal_mask")[:3]
 
@@ -128,10 +128,10 @@ def test_what_ours_have_answered_is_remembered_and_is_the_same():
         assert [diagnosed(mistake) for mistake in known] == plain
         replies = diagnosis._cache.replies
         replies.update(dict.fromkeys(replies, ({"value": pack("another answer", None)[0]}, [])))
-        assert [diagnosed(mistake) for mistake in known] == [None] * len(known)  # so they were not asked
+        assert [diagnosed(mistake) for mistake in known] == [None] * len(known)  # so they were not run
 
 
-def test_an_edit_that_no_longer_fits_is_told():
+def test_an_edit_that_no_longer_fits_is_reported():
     mistake = misconceptions("ch03_attention")[0]
     stale = type(mistake)(mistake.id, mistake.exercise, "no such text", "anything", mistake.says, mistake.hint)
     with pytest.raises(StaleEdit, match=f"{mistake.id}.*occurs 0 times"):
@@ -158,7 +158,7 @@ def test_values_are_equal_up_to_rounding_only():
     assert values_match(float("nan"), float("nan"))
 
 
-def test_an_engine_keeps_what_was_asked_in_the_last_example():
+def test_a_recording_keeps_the_calls_of_the_last_example():
     exercise = load_syllabus().exercise("count_pairs")
     trial = Trial(Target("a reference", None, {"ch01_tokenizer": reference_of("ch01_tokenizer").text}))
     learner = trial.learner("ch01")
@@ -168,5 +168,5 @@ def test_an_engine_keeps_what_was_asked_in_the_last_example():
         assert learner.count_pairs(ids)
     trial.end_test("passed")
     (record,) = trial.records["count_pairs"]
-    assert [asked.op for asked in record.log] == ["get", "call"]
+    assert [entry.op for entry in record.log] == ["get", "call"]
     trial.close()

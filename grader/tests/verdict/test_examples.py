@@ -30,10 +30,10 @@ def softmax(x, dim=-1):
 NUMBERS = "\nNUMBERS = [" + ", ".join(str(n) for n in range(101, 160)) + "]\n"
 
 
-def asked(folder, extra: str, *arguments: str, **options) -> str:
-    """What the tests asked of a right apply_rope in a chapter with this text at its end."""
+def calls(folder, extra: str, *arguments: str, **options) -> str:
+    """The arguments with which the tests called a correct apply_rope, in a chapter with this text at its end."""
     folder.mkdir()
-    log = folder / "asked.txt"
+    log = folder / "calls.txt"
     name = "ch04_positions_in_attention"
     (folder / f"{name}.py").write_text(solution("ch04") + LOGGING.format(log=str(log)) + extra)
     run = grade("--target", str(folder), "--exercise", "apply_rope", *arguments, results=folder / "results.json", **options)
@@ -42,7 +42,7 @@ def asked(folder, extra: str, *arguments: str, **options) -> str:
 
 
 def test_the_numbers_in_a_learners_code_do_not_change_the_examples(tmp_path):
-    plain, numbered = asked(tmp_path / "plain", ""), asked(tmp_path / "numbered", NUMBERS)
+    plain, numbered = calls(tmp_path / "plain", ""), calls(tmp_path / "numbered", NUMBERS)
     assert plain == numbered and len(set(plain.splitlines())) > 10
 
 
@@ -50,12 +50,12 @@ def test_what_else_is_imported_does_not_change_the_examples(tmp_path):
     (tmp_path / "beside.py").write_text(NUMBERS)
     path = environment().get("PYTHONPATH", "")
     beside = {"PYTHONPATH": f"{tmp_path}:{path}", "PYTEST_PLUGINS": "beside"}
-    assert asked(tmp_path / "plain", "") == asked(tmp_path / "numbered", "", **beside)
+    assert calls(tmp_path / "plain", "") == calls(tmp_path / "numbered", "", **beside)
 
 
 def test_every_run_has_the_common_examples_and_a_seed_adds_its_own(tmp_path):
     """What the common examples catch is caught at every seed, so no known mistake is caught by luck."""
-    common, seven, eight = (Counter(asked(tmp_path / seed, "", "--seed", seed).splitlines()) for seed in ("0", "7", "8"))
+    common, seven, eight = (Counter(calls(tmp_path / seed, "", "--seed", seed).splitlines()) for seed in ("0", "7", "8"))
     assert common <= seven and common <= eight
     assert len(seven - common) > 5 and not (seven - common) <= eight
 
@@ -75,7 +75,7 @@ def test_pinned(learner, reference, n, seed):
 
 @pytest.mark.parametrize("wrong, shown", [("x.shape == (5, 3)", "T=5 V=3"), ("x.size(0) >= 5", "T=6 V=2")])
 def test_a_pinned_example_is_run_last_and_shown_as_a_drawn_one(tmp_path, wrong, shown):
-    """At every seed; and where a drawn example fails too, the smallest of those is shown."""
+    """At every seed; and if a drawn example fails too, the smallest of those is shown."""
     with copied_kit() as root:
         with (root / "tests" / "test_ch03_attention.py").open("a", encoding="utf-8") as suite:
             suite.write(PINNED)

@@ -1,4 +1,4 @@
-"""A failure shows the call whose value the assertion looked at, and the learner's own function when a helper of the test made the call."""
+"""A failure shows the call whose value the assertion used, and the learner's own function if a helper of the test made the call."""
 
 import pytest
 import torch
@@ -177,7 +177,7 @@ def test_gradients_lead_to_their_call(learner):
 
 
 def helper(f, number):
-    """Calls the learner's function, as tests do that need a mode or a count around it."""
+    """Call the learner's function, as tests do that need a mode or a count around it."""
     with torch.no_grad():
         return f(torch.arange(3.0) + number)
 
@@ -201,7 +201,7 @@ def test_a_helper_that_calls_an_object_shows_the_object(learner):
 
 
 def helper_without_calls(number):
-    """Makes something that the test needs."""
+    """Make something that the test needs."""
     return [number]
 
 

@@ -1,4 +1,4 @@
-"""Every relation between the values of two tensors is told where it holds."""
+"""Every relation between the values of two tensors is described if it holds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shifted_targets():
     assert "one place too late" in said(ids[:-1], ids[1:])
 
 
-def test_view_in_place_of_transpose():
+def test_view_instead_of_transpose():
     z = normal(2, 4, 12)
     heads = z.view(2, 4, 3, 4).transpose(1, 2)
     assert said(z.view(2, 3, 4, 4), heads, z) == "It is the input, of shape (2, 4, 12), reshaped to (2, 3, 4, 4) without moving an axis."
@@ -69,7 +69,7 @@ def test_view_in_place_of_transpose():
     assert "view and transpose are mixed up" in said(y.transpose(1, 2).reshape(2, 3, 4, 6), y)
 
 
-def test_heads_that_take_turns():
+def test_heads_that_alternate():
     z = normal(2, 4, 15)
     right = z.view(2, 4, 3, 5).transpose(1, 2)
     assert said(z.view(2, 4, 5, 3).permute(0, 3, 1, 2), right, z) == (
@@ -104,8 +104,8 @@ def test_scaled_by_a_root(shape, seed, d, down, sign):
     assert ("wrong sign" in text) == (sign < 0)
 
 
-def test_a_factor_is_no_root_by_chance():
-    """A test that allows 1e-4 lets 5.6573 pass for sqrt(32); the values themselves agree upon it far more exactly."""
+def test_a_factor_near_a_root_is_not_called_a_root():
+    """A test that allows 1e-4 accepts 5.6573 for sqrt(32); the values themselves agree on it far more exactly."""
     x = normal(3, 5)
     assert said(x * 5.6573, x, tol=1e-4) == "Every value is 5.66 times too large."
     assert said(x * math.sqrt(32), x, tol=1e-4) == "Every value is 5.66 times too large, which is sqrt(32)."
@@ -159,7 +159,7 @@ def test_inputs():
     assert "the right result plus the input" in said(right + x, right, x)
 
 
-def test_the_input_is_not_named_where_it_is_the_right_answer_too():
+def test_the_input_is_not_named_if_it_is_the_right_answer_too():
     x = normal(3, 4)
     assert said(x + 1e-9, x, x) == ""
     assert "input" not in said(x + normal(3, 4, seed=3), x, x)
@@ -256,7 +256,7 @@ def test_around_the_softmax():
     assert said(scores / scores.sum(-1, keepdim=True), scores.softmax(-1)).startswith("Weights lie between 0 and 1; here")
 
 
-def test_saturated_columns_are_not_said_to_sum_to_one():
+def test_saturated_columns_do_not_count_as_summing_to_one():
     scores = torch.tensor([[10000.0, 10001, 9999], [-10000, -10003, -9999]])
     assert "column" not in said(scores.sigmoid(), scores.softmax(-1))
 
@@ -279,7 +279,7 @@ def test_not_finite():
     assert said(torch.tensor(torch.nan), torch.tensor(1.0)) == "It is NaN."
 
 
-def test_infinities_that_belong_there_are_no_fault():
+def test_expected_infinities_are_not_an_error():
     scores = normal(5, 5).masked_fill(~LOWER, -torch.inf)
     assert "infinite" not in said(scores + 1, scores)
     assert said(scores.clone(), scores) == ""

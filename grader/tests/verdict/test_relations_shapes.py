@@ -1,4 +1,4 @@
-"""Another shape, another type, less precision and another mask are told for what they are."""
+"""Another shape, another type, less precision and another mask are described as such."""
 
 from __future__ import annotations
 

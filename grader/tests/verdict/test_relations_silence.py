@@ -1,4 +1,4 @@
-"""Of tensors that have nothing to do with each other nothing is said, nothing raises, and the search comes to an end."""
+"""For unrelated tensors nothing is said, nothing raises, and the search ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ dtypes = st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.co
 
 @settings(max_examples=500, deadline=None)
 @given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple), dtype=dtypes, seed=st.integers(0, 10**6))
-def test_random_pairs_are_told_nothing(shape, dtype, seed):
+def test_random_pairs_get_no_explanation(shape, dtype, seed):
     generator = torch.Generator().manual_seed(seed)
     got, expected, given_ = (torch.randn(shape, dtype=dtype, generator=generator) for _ in range(3))
     tol = 1e-5 if dtype != torch.bfloat16 else 1e-2
@@ -30,7 +30,7 @@ def test_random_pairs_are_told_nothing(shape, dtype, seed):
 
 @settings(max_examples=500, deadline=None)
 @given(shape=st.lists(st.integers(3, 6), min_size=2, max_size=4).map(tuple), kind=st.sampled_from(["ids", "mask"]), seed=st.integers(0, 10**6))
-def test_random_whole_numbers_are_told_nothing(shape, kind, seed):
+def test_random_whole_numbers_get_no_explanation(shape, kind, seed):
     generator = torch.Generator().manual_seed(seed)
     got, expected = (torch.randint(0, 30 if kind == "ids" else 2, (*shape, 5), generator=generator) for _ in range(2))
     if kind == "mask":
@@ -40,8 +40,8 @@ def test_random_whole_numbers_are_told_nothing(shape, kind, seed):
 
 @settings(max_examples=500, deadline=None)
 @given(rows=st.integers(2, 6), columns=st.integers(2, 6), causal=st.booleans(), seed=st.integers(0, 10**6))
-def test_random_weights_are_told_nothing(rows, columns, causal, seed):
-    """Two tensors of weights share that rows sum to one and where the zeros are; that is not worth a word."""
+def test_random_weights_get_no_explanation(rows, columns, causal, seed):
+    """Two tensors of weights share that rows sum to one and where the zeros are; that explains nothing."""
     generator = torch.Generator().manual_seed(seed)
     hidden = ~torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows) if causal and columns >= rows else torch.zeros(rows, columns).bool()
     got, expected = (torch.randn(2, rows, columns, generator=generator).masked_fill(hidden, -torch.inf).softmax(-1) for _ in range(2))
@@ -77,13 +77,13 @@ def test_nothing_raises(shape, types, fill, seed):
     explain(got, torch.zeros(2, 3), 1e-5)
 
 
-def test_the_search_for_relations_never_runs_wild():
+def test_the_search_for_relations_is_bounded():
     x = normal(2, 3, 4, 21)
     wrong = [normal(2, 3, 4, 21, seed=1), x.flatten().flip(0)[torch.randperm(504)].view_as(x), x * 2, torch.tanh(x)]
     for got in wrong:
         explain(got, x, TOL, (x,))
         took = min(_seconds(got, x) for _ in range(5))
-        assert took < 1, took  # a few milliseconds, on a quiet machine
+        assert took < 1, took  # a few milliseconds on an idle machine
 
 
 def _seconds(got: Tensor, expected: Tensor) -> float:

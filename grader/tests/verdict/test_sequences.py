@@ -1,4 +1,4 @@
-"""Wrong lists, strings and dicts in words: each sentence where it is true, and silence elsewhere."""
+"""Wrong lists, strings and dicts in words: each sentence if it is true, and nothing otherwise."""
 
 import pytest
 from grader.verdict.sequences import explain_plain
@@ -49,5 +49,5 @@ def test_a_wrong_value_is_explained(got, expected, words):
 
 
 @pytest.mark.parametrize("got, expected", [(True, 1), ([[1], [2, 3]], [[2], [3]]), (object(), 1), ([1] * 5000, [2] * 5000), (1.5, 2)])
-def test_nothing_is_said_where_nothing_is_certain(got, expected):
+def test_nothing_is_said_if_nothing_is_certain(got, expected):
     assert explain_plain(got, expected) == []

@@ -1,4 +1,4 @@
-"""Whatever the value, its text is narrow, short, tame and soon there."""
+"""The text of any value is narrow, short, harmless and quick to compute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tensors(draw) -> Tensor:
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(plain, tensors(), st.lists(plain | tensors(), max_size=4), st.dictionaries(st.text(), tensors() | plain, max_size=4)))
-def test_any_value_is_narrow_and_tame(value):
+def test_any_value_is_narrow_and_harmless(value):
     text = format_value(value)
     lines = text.split("\n")
     assert text and len(lines) < 60
@@ -49,7 +49,7 @@ def test_small_tensors_whole_and_aligned():
     assert format_value(torch.zeros(0, 3)) == "an empty tensor (0, 3) float32"
 
 
-def test_large_tensors_in_numbers_about_them():
+def test_large_tensors_are_summarised():
     x = torch.zeros(10, 20)
     x[0, 0], x[0, 1], x[3, 3] = torch.nan, torch.inf, 198
     assert format_value(x) == "tensor (10, 20) float32: mean 1, std 14.04, min 0, max 198, 1 NaN, 1\ninfinite"
@@ -100,7 +100,7 @@ def test_a_huge_value_is_not_walked_through():
     start = time.perf_counter()
     for value in ("x" * 10**7, b"x" * 10**7, list(range(10**6)), {i: i for i in range(10**5)}, torch.zeros(1000, 1000), [torch.ones(3)] * 10**5):
         format_value(value)
-    assert time.perf_counter() - start < 10  # milliseconds, on a quiet machine
+    assert time.perf_counter() - start < 10  # milliseconds on an idle machine
 
 
 def test_first_difference():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from kit_copy import posix
-from watching import family, nothing_remains, watching
+from watching import headway_processes, nothing_remains, watching
 
 pytestmark = [pytest.mark.alone, posix]
 STUB = "    raise NotImplementedError"
@@ -51,7 +51,7 @@ def test_a_session_from_stub_to_pass(kit):
     assert nothing_remains(kit)
 
 
-def test_half_written_code_is_one_line_and_waits(kit):
+def test_half_written_code_gives_one_line_and_waits(kit):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
         terminal.save("ch03_attention", STUB, "    return (x")
@@ -62,7 +62,7 @@ def test_half_written_code_is_one_line_and_waits(kit):
         text = kit.file("ch03_attention").read_text()
         kit.file("ch03_attention").write_text("")
         terminal.wait("ch03_attention.py is empty. Waiting for the next save.")
-        replaced = kit.exercises / "save.tmp"  # as most editors save: a new file in the old one's place
+        replaced = kit.exercises / "save.tmp"  # as most editors save: a new file replaces the old one
         replaced.write_text(text)
         os.replace(replaced, kit.file("ch03_attention"))
         assert "Waiting" not in terminal.wait(lambda frame: "softmax works" in frame and "empty" not in frame)
@@ -79,7 +79,7 @@ def test_a_newer_save_stops_the_run_before(kit):
         assert "hint 1 of 3" in terminal.wait("hint 1 of 3")
         terminal.save("ch03_attention", "    while True:\n        x = x + 0", RIGHT)
         assert "did not end" not in terminal.wait("softmax works")
-        assert len(family(kit)) == 2, "the watch and its server, and no run"
+        assert len(headway_processes(kit)) == 2, "the watch and its server, and no run"
         terminal.save("ch03_attention", RIGHT, "    while True:\n        x = x + 0")
         terminal.wait("testing: test_")
         terminal.press("q")
@@ -179,7 +179,7 @@ def test_every_size_of_terminal(kit):
 
 @pytest.mark.parametrize("how", ["control-c", "control-d", "the terminal is closed", "SIGTERM", "SIGKILL"])
 @pytest.mark.thorough
-def test_however_it_ends_nothing_remains(kit, how):
+def test_nothing_remains_after_any_kind_of_end(kit, how):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
         if how.startswith("control"):
@@ -195,7 +195,7 @@ def test_however_it_ends_nothing_remains(kit, how):
 
 @pytest.mark.thorough
 def test_control_z_and_back(kit):
-    """In a shell, which gives and takes the terminal."""
+    """In a shell, which gives the terminal to the watch and takes it back."""
     with watching(kit, "softmax", shell=True) as terminal:
         terminal.wait("Write the code and save the file")
         terminal.child.sendcontrol("z")
@@ -238,8 +238,8 @@ def test_without_a_terminal_it_prints_plain_lines(kit):
 
 
 @pytest.mark.thorough
-def test_where_no_events_come_the_files_are_looked_at(kit):
-    """Saved through another name of the same file, of which the watched folder is told nothing."""
+def test_without_file_events_the_files_are_polled(kit):
+    """The file is saved through another name, for which the watched folder gets no event."""
     other = kit.root / "elsewhere.py"
     os.link(kit.file("ch03_attention"), other)
     with watching(kit, "softmax") as terminal:
@@ -258,7 +258,7 @@ def test_where_no_events_come_the_files_are_looked_at(kit):
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_watched_is_a_sentence(kit):
+def test_a_name_that_cannot_be_watched_is_one_sentence(kit):
     assert "did you mean softmax?" in kit.run("watch", "sofmax", status=2)
     (kit.root / "tests" / "test_ch03_attention.py").write_text("def broken(:\n")
     with watching(kit, "softmax") as terminal:
