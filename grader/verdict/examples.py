@@ -1,7 +1,7 @@
 """Makes hypothesis draw the same examples for a graded test in every run, whatever other code is loaded.
 
 Every run draws the common examples, those of seed 0. A run with another seed then draws some of its own. So whatever the common examples catch is caught
-at every seed, and nobody can submit answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
+at every seed, and no submission can contain the answers to all examples. Examples that a test pins with `@example` run at every seed too, after the common ones.
 """
 
 from __future__ import annotations

@@ -194,5 +194,5 @@ def _owner_of(callee: Any) -> Any:
 
 
 def _is_test(file: str) -> bool:
-    """Is this a graded suite, a module beside it, or a test of the kit's own?"""
+    """Is this a graded suite, a helper module next to it, or a test of the kit itself?"""
     return file.startswith(_TEST_FOLDERS)

@@ -32,7 +32,7 @@ def a_class(folder: Path) -> Path:
     write(folder / "fay.tgz", b"no archive")
     write(folder / "gil" / CHAPTER, LONG_TUPLE)
     write(folder / "\u202ehal\udcff" / CHAPTER, "h = 1\n")
-    write(folder / "README.md", "nobody's")
+    write(folder / "README.md", "no submission")
     return folder
 
 

@@ -48,7 +48,7 @@ def seen(call, *names, importing=False):
         "an operator of one backend": lambda: torch._C._get_operation_overload("aten::_softmax", "")[1](torch._C.DispatchKey.CPU, X, -1, False),
         "the gradient of another": lambda: _gradient(lambda x: torch.logsumexp(x, -1)),
         "a distribution": lambda: torch.distributions.Categorical(logits=X).probs,
-        "where torch tells nobody": lambda: _untold(torch.softmax),
+        "without torch functions": lambda: _without_torch_function(torch.softmax),
         "without gradient": lambda: _inferred(torch.softmax),
         "vectorized": lambda: torch.vmap(lambda row: torch.softmax(row, -1))(X),
         "in a mode of the dispatcher": lambda: _in_a_mode(torch.softmax),
@@ -70,7 +70,7 @@ def _gradient(function):
     return torch.autograd.grad(function(x).sum(), x)[0]
 
 
-def _untold(function):
+def _without_torch_function(function):
     with torch._C.DisableTorchFunction():
         return function(X, -1)
 

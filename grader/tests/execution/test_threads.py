@@ -79,7 +79,7 @@ def chapter(request):
     pool.close()
 
 
-@pytest.mark.parametrize("name", ["in_a_pool", "in_a_pool_that_is_not_closed", "in_a_pool_that_is_kept", "in_threads"])
+@pytest.mark.parametrize("name", ["in_a_pool", "in_a_pool_that_is_not_closed", "in_a_persistent_pool", "in_threads"])
 def test_joined_threads_cost_nothing(chapter, name):
     for _ in range(10):
         assert getattr(chapter, name)(6) == [0, 1, 4, 9, 16, 25]
@@ -93,7 +93,7 @@ def test_unfinished_work_in_a_persistent_pool_is_a_thread_left_running(request):
     request.addfinalizer(boundary.connection.close)
     boundary.begin(1)
     learner = Implementation(boundary)
-    learner.in_a_pool_that_is_kept(6)
+    learner.in_a_persistent_pool(6)
     with pytest.raises(RuleBroken, match=r"left a thread running \(ThreadPoolExecutor-.*\); join every thread .*, or compute inside `with ThreadPoolExecutor"):
         learner.left_running()
 

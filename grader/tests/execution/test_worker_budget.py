@@ -63,7 +63,7 @@ def test_records_are_kept_up_to_a_limit_and_dropped_if_nothing_failed():
     from grader.course.syllabus import load_syllabus
     from grader.verdict import trial as trials
 
-    trial = Trial(Target("nobody", None, {}), in_worker=True)
+    trial = Trial(Target("nothing", None, {}), in_worker=True)
     exercise = load_syllabus().exercise("softmax")
 
     class Sent:

@@ -53,7 +53,7 @@ class DecoderBlock(nn.Module):
         self.ln1, self.ln2, self.ln3 = (LayerNorm(d_model) for _ in range(3))
         self.ffn = FeedForward(d_model, d_ff, "relu", dropout)
 
-    def heard(self, attention, norm, x, source, mask):
+    def attend_and_add(self, attention, norm, x, source, mask):
         if mask is None:
             mask = torch.ones(x.size(1), source.size(1), dtype=torch.bool, device=x.device)
         answer = attention(x, source, mask)
@@ -61,8 +61,8 @@ class DecoderBlock(nn.Module):
         return norm(answer)
 
     def forward(self, x, memory, self_mask=None, memory_mask=None):
-        x = self.heard(self.self_attn, self.ln1, x, x, self_mask)
-        x = self.heard(self.cross_attn, self.ln2, x, memory, memory_mask)
+        x = self.attend_and_add(self.self_attn, self.ln1, x, x, self_mask)
+        x = self.attend_and_add(self.cross_attn, self.ln2, x, memory, memory_mask)
         return self.ln3(x + self.ffn(x))
 
 

@@ -19,8 +19,8 @@ class PostNormBlock(nn.Module):
 # variant: a subclass of the pre-norm block, which has the same parts
 class PostNormBlock(PreNormBlock):
     def forward(self, x):
-        heard = self.ln1(self.attn(x) + x)
-        return self.ln2(self.ffn(heard) + heard)
+        attended = self.ln1(self.attn(x) + x)
+        return self.ln2(self.ffn(attended) + attended)
 
 
 # variant: a loop over norms and parts, the sum made in place on a new tensor

@@ -24,11 +24,11 @@ class Seq2Seq(nn.Module):
         return x * real.unsqueeze(-1)
 
     def decode(self, tgt, memory, src):
-        real, heard = tgt.ne(self.config.pad_id), src.ne(self.config.pad_id)
+        real, source_real = tgt.ne(self.config.pad_id), src.ne(self.config.pad_id)
         T = tgt.shape[1]
         past = torch.ones(T, T, dtype=torch.bool, device=tgt.device).tril()
         own = real[:, None, :, None] & real[:, None, None, :] & past
-        other = real[:, None, :, None] & heard[:, None, None, :]
+        other = real[:, None, :, None] & source_real[:, None, None, :]
         x = self.positions(self.tgt_emb(tgt) * self.config.d_model**0.5)
         for block in self.decoder_blocks:
             x = block(x, memory, own, other)

@@ -27,9 +27,9 @@ class MoEBlock(PreNormBlock):
         self.moe = MoELayer(d_model, d_ff, n_experts, top_k)
 
     def forward(self, x):
-        heard = x + self.attn(self.ln1(x))
-        answer = self.moe(self.ln2(heard))
-        return [torch.add(heard, answer[0]), answer[1]]
+        attended = x + self.attn(self.ln1(x))
+        answer = self.moe(self.ln2(attended))
+        return [torch.add(attended, answer[0]), answer[1]]
 
 
 # variant: the outputs are collected in place, separately from the stream; masked attention from chapter 3

@@ -38,7 +38,7 @@ def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
     places = torch.arange(max_len, dtype=torch.float32)
     frequencies = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float32) / d_model)
     angles = torch.einsum("p,f->pf", places, frequencies)
-    hands = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (p, f, 2): each sine beside its cosine
+    hands = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (p, f, 2): each sine next to its cosine
     return hands.flatten(1)[:, :d_model]  # an odd width leaves out the last cosine
 
 

@@ -1,4 +1,4 @@
-"""Style: einsum. b batch, q and k positions that ask and are asked, t positions, d model width, h head, e width of a head, s one of q, k, v."""
+"""Style: einsum. b batch, q and k positions of queries and keys, t positions, d model width, h head, e width of a head, s one of q, k, v."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-# what GPT-2 calls the parts of a block, what we call them, and how theirs becomes ours (one part for each of ours)
+# what GPT-2 calls the parts of a block, what we call them, and how theirs becomes ours (one part for each of our parts)
 BLOCK_PARTS: dict[str, tuple[tuple[str, ...], str]] = {
     "ln_1.weight": (("ln1.weight",), "d->d"),
     "ln_1.bias": (("ln1.bias",), "d->d"),
@@ -152,7 +152,7 @@ BLOCK_PARTS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def shape_in_file(ours: Tensor, pattern: str) -> tuple[int, ...]:
-    """The shape that a tensor must have in GPT-2's file to give `ours` by `pattern`; the three of `s` lie side by side with `o`."""
+    """The shape that a tensor must have in GPT-2's file to give `ours` by `pattern`; the three of `s` are side by side with `o`."""
     theirs, wanted = pattern.split("->")
     size = dict(zip(wanted.replace("s", ""), ours.shape))
     return tuple(size[letter] * (3 if "s" in theirs and letter == "o" else 1) for letter in theirs.replace("s", ""))

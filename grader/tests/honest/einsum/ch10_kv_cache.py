@@ -20,7 +20,7 @@ class KVCache:
         start, stop = self.length, self.length + k.shape[2]
         if self.room is None:
             self.room = new
-        elif new.requires_grad or self.room.requires_grad:  # a graph remembers the old keys: they may not be written beside
+        elif new.requires_grad or self.room.requires_grad:  # a graph needs the old keys: nothing may be written next to them
             self.room = torch.cat([self.room[:, :, :, :start], new], dim=3)
         else:
             if stop > self.room.shape[3]:

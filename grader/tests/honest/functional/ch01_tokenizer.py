@@ -43,7 +43,7 @@ def count_pairs(ids: Sequence[int]) -> dict[Pair, int]:
 
 
 def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
-    """A merge begins where the pair stands and none has begun one place before: a scan over the pairs."""
+    """A merge begins at each occurrence of the pair, unless one has begun one place before: a scan over the pairs."""
     begins = list(accumulate((here == pair for here in pairwise(ids)), lambda before, here: here and not before))
     return [new_id if begin else i for i, begin, used in zip(ids, [*begins, False], [False, *begins]) if not used]
 
@@ -69,7 +69,7 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 
 
 def spell(merges: Iterable[tuple[Pair, int]]) -> dict[int, bytes]:
-    """The bytes that each id stands for."""
+    """The bytes of each id."""
     single = {byte: bytes([byte]) for byte in range(256)}
     return reduce(lambda known, merge: known | {merge[1]: known[merge[0][0]] + known[merge[0][1]]}, merges, single)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
-    """torch.special.ndtr is the chance that a standard normal number lies below x."""
+    """torch.special.ndtr is the probability that a standard normal number is below x."""
     if approximate:
         return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return x * torch.special.ndtr(x)

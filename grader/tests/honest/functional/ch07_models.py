@@ -135,7 +135,7 @@ def block_plan(i: int) -> Plan:
 
 
 def loading_plan(model: GPT, names: Mapping[str, Tensor]) -> Plan:
-    """What belongs where: a name of theirs, and the names of ours that share its rows."""
+    """Which weights correspond: one of GPT-2's names, and our names that share its rows."""
     tied = model.lm_head.weight is model.token_emb.weight
     head_name = "lm_head.weight" if "lm_head.weight" in names else "wte.weight"
     tables = [("wte.weight", ("token_emb.weight",)), ("wpe.weight", ("pos_emb.weight",))]

@@ -157,7 +157,7 @@ def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     if len(layers) != len(model.blocks):
         raise ValueError(f"the state dict has {len(layers)} layers, and the model has {len(model.blocks)}")
 
-    # What belongs where: a name of theirs, whether it lies the other way round, and the parameters of ours that share its rows.
+    # Which weights correspond: one of GPT-2's names, whether it is transposed, and our parameters that share its rows.
     plan = [("wte.weight", False, [model.token_emb.weight]), ("wpe.weight", False, [model.pos_emb.weight])]
     for i, block in enumerate(model.blocks):
         for their_norm, norm in (("ln_1", block.ln1), ("ln_2", block.ln2)):

@@ -78,7 +78,7 @@ def sample_next_token(
 
 @contextmanager
 def looking_at(model: nn.Module) -> Iterator[None]:
-    """While this lasts the model is in eval mode and nothing keeps gradients; afterwards every module has its own mode again."""
+    """Inside this context the model is in eval mode and records no gradients; afterwards every module has its earlier mode again."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -57,7 +57,7 @@ class CachedGPT(GPT):
 
 
 class Newest(nn.Module):
-    """A CachedGPT that is handed the whole text and reads what is new in it."""
+    """A CachedGPT that gets the whole text and reads what is new in it."""
 
     def __init__(self, model: CachedGPT):
         super().__init__()

@@ -47,7 +47,7 @@ def induction_score(pattern: Tensor, period: int) -> float:
 def find_induction_heads(model: GPT, period: int, n_sequences: int, generator: torch.Generator | None = None) -> Tensor:
     size, vocab = (n_sequences, period), model.config.vocab_size
     if period <= vocab:
-        half = torch.rand(n_sequences, vocab, generator=generator).argsort(-1)[:, :period]  # an order by chance has no token twice
+        half = torch.rand(n_sequences, vocab, generator=generator).argsort(-1)[:, :period]  # a random order has no token twice
     else:
         half = torch.randint(vocab, size, generator=generator)
     return scores(attention_patterns(model, half.repeat(1, 2).to(model.lm_head.weight.device)), period).mean(1)

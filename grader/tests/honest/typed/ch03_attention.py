@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 NEVER: Final[float] = -math.inf
-N_PROJECTIONS: Final[int] = 3  # queries, keys, values: in this order wherever they share a matrix
+N_PROJECTIONS: Final[int] = 3  # queries, keys, values: in this order if they share a matrix
 
 
 def _require_positive(**sizes: int) -> None:

@@ -246,7 +246,7 @@ def count_parameters(model: nn.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One tensor of GPT-2's file and the parameters of ours that share its rows, in order."""
+    """One tensor of GPT-2's file and our parameters that share its rows, in order."""
 
     name: str
     parts: tuple[Tensor, ...]
