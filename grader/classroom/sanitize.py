@@ -45,7 +45,8 @@ def _is_plain(character: str) -> bool:
 
 def result(found: ExerciseResult) -> ExerciseResult:
     """The result with sanitized texts; a failed test always has details."""
-    diagnosis = found.diagnosis and Diagnosis(line(found.diagnosis.id), text(found.diagnosis.says), text(found.diagnosis.hint))
+    known = found.diagnosis
+    diagnosis = known and Diagnosis(line(known.id), text(known.says), text(known.hint), [line(test) for test in known.explains])
     return replace(found, tests=[_sanitize_test(test) for test in found.tests], diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
 
 

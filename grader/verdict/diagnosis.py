@@ -70,7 +70,10 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
         informative = [record for record in passing if _replies_match(reference, record, strict=False)]
     found = [mistake for mistake in fitting if _explains_all(mistake, exercise, informative, strict=False)]
     found = found or _best_partial_match(known, exercise, failing, informative, each)
-    return Diagnosis(found[0].id, found[0].says, found[0].hint) if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    explained = failing if fitting else [record for record in failing if _explains_all(found[0], exercise, [record])]
+    return Diagnosis(found[0].id, found[0].says, found[0].hint, [record.test for record in explained])
 
 
 def _best_partial_match(known: list[Misconception], exercise: Exercise, failing: list[Record], informative: list[Record], each: Map) -> list[Misconception]:

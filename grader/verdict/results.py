@@ -19,6 +19,7 @@ class Diagnosis:
     id: str
     says: str
     hint: str
+    explains: list[str] = field(default_factory=list)  # failed tests, the ones that it explains best first; not written to the JSON file
 
 
 @dataclass(frozen=True)
