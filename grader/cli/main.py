@@ -22,10 +22,9 @@ app = typer.Typer(
 )
 
 
-AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names, show_default=False)]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter.", autocompletion=completing.names)]
+AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names, show_default=False)]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names)]
 ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
-MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -73,7 +72,7 @@ def list_command() -> None:
 
 @app.command()
 def hint(
-    name: MaybeExercise = None,
+    name: AnyName = None,
     level: Annotated[int | None, typer.Option(min=1, max=3, help="1: a question, 2: the idea, 3: nearly the line of code.")] = None,
 ) -> None:
     """Show the next hint; each says more than the one before."""

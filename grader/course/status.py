@@ -93,6 +93,12 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
     return exercise.name in scores and scores[exercise.name].passed
 
 
+def first_unpassed(chapter: Chapter) -> Exercise:
+    """The first exercise of the chapter that is not passed; the first of all when all are passed."""
+    scores = load_scores()
+    return next((exercise for exercise in chapter.exercises if not is_passed(exercise, scores)), chapter.exercises[0])
+
+
 def points_earned(chapter: Chapter, scores: dict[str, Score]) -> float:
     return sum(scores[exercise.name].earned for exercise in chapter.exercises if exercise.name in scores)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+from grader.course.names import join_or, match_name, match_titles, normalise, unknown_name
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = ROOT / "exercises"
@@ -64,33 +65,71 @@ class Syllabus:
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
 
     def exercise(self, name: str) -> Exercise:
-        """The exercise of that name; UnknownName, with similar names, if it does not exist."""
+        """The exercise of that name, in any letter case; UnknownName, with similar names, if it does not exist."""
+        found = self._exercise(name)
+        if found is not None:
+            return found
+        if len(chapters := self._titled(name)) == 1:
+            chapter = chapters[0]
+            names = ", ".join(exercise.name for exercise in chapter.exercises)
+            raise UnknownName(f"{name!r} is a chapter ({chapter.id} {chapter.title}), and an exercise is needed here: {names}")
+        raise UnknownName(unknown_name("exercise", name, [exercise.name for exercise in self.exercises]))
+
+    def chapter(self, name: str) -> Chapter:
+        """The chapter called "ch03", "3", "ch03_attention" or "attention", or whose title is the only one with these words."""
+        found = self._titled(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UnknownName(_ambiguous(name, [_as_candidate(chapter) for chapter in found]))
+        if exercise := self._exercise(name):
+            raise UnknownName(f"{name!r} is an exercise of {exercise.chapter}, and a chapter is needed here: {exercise.chapter}")
+        raise UnknownName(unknown_name("chapter", name, [c.name for c in self.chapters] + [c.id for c in self.chapters], self._titles.values()))
+
+    def find(self, name: str) -> Exercise | Chapter:
+        """The exercise or chapter that a typed name means. UnknownName, with the candidates, if it means several."""
+        if exercise := self._exercise(name):
+            return exercise
+        found = self._titled(name)
+        if len(found) == 1 and normalise(found[0].title) != normalise(name) and found[0] is not self._by_id(name):
+            # the name is only a part of the title: an exercise that begins with it may be meant as well
+            begins = [exercise.name for exercise in self.exercises if exercise.name.lower().startswith(name.strip().lower())]
+            if begins:
+                raise UnknownName(_ambiguous(name, [_as_candidate(found[0]), *begins]))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UnknownName(_ambiguous(name, [_as_candidate(chapter) for chapter in found]))
+        names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
+        raise UnknownName(unknown_name("exercise or chapter", name, names, self._titles.values()))
+
+    @property
+    def _titles(self) -> dict[str, str]:
+        return {chapter.id: chapter.title for chapter in self.chapters}
+
+    def _exercise(self, name: str) -> Exercise | None:
+        """The exercise of that name. UnknownName for one that only the instructor can grade."""
         for exercise in self.exercises:
             if exercise.name == name:
                 return exercise
+        if same := match_name(name, [exercise.name for exercise in self.exercises]):
+            return self.exercise(same)
         for chapter in self.chapters:
-            if name in chapter.hidden:
-                raise UnknownName(f"{name} has no tests here, because only your instructor grades it; write it in exercises/{chapter.name}.py and hand it in")
-        raise UnknownName(_unknown("exercise", name, [exercise.name for exercise in self.exercises]))
+            if hidden := match_name(name, chapter.hidden):
+                raise UnknownName(f"{hidden} has no tests here, because only your instructor grades it; write it in exercises/{chapter.name}.py and hand it in")
+        return None
 
-    def chapter(self, name: str) -> Chapter:
-        """The chapter called "ch03", "3" or "ch03_attention"."""
+    def _titled(self, name: str) -> list[Chapter]:
+        """The chapters that this id, number or title may mean."""
+        if chapter := self._by_id(name):
+            return [chapter]
+        found = match_titles(name, self._titles)
+        return [chapter for chapter in self.chapters if chapter.id in found]
+
+    def _by_id(self, name: str) -> Chapter | None:
         wanted = name.strip().lower()
-        for chapter in self.chapters:
-            if wanted in (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}"):
-                return chapter
-        raise UnknownName(_unknown("chapter", name, [c.name for c in self.chapters] + [c.id for c in self.chapters]))
-
-    def find(self, name: str) -> Exercise | Chapter:
-        """An exercise or a chapter, whichever has that name."""
-        for look in (self.exercise, self.chapter):
-            try:
-                return look(name)
-            except UnknownName:
-                if any(name in chapter.hidden for chapter in self.chapters):
-                    raise
-        names = [exercise.name for exercise in self.exercises] + [chapter.id for chapter in self.chapters]
-        raise UnknownName(_unknown("exercise or chapter", name, names))
+        names = ((chapter, (chapter.id, chapter.name.lower(), str(chapter.number), f"ch{chapter.number}")) for chapter in self.chapters)
+        return next((chapter for chapter, spellings in names if wanted in spellings), None)
 
     def chosen(self, names: Iterable[str]) -> list[Exercise]:
         """The exercises with these names, or in chapters with these names, in the course's order; without names all exercises."""
@@ -99,11 +138,12 @@ class Syllabus:
         return [exercise for exercise in self.exercises if not found or exercise.name in wanted]
 
 
-def _unknown(kind: str, name: str, known: list[str]) -> str:
-    folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.5)
-    offer = " or ".join(folded[word] for word in near)
-    return f"there is no {kind} called {name!r}" + (f"; did you mean {offer}?" if offer else "; `headway list` lists them all")
+def _as_candidate(chapter: Chapter) -> str:
+    return f"{chapter.id} ({chapter.title})"
+
+
+def _ambiguous(name: str, candidates: list[str]) -> str:
+    return f"{name!r} may mean {join_or(candidates)}; use one of these names"
 
 
 def suites_of(chapter: str) -> list[Path]:

@@ -46,15 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     try:
         target = resolve(option.target)
-        for name in option.exercise or ():
-            load_syllabus().exercise(name)
+        names = {load_syllabus().exercise(name).name for name in option.exercise or ()}
         chapters = [load_syllabus().chapter(name).id for name in option.chapter or ()]
     except (NoTarget, UnknownName) as problem:
         raise pytest.UsageError(str(problem)) from None
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
-    config.stash[RUN] = GradedRun(trial, set(chapters), set(option.exercise or ()))
+    config.stash[RUN] = GradedRun(trial, set(chapters), names)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:

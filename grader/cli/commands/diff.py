@@ -14,12 +14,12 @@ def diff(name: str, peek: bool) -> int:
     exercise = read_course().exercise(name)
     console = make_console()
     if not peek and not is_handout() and not is_passed(exercise, load_scores()):
-        print_wrapped(console, f"You have not passed {name} yet; try your own way first. For a hint: headway hint {name}")
-        print_wrapped(console, f"To see the reference anyway: headway diff {name} --peek")
+        print_wrapped(console, f"You have not passed {exercise.name} yet; try your own way first. For a hint: headway hint {exercise.name}")
+        print_wrapped(console, f"To see the reference anyway: headway diff {exercise.name} --peek")
         return 1
     lines = diff_with_reference(exercise)
     if not lines:
-        console.print(f"Your {name} is identical to the reference.")
+        console.print(f"Your {exercise.name} is identical to the reference.")
     for line in lines:
         console.print(line, soft_wrap=True)
     return 0

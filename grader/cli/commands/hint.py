@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.course.hints import reveal_hint
-from grader.course.status import next_step, read_course
+from grader.course.status import first_unpassed, next_step, read_course
+from grader.course.syllabus import Chapter
 from rich.text import Text
 
 
 def hint(name: str | None, level: int | None) -> int:
-    """Print one hint of an exercise; without a name, of the next exercise."""
+    """Print one hint of an exercise; of a chapter, or without a name, of the next exercise."""
     course = read_course()
     if name is None:
         step = next_step()
@@ -18,7 +19,8 @@ def hint(name: str | None, level: int | None) -> int:
             return 0
         exercise = step.exercise
     else:
-        exercise = course.exercise(name)
+        found = course.find(name)
+        exercise = first_unpassed(found) if isinstance(found, Chapter) else found
     shown = reveal_hint(exercise, level)
     if shown is None:
         make_console().print(f"{exercise.name} has no hints.")

@@ -39,7 +39,7 @@ def reset(name: str) -> int:
     elif saved == "":
         make_console().print(f"{short_path(file)} now has the stub.")
     else:
-        print_wrapped(make_console(), f"{_display_name(found)} is the stub again. Your code is saved in {saved}. To restore it: headway reset {name} --undo")
+        print_wrapped(make_console(), f"{_display_name(found)} is the stub again. Your code is saved in {saved}. To restore it: headway reset {_typed(found)} --undo")
     return 0
 
 
@@ -49,7 +49,7 @@ def undo_reset(name: str) -> int:
     file, console = _file(found), make_console()
     saved = _saved_of(found)
     if not saved:
-        console.print(f"There is nothing to restore: no code of {name} is saved.")
+        console.print(f"There is nothing to restore: no code of {_display_name(found)} is saved.")
         return 1
     newest = saved[-1]
     if isinstance(found, Chapter):
@@ -130,6 +130,11 @@ def _file(found: Exercise | Chapter) -> Path:
 
 def _display_name(found: Exercise | Chapter) -> str:
     return short_path(_file(found)) if isinstance(found, Chapter) else found.name
+
+
+def _typed(found: Exercise | Chapter) -> str:
+    """The name to type in a command."""
+    return found.id if isinstance(found, Chapter) else found.name
 
 
 def _is_text(data: bytes, text: str) -> bool:

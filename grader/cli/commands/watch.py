@@ -6,8 +6,7 @@ import os
 import sys
 
 from grader.console.output import make_console, print_wrapped
-from grader.course.progress import load_scores
-from grader.course.status import is_passed, next_step, read_course
+from grader.course.status import first_unpassed, next_step, read_course
 from grader.course.syllabus import Chapter, Exercise
 
 
@@ -28,7 +27,4 @@ def _chosen(name: str | None) -> Exercise | None:
         step = next_step()
         return step.exercise if step else None
     found = course.find(name)
-    if isinstance(found, Chapter):
-        scores = load_scores()
-        return next((exercise for exercise in found.exercises if not is_passed(exercise, scores)), found.exercises[0])
-    return found
+    return first_unpassed(found) if isinstance(found, Chapter) else found

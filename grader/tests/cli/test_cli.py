@@ -85,12 +85,14 @@ def test_list_names_every_exercise(kit):
     ("arguments", "offer"),
     [
         (("check", "sofmax"), "did you mean softmax"),
-        (("hint", "Softmax"), "did you mean softmax"),
+        (("hint", "Sofmax"), "did you mean softmax"),
         (("diff", "spilt_heads"), "did you mean split_heads"),
         (("reset", "ch33"), "did you mean ch03"),
-        (("open", "MultiheadAttention"), "did you mean MultiHeadAttention"),
+        (("open", "MultiheadAtention"), "did you mean MultiHeadAttention"),
         (("dev-check", "merge_haeds"), "did you mean merge_heads"),
         (("check", "xyzzy"), "`headway list` lists them all"),
+        (("check", "kv"), "may mean ch10 (KV cache), KVCache or kv_cache_bytes"),
+        (("diff", "attention"), "is a chapter (ch03 Attention), and an exercise is needed here: softmax, "),
         (("chekc",), "Did you mean 'check'"),
     ],
 )
@@ -126,6 +128,7 @@ def test_hints_come_one_after_the_other(kit):
     assert "hint 1 of 3" in kit.run("hint", "softmax", "--level", "1")
     assert "hint 1 of 3" in kit.run("hint", "causal_mask")
     assert "hint 1 of 3" in kit.run("hint") and "build_vocab" in kit.run("hint")
+    assert "causal_mask, hint 2 of 3" in kit.run("hint", "causal_mask", "--level", "2") and "softmax, hint" in kit.run("hint", "Attention")
     kit.run("hint", "softmax", "--level", "4", status=2)
 
 
