@@ -14,3 +14,4 @@ class ChapterSource:
     filename: str  # the author's file name, for messages and tracebacks
     sealed: bytes = b""  # the reference in a handout: its syntax tree; `text` then has only its `raise` lines
     code: bytes = b""  # the reference for a worker: compiled by this Python; there is then no text
+    replaced: tuple[str, ...] = ()  # names whose definitions here are replaced by the reference's, which are in another module of the package

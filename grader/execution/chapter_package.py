@@ -1,11 +1,13 @@
 """Assembles one Python package from chapters of different authors, without copying a file.
 
 When chapter 3 is graded, the package contains the learner's chapter 3 and the reference's chapters 1 and 2; a relative import inside
-it finds the one in the package. Later chapters do not exist in it.
+it finds the one in the package. Later chapters do not exist in it. Definitions of the learner's chapter may be replaced by the
+reference's (replacing.py), which are then in one more module.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.abc
 import importlib.util
@@ -18,6 +20,7 @@ from types import CodeType, ModuleType
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.sealed.format import module_bytes, read_tree
+from grader.execution.replacing import bind_replacements, is_replacement
 
 OFF_LIMITS = ("solutions", "exercises", "tests")  # top-level folders of the kit; chapters import each other relatively
 
@@ -39,6 +42,9 @@ def without_text(source: ChapterSource) -> ChapterSource:
 def _compiled(source: ChapterSource) -> CodeType:
     if source.code:
         return marshal.loads(source.code)
+    if source.replaced:
+        tree = bind_replacements(ast.parse(source.text, source.filename), source.name, source.replaced)
+        return compile(tree, source.filename, "exec", dont_inherit=True)
     return compile(read_tree(source.sealed) if source.sealed else source.text, source.filename, "exec", dont_inherit=True)
 
 
@@ -59,11 +65,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(fullname, self, origin=self.sources[name].filename)
 
     def _missing(self, name: str) -> str:
-        latest = max(self.sources)
-        numbers = {known[:4] for known in self.sources}
+        chapters = [known for known in self.sources if not is_replacement(known)]
+        latest = max(chapters)
+        numbers = {known[:4] for known in chapters}
         if all(re.match(r"ch\d\d_", chapter) for chapter in (name, latest)) and name < latest and name[:4] not in numbers:
             return f"{name}.py is not in the folder of {latest}.py, which builds on it; put it there, or run without --whole"
-        earlier = ", ".join(known for known in sorted(self.sources) if known != latest)
+        earlier = ", ".join(known for known in sorted(chapters) if known != latest)
         return f"there is no chapter {name} to import from here; {f'this chapter may build on {earlier}' if earlier else 'no earlier chapter is here'}"
 
     def create_module(self, spec):

@@ -15,3 +15,4 @@ class DefinitionOverride:
     text: str = ""  # its source; empty if unknown
     files: dict[str, str] = field(default_factory=dict)  # file name that the code is compiled with → what messages call it: "cell In[3]"
     forbidden: tuple[str, ...] = ()  # a sentence for each forbidden function that its source uses
+    space: dict[str, Any] | None = None  # the globals of its code, where it finds its helpers

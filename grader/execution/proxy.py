@@ -49,14 +49,19 @@ class HostConnection(Protocol):
 class BoundaryLike(Protocol):
     """What Implementation needs of a boundary."""
 
+    @property
+    def names(self) -> set[str]: ...
+
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
 
 
 class Boundary:
     """Sends requests to one host, turns its errors into exceptions, and logs the current example."""
 
-    def __init__(self, connection: HostConnection) -> None:
+    def __init__(self, connection: HostConnection, replaced: tuple[str, ...] = ()) -> None:
         self.connection = connection
+        self.replaced = replaced  # exercises of the chapter whose definitions are the reference's
+        self.names: set[str] = set()  # of the implementation that tests have used
         self.log: list[Exchange] = []
         self.calls: list[Call] = []  # of the current example
         self.readings: list[Reading] = []
@@ -170,6 +175,7 @@ class Implementation:
     def __getattr__(self, name: str) -> Any:
         if _is_tool_lookup(name):
             raise AttributeError(name)
+        self._boundary.names.add(name)
         return self._boundary.ask("get", name, path=name)
 
     def bring(self, helper: Any) -> Any:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.sealed import reader as sealed
-from grader.course.source import SourceProblem, bound_names, parse, read_source
+from grader.course.source import SourceProblem, read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS, Chapter, load_syllabus
 from grader.execution.errors import ChapterBroken, Where
+from grader.execution.names_used import NamesUsed, names_used
 from grader.execution.overrides import DefinitionOverride
+from grader.execution.reference_parts import reference_definitions
 
 
 class NoTarget(ValueError):
@@ -80,9 +82,14 @@ def resolve(word: str | None) -> Target:
     return target
 
 
-def package_sources(target: Target, chapter: Chapter, whole: bool) -> list[ChapterSource]:
-    """The target's chapter and all earlier chapters: those of the reference, or with `whole` the target's own."""
+def package_sources(target: Target, chapter: Chapter, whole: bool, replaced: tuple[str, ...] = ()) -> list[ChapterSource]:
+    """The target's chapter and all earlier chapters: those of the reference, or with `whole` the target's own.
+
+    The definitions `replaced` of the chapter are the reference's too; they are in a module of their own, without text.
+    """
     sources = [target.source(chapter.name)]
+    if replaced and (reference := reference_of(chapter.name)) is not None:
+        sources = [replace(sources[0], replaced=replaced), reference_definitions(reference, replaced)]
     for earlier in load_syllabus().chapters:
         if earlier.number >= chapter.number:
             continue
@@ -114,45 +121,32 @@ def uses(target: Target, module: str, name: str) -> set[tuple[str, str]]:
     """The definitions that this definition of the target uses, directly or through others, also in earlier chapters: (chapter, name)."""
     found: set[tuple[str, str]] = set()
     waiting = [(module, name)]
-    read: dict[str, tuple[_Index, list[tuple[str, _Index]]]] = {}  # per chapter: its own index, and those of the chapters it can use
+    read: dict[str, tuple[NamesUsed | None, list[tuple[str, NamesUsed]]]] = {}  # per chapter: its own names, and those of the chapters it can use
     seen: set[ast.stmt] = set()  # one statement may define thousands of names
     while waiting:
         chapter, wanted = waiting.pop()
         if chapter not in read:
-            reachable = [(c, index) for c in (chapter, *sorted(builds_on(target, chapter))) if (index := _index_of(target, c))]
-            read[chapter] = next((index for c, index in reachable if c == chapter), _Index({}, {})), reachable
+            reachable = [(c, names) for c in (chapter, *sorted(builds_on(target, chapter))) if (names := names_in(target, c))]
+            read[chapter] = next((names for c, names in reachable if c == chapter), None), reachable
         own, within_reach = read[chapter]
-        statement = own.statements.get(wanted)
-        if statement is None or statement in seen:
+        statement = own.statements.get(wanted) if own else None
+        if own is None or statement is None or statement in seen:
             continue
         seen.add(statement)
-        words = {word for node in ast.walk(statement) if (word := getattr(node, "id", None) or getattr(node, "attr", None))}
+        words = own.used[statement]
         words |= {own.imported[word] for word in words & own.imported.keys()}
-        new = {(c, word) for c, index in within_reach for word in words & index.statements.keys()} - found
+        new = {(c, word) for c, names in within_reach for word in words & names.statements.keys()} - found
         found |= new
         waiting += new
     return found
 
 
-@dataclass(frozen=True)
-class _Index:
-    statements: dict[str, ast.stmt]  # name → the last top-level statement of the module that binds it
-    imported: dict[str, str]  # name here → its name in the module that it is imported from
-
-
-def _index_of(target: Target, module: str) -> _Index | None:
-    """The chapter's index; None if the chapter is missing or cannot be read."""
+def names_in(target: Target, module: str) -> NamesUsed | None:
+    """The names that the chapter's definitions use; None if the chapter is missing or cannot be read."""
     try:
-        return _index(target.source(module).text) if target.has(module) else None
+        return names_used(target.source(module).text) if target.has(module) else None
     except (SourceProblem, ChapterBroken):
         return None
-
-
-@lru_cache(maxsize=32)
-def _index(text: str) -> _Index:
-    tree = parse(text)
-    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname]
-    return _Index({name: node for node in tree.body for name in bound_names(node)}, {alias.asname: alias.name for alias in imports if alias.asname})
 
 
 @cache

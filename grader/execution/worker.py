@@ -237,7 +237,7 @@ class Worker:
     def _start(self) -> None:
         self.extend_deadline(_START_SECONDS)
         self.sock, self.process = self.pool.start()
-        sources = [[source.name, source.text, source.filename] for source in self.sources]
+        sources = [[source.name, source.text, source.filename, list(source.replaced)] for source in self.sources]
         send(self.sock, [sources, self.chapter], [part for source in self.sources for part in (source.sealed, source.code)])
 
     def _end(self, patience: float) -> int | None:

@@ -31,8 +31,9 @@ def serve(sock: socket.socket) -> None:
     torch.set_num_threads(1)
     try:
         (sources, chapter), parts = receive(sock)
-        chapters = [ChapterSource(name, text, filename, *codes) for (name, text, filename), *codes in zip(sources, parts[::2], parts[1::2])]
-        del sources, parts
+        both = zip(sources, parts[::2], parts[1::2])
+        chapters = [ChapterSource(name, text, filename, sealed, code, tuple(replaced)) for (name, text, filename, replaced), sealed, code in both]
+        del sources, parts, both
         host = Host(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # sent at once: the learner's code cannot delete what was sent
         while True:
             (op, tree), buffers = receive(sock)

@@ -45,7 +45,7 @@ def read(exercise: Exercise, value: Any) -> DefinitionOverride:
     composed.add(exercise.name, thing, space)
     piece = piece_of(thing)
     text = piece.text if piece else ""
-    return DefinitionOverride(exercise.name, exercise.module, value, _other_exercises(exercise, space), text, files, tuple(composed.shortcuts(exercise)))
+    return DefinitionOverride(exercise.name, exercise.module, value, _other_exercises(exercise, space), text, files, tuple(composed.shortcuts(exercise)), space)
 
 
 def _other_exercises(exercise: Exercise, space: dict[str, Any]) -> dict[str, Any]:

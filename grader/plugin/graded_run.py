@@ -93,6 +93,7 @@ class GradedRun:
 
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""
+        self.trial.end_tests()
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():

@@ -186,20 +186,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     return (yield)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the worker of a chapter after the last of its tests: a submission has one worker at a time."""
-    run = item.config.stash[RUN]
-    chapter = _chapter_of(item)
-    if run.trial.in_worker and chapter and chapter != _chapter_of(nextitem):
-        run.trial.end_chapter(chapter)
-
-
-def _chapter_of(item: pytest.Item | None) -> str:
-    """The chapter that a graded test belongs to; empty for any other test."""
-    return _exercise_of(item).chapter if item is not None and item.get_closest_marker("exercise") else ""
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Run the pinned examples, and those of the run's own seed, after the common examples."""

@@ -69,14 +69,17 @@ class Trial:
     records: dict[str, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._boundaries: dict[str, Boundary] = {}
+        self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
-        self._broken: dict[str, ChapterBroken] = {}
+        self._broken: dict[_Package, ChapterBroken] = {}
+        self.names: set[str] = set()  # of the target that the running test has used
+        self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
         self.timeouts: dict[str, int] = {}
         self._record_bytes: dict[str, int] = {}  # exercise → bytes of its records
         self._running: Exercise | None = None
         self._test = ""
         self._spent = 0.0  # before this test began
+        self._spent_before = 0.0  # in boundaries that are closed
         self.example_seed = 0
         self.own_examples = False  # whether the examples are those of this run's seed, not the common ones of all runs
 
@@ -89,28 +92,46 @@ class Trial:
         return Implementation(self._reference(load_syllabus().chapter(chapter)))
 
     def boundary(self, chapter: str) -> Boundary:
-        """The boundary to the target's chapter; the same ChapterBroken each time if it does not import."""
-        if chapter in self._broken:
-            raise self._broken[chapter]
-        if chapter not in self._boundaries:
+        """The boundary to the target's chapter for the running test; the same ChapterBroken each time if it does not import."""
+        package = self._package(chapter)
+        if package in self._broken:
+            raise self._broken[package]
+        if package not in self._boundaries:
             found = load_syllabus().chapter(chapter)
             if not self.target.has(found.name):
                 raise Todo
             try:
-                sources = package_sources(self.target, found, self.whole)
+                sources = package_sources(self.target, found, self.whole, package.replaced)
             except ChapterBroken as problem:
-                self._broken[chapter] = problem
+                self._broken[package] = problem
                 raise
             connection: HostConnection
             if self.in_worker:
+                self._end_workers()
                 if not self.whole:  # the earlier chapters are the reference's
-                    sources = [sources[0], *map(without_text, sources[1:])]
+                    sources = [source if source.name == found.name or source.code else without_text(source) for source in sources]
                 connection = Worker(self.pool, sources, found.name, self.call_seconds, self.import_seconds, self.extend_deadline)
             else:
                 override = self.target.override_in(found.name)
                 connection = InProcessHost(sources, found.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline)
-            self._boundaries[chapter] = Boundary(connection)
-        return self._boundaries[chapter]
+            self._boundaries[package] = Boundary(connection, package.replaced)
+        return self._boundaries[package]
+
+    def _package(self, chapter: str) -> _Package:
+        """The chapter package of the running test. A worker with a definition of the reference judges one exercise only."""
+        judged = self._running.name if self._running and self.replaced and self.in_worker else ""
+        return _Package(chapter, judged, self.replaced)
+
+    def _end_workers(self) -> None:
+        """A submission has one worker at a time."""
+        for package in list(self._boundaries):
+            self._close(package)
+
+    def _close(self, package: _Package) -> None:
+        boundary = self._boundaries.pop(package)
+        self._spent_before += boundary.spent
+        with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
+            boundary.connection.close()
 
     def _reference(self, chapter: Chapter) -> Boundary:
         if chapter.id not in self._references:
@@ -123,7 +144,7 @@ class Trial:
     @property
     def _at_work(self) -> float:
         """Seconds in which the learner's code ran. The test's own work does not count, because it takes long on a busy machine."""
-        return sum(boundary.spent for boundary in self._boundaries.values())
+        return self._spent_before + sum(boundary.spent for boundary in self._boundaries.values())
 
     @property
     def _exercise(self) -> Exercise:
@@ -131,15 +152,17 @@ class Trial:
         return self._running
 
     def begin_test(self, exercise: Exercise, test: str) -> None:
-        self._running, self._test, self._spent = exercise, test, self._at_work
+        if self.in_worker and self._running and self._running.chapter != exercise.chapter:
+            self.end_chapter(self._running.chapter)
+        self._running, self._test, self._spent, self.names = exercise, test, self._at_work, set()
         comparing.new_test()
 
     def begin_example(self) -> None:
         """Start afresh: invalidate handles, reset random generators, clear the log."""
         self.extend_deadline(self.call_seconds)
         exercise = self._exercise
-        if exercise.chapter in self._broken:
-            raise self._broken[exercise.chapter]
+        if broken := self._broken.get(self._package(exercise.chapter)):
+            raise broken
         if time.monotonic() > self.until:
             raise OutOfTime("not run: the time for one submission was over")
         if self.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
@@ -154,7 +177,7 @@ class Trial:
         try:
             boundary.begin(self.example_seed, exercise.forbids, exercise.gradient)
         except ChapterBroken as problem:
-            self._broken[exercise.chapter] = problem
+            self._broken[self._package(exercise.chapter)] = problem
             raise
         torch.default_generator.manual_seed(self.example_seed)
         random.seed(self.example_seed)
@@ -164,8 +187,8 @@ class Trial:
         exercise = self._exercise
         if outcome == "timeout":
             self.timeouts[exercise.name] = self.timeouts.get(exercise.name, 0) + 1
-        boundary = self._boundaries.get(exercise.chapter)
-        if boundary is None or exercise.chapter in self._broken:
+        boundary = self.current_boundary
+        if boundary is None or self._package(exercise.chapter) in self._broken:
             return []
         weight = boundary.connection.bytes_received
         if outcome in ("passed", "failed") and weight <= RECORD_BYTES and weight + sum(self._record_bytes.values()) <= ALL_RECORDS_BYTES:
@@ -180,7 +203,7 @@ class Trial:
     @property
     def current_boundary(self) -> Boundary | None:
         """The boundary with the calls of the running example, for the explanation of a failure; None before the chapter is loaded."""
-        return self._boundaries.get(self._exercise.chapter)
+        return self._boundaries.get(self._package(self._exercise.chapter))
 
     def transcript(self) -> list[Exchange]:
         """The requests of the last example to both sides, with the answers."""
@@ -194,14 +217,19 @@ class Trial:
 
     def end_chapter(self, chapter: str) -> None:
         """After the last test of a chapter: end its worker, and drop the reference's objects and the records that need no diagnosis."""
-        for boundaries in (self._boundaries, self._references):
-            if boundary := boundaries.pop(chapter, None):
-                with contextlib.suppress(NoWorker):  # starting the next worker reports the problem
-                    boundary.connection.close()
+        for package in [package for package in self._boundaries if package.chapter == chapter]:
+            self._close(package)
+        if reference := self._references.pop(chapter, None):
+            reference.connection.close()
         for exercise in load_syllabus().chapter(chapter).exercises:
             if all(record.passed for record in self.records.get(exercise.name, ())):
                 self.records.pop(exercise.name, None)
                 self._record_bytes.pop(exercise.name, None)
+
+    def end_tests(self) -> None:
+        """After the last test of all: no worker runs while known mistakes are looked for."""
+        if self.in_worker and self._running:
+            self.end_chapter(self._running.chapter)
 
     def close(self) -> None:
         for boundary in [*self._boundaries.values(), *self._references.values()]:
@@ -209,11 +237,24 @@ class Trial:
         self._boundaries, self._references = {}, {}
 
 
+@dataclass(frozen=True)
+class _Package:
+    """Identifies the chapter package that a test uses: the target's chapter, with the reference's definitions of these exercises."""
+
+    chapter: str
+    judged: str  # the one exercise that a worker with such a package judges
+    replaced: tuple[str, ...]
+
+
 class _LazyImplementation:
     """A boundary created at its first use, so that a chapter that does not import fails in the test and not in its fixtures."""
 
     def __init__(self, trial: Trial, chapter: str) -> None:
         self._trial, self._chapter = trial, chapter
+
+    @property
+    def names(self) -> set[str]:
+        return self._trial.names
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
         return self._trial.boundary(self._chapter).ask(op, *arguments, path=path)

@@ -1,0 +1,155 @@
+"""A learner's chapter with some of its definitions replaced by the reference's."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+import traceback
+
+import pytest
+from grader.course.chapter_source import ChapterSource
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.reference_parts import reference_definitions, replaceable
+from grader.execution.replacing import replacement_module
+from grader.execution.target import Target, reference_of, resolve, uses
+
+REFERENCE = ChapterSource("ch01_one", textwrap.dedent('''
+    """Doc."""
+
+    from __future__ import annotations
+
+    FACTOR = 2
+
+    def double(x):
+        """Doc."""
+        return FACTOR * x
+
+    def quadruple(x):
+        return double(double(x))
+
+    class Base:
+        def value(self):
+            return quadruple(1)
+
+    def fail(x):
+        raise ValueError("the reference refuses")
+'''), "solutions/ch01_one.py")  # fmt: skip
+
+LEARNER = textwrap.dedent('''
+    """A learner's chapter."""
+    from __future__ import annotations
+    from functools import partial
+
+    def double(x):
+        return 3 * x
+
+    twice = double
+    half = partial(double, 1)
+
+    class Base:
+        def value(self):
+            return -1
+
+    class Child(Base):
+        def value(self):
+            return super().value() + 1
+
+    def with_default(x, f=double):
+        return f(x)
+
+    def fail(x):
+        pass
+
+    def calls_fail(x):
+        y = x
+        return fail(y)
+''')
+
+
+@pytest.fixture
+def package_of():
+    made = []
+
+    def make(text: str, *names: str):
+        sources = [ChapterSource("ch01_one", text, "mine/ch01_one.py", replaced=names), reference_definitions(REFERENCE, names)]
+        made.append(ChapterPackage(sources))
+        return made[-1]
+
+    yield make
+    for package in made:
+        package.close()
+
+
+def test_everything_that_is_defined_later_uses_the_replaced_definition(package_of):
+    module = package_of(LEARNER, "Base", "double").module("ch01_one")
+    assert (module.double(1), module.twice(1), module.half(), module.with_default(1)) == (2, 2, 2, 2)
+    assert module.Child().value() == 5
+
+
+def test_a_missing_definition_can_be_used_by_the_first_statement(package_of):
+    module = package_of('"""Doc."""\nfrom __future__ import annotations\nclass Child(Base):\n    pass\n', "Base").module("ch01_one")
+    assert module.Child().value() == 4 and module.__doc__ == "Doc."
+    assert package_of("", "double").module("ch01_one").double(4) == 8
+
+
+@pytest.mark.parametrize("text", [
+    "if True:\n    def double(x): return 3 * x\n", "from operator import neg as double\n", "double: object = None\n",
+    "from math import *\ndouble = 3\nfrom math import *\n", "try:\n    double = 1\nexcept ValueError as double:\n    pass\n", "(double := 3)\n",
+])  # fmt: skip
+def test_every_way_to_bind_a_name_is_replaced(package_of, text):
+    assert package_of(text, "double").module("ch01_one").double(4) == 8
+
+
+def test_lines_and_sources_of_the_learner_stay_and_no_line_of_the_reference_is_shown(package_of, tmp_path):
+    path = tmp_path / "ch01_one.py"
+    path.write_text(LEARNER)
+    source = ChapterSource("ch01_one", LEARNER, str(path), replaced=("Base", "fail"))
+    package = ChapterPackage([source, reference_definitions(REFERENCE, ("Base", "fail"))])
+    module = package.module("ch01_one")
+    assert inspect.getsource(module.with_default) == "def with_default(x, f=double):\n    return f(x)\n"
+    assert inspect.getsource(module.Child).startswith("class Child(Base):")
+    with pytest.raises(ValueError, match="refuses") as raised:
+        module.calls_fail(1)
+    frames = traceback.extract_tb(raised.value.__traceback__)[1:]
+    assert [(frame.name, frame.line) for frame in frames] == [("calls_fail", "return fail(y)"), ("fail", "")]
+    assert frames[0].lineno == LEARNER.splitlines().index("    return fail(y)") + 1
+    package.close()
+
+
+def test_only_what_the_replaced_names_use_is_in_the_package(package_of):
+    package = package_of(LEARNER, "double")
+    package.module("ch01_one")
+    found = vars(package.module(replacement_module("ch01_one")))
+    assert {"FACTOR", "double"} <= found.keys() and not {"quadruple", "Base", "fail"} & found.keys()
+    assert b"refuses" not in reference_definitions(REFERENCE, ("double",)).code
+
+
+def test_what_needs_the_judged_exercise_is_not_replaced():
+    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], "double") == ()
+    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], "quadruple") == ("double",)
+    chapter = reference_of("ch03_attention")
+    assert "softmax" in replaceable(chapter, ["softmax", "MultiHeadAttention"], "scaled_dot_product_attention")
+    assert replaceable(chapter, ["MultiHeadAttention"], "softmax") == ()
+
+
+def test_parameters_and_attributes_are_not_uses_of_an_exercise():
+    text = textwrap.dedent('''
+        def softmax(x): ...
+        def dropout(x): ...
+        def mask(x): ...
+        class Layer:
+            def __init__(self, dropout=0.0):
+                self.dropout = dropout
+                self.mask = [mask for mask in ()]
+            def forward(self, x):
+                return self.dropout(_scores(x))
+        def _scores(x):
+            return softmax(x)
+    ''')
+    used = uses(Target("mine", None, {"ch03_attention": text}), "ch03_attention", "Layer")
+    assert used == {("ch03_attention", "softmax"), ("ch03_attention", "_scores")}
+
+
+def test_the_reference_uses_what_its_definitions_name():
+    used = {name for chapter, name in uses(resolve("solutions"), "ch03_attention", "split_qkv") if chapter == "ch03_attention"}
+    assert "MultiHeadAttention" in used and "fuse_qkv" not in used
