@@ -60,4 +60,4 @@ def _sanitize_test(test: TestResult) -> TestResult:
     details = failure(test.details) if test.details else None
     if details is None and test.outcome not in ("passed", "todo"):
         details = Failure(promise, message=message, explanation=explanation)
-    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details)
+    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads))

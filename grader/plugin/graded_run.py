@@ -15,6 +15,7 @@ from grader.execution.target import uses
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
 from grader.verdict.explanation import explain_failure
+from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, RunResult, TestResult
 from grader.verdict.summary import Verdict
 from grader.verdict.trial import Trial
@@ -106,6 +107,7 @@ class GradedRun:
             self._find_shortcuts(result)
             if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing_exercise(result):
                 result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+            mark_leading_test(result)
         self._record_progress()
 
     def earlier_failing_exercise(self, result: ExerciseResult) -> Exercise | None:

@@ -11,6 +11,7 @@ from grader.files import write_whole
 from grader.version import __version__
 
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
+NOT_RUN = "Not run:"  # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
 
 
@@ -50,6 +51,7 @@ class TestResult:
     message: str = ""
     explanation: str = ""
     details: Failure | None = None  # shown to the learner, but not written to the JSON file
+    leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
 
 
 @dataclass
@@ -63,7 +65,8 @@ class ExerciseResult:
 
     @property
     def failures(self) -> list[TestResult]:
-        return [test for test in self.tests if test.outcome not in ("passed", "todo")]
+        """The failed tests: first the one to show in full, then the others in the suite's order."""
+        return sorted((test for test in self.tests if test.outcome not in ("passed", "todo")), key=lambda test: not test.leads)
 
     @property
     def outcome(self) -> str:
