@@ -19,6 +19,7 @@ class Call:
     callee: Any = None  # the handle that was called
     lines: list[tuple[str, int]] = field(default_factory=list)  # where the test made the call: file and line, innermost frame first
     number: int = -1  # of its request in this example; the host uses the same numbers
+    position: int = -1  # of its request in the boundary's log
 
     @property
     def is_helpers(self) -> bool:
@@ -40,6 +41,7 @@ class Reading:
     value: Any
     owner: Any
     calls_before: int
+    position: int = -1  # of its request in the boundary's log
 
 
 def test_lines() -> list[tuple[str, int]]:

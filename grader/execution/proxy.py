@@ -66,12 +66,14 @@ class Boundary:
         self.calls: list[Call] = []  # of the current example
         self.readings: list[Reading] = []
         self.requests = 0  # calls of this example
+        self.unanswered: tuple[str, Any, list[bytes]] | None = None  # the request that is running, or that ended the example without a reply
         self.loaded = False
         self.spent = 0.0  # seconds that the host has worked on requests
 
     def begin(self, seed: int, forbidden: tuple[str, ...] = (), differentiable: bool = False) -> None:
         """Begin a new example: handles of the last one become invalid, the random generators are seeded, the log is empty."""
         self.log, self.calls, self.readings, self.requests, spent = [], [], [], 0, self.spent
+        self.unanswered = None
         self.ask("begin", seed, list(forbidden), differentiable)
         if not self.loaded:
             self._load()
@@ -89,11 +91,13 @@ class Boundary:
 
     def ask(self, op: str, *arguments: Any, path: str = "") -> Any:
         tree, buffers = pack(list(arguments), _handle_of)
+        self.unanswered = op, tree, buffers
         began = time.monotonic()
         try:
             reply, out = self.connection.exchange(op, tree, buffers)
         finally:
             self.spent += time.monotonic() - began
+        self.unanswered = None
         self.log.append(Exchange(op, tree, buffers, reply, out))
         try:
             if "value" in reply:
@@ -104,13 +108,12 @@ class Boundary:
             raise HostDied(f"the reply is malformed ({printable(garbage, 200)})") from None
         raise problem
 
-
     def call(self, what: str, op: str, callee: Handle, args: tuple, options: dict, request: tuple) -> Any:
         """Send a request that runs a function of the implementation, and record the call."""
         call = Call(what, args, options, None, callee, test_lines())
         self.calls.append(call)
         self.requests += 1
-        call.number = self.requests
+        call.number, call.position = self.requests, len(self.log)
         try:
             result = self.ask(op, *request, path=_called(what, args, options))
         except LearnerError as problem:
@@ -123,8 +126,9 @@ class Boundary:
 
     def read(self, owner: Handle, op: str, *arguments: Any, path: str = "") -> Any:
         """Send a request that reads a value from an object, and record which object it came from."""
+        position = len(self.log)
         result = self.ask(op, owner, *arguments, path=path)
-        self.readings.append(Reading(result, owner, len(self.calls)))
+        self.readings.append(Reading(result, owner, len(self.calls), position))
         return result
 
     def inner_call(self, call: Call) -> Call | None:
@@ -270,7 +274,7 @@ def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **option
     """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not depend on is None."""
     found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
     f._boundary.calls[-1].result = found["output"]
-    f._boundary.readings.append(Reading(found, f, len(f._boundary.calls)))
+    f._boundary.readings.append(Reading(found, f, len(f._boundary.calls), f._boundary.calls[-1].position))
     return Gradients(found["output"], found["inputs"], found["parameters"])
 
 

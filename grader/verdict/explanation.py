@@ -8,19 +8,21 @@ import textwrap
 from typing import Any
 
 import torch
-from grader.execution.calls import Call
+from grader.execution.calls import Call, Label
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
-from grader.execution.proxy import Boundary
+from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
 from grader.verdict.relations.engine import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
+from grader.verdict.value_code import SMALL, NotCode, value_code
 from grader.verdict.value_text import first_difference, format_value
 from torch import Tensor
 
 ROOM = 67  # columns to the right of a label
 TALL = 12  # lines of one value; a longer one is only described
+CODE_LINES = 4  # of one call's arguments
 _NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
@@ -153,18 +155,37 @@ def _lines_of_calls(calls: list[Call]) -> list[str]:
 
 
 def _call_lines(call: Call) -> list[str]:
-    """`softmax(x, dim=0)` as lines: the call, then each small tensor argument."""
-    parts: list[str] = []
-    below: list[str] = []
-    for position, value in enumerate(call.args):
-        parts.append(_argument(f"argument {position + 1}", value, below))
-    for name, value in call.options.items():
-        parts.append(f"{name}=" + _argument(name, value, below))
+    """`softmax(torch.tensor([[1.5, -2.0]]), dim=0)`: the call as code, wrapped between arguments; then each tensor that is too large for code."""
+    arguments = [(f"argument {position + 1}", "", value) for position, value in enumerate(call.args)]
+    arguments += [(name, f"{name}=", value) for name, value in call.options.items()]
+    for most in (SMALL, SMALL // 2, 1):
+        below: list[str] = []
+        parts = [start + _argument(name, value, below, most) for name, start, value in arguments]
+        if sum(map(len, parts)) <= CODE_LINES * ROOM:
+            break
     shown = below if sum(text.count("\n") + 1 for text in below) <= TALL else []
-    return [f"{call.what}({', '.join(parts)})", *shown]
+    return [_wrap_call(f"{call.what}(", parts), *shown]
 
 
-def _argument(name: str, value: Any, below: list[str]) -> str:
+def _wrap_call(start: str, parts: list[str]) -> str:
+    """The call on lines that fit; it is still code: a line is broken only after a comma, and never in a string."""
+    texts = [part + (", " if number < len(parts) - 1 else ")") for number, part in enumerate(parts)] or [")"]
+    pieces = [piece for text in texts for piece in ([text] if "'" in text or '"' in text else re.split(r"(?<=, )", text))]
+    lines = [start]
+    for piece in pieces:
+        if len(lines[-1]) + len(piece.rstrip()) > ROOM and lines[-1].strip() != "":
+            lines.append("    ")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _argument(name: str, value: Any, below: list[str], most: int) -> str:
+    try:
+        text = value_code(value, most, name_of_object)
+        if isinstance(value, Tensor) or len(text) <= ROOM:
+            return text
+    except NotCode:
+        pass
     if isinstance(value, Tensor):
         if 0 < value.numel() <= 24:
             text = format_value(value, width=ROOM - 2)
@@ -172,6 +193,13 @@ def _argument(name: str, value: Any, below: list[str]) -> str:
         return f"tensor {'x'.join(map(str, value.shape)) or 'scalar'}"
     text = format_value(value)
     return text if "\n" not in text and len(text) <= 60 else text.split("\n")[0][:57] + "…"
+
+
+def name_of_object(value: Any) -> str | None:
+    """The code that made an object of the implementation: `GPT(11, 8)`, or the name of a function or class."""
+    if isinstance(value, Handle):
+        return str(object.__getattribute__(value, "_path"))
+    return str(value) if isinstance(value, Label) else None
 
 
 def _sentence(text: str, capital: bool = True) -> str:
