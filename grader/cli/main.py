@@ -48,7 +48,9 @@ def check(name: AnyName = None) -> None:
 
 @app.command()
 def watch(name: AnyName = None) -> None:
-    """Test an exercise each time you save its file."""
+    """Test the function that you changed, at each save.
+
+    With the name of an exercise, the watch stays on that exercise."""
     from grader.cli.commands.watch import watch
 
     raise typer.Exit(watch(name))

@@ -32,10 +32,13 @@ ENCODINGS = frozenset({
 class SourceProblem(ValueError):
     """A chapter that cannot be read or understood; the message is one sentence naming file and line."""
 
-    def __init__(self, message: str, *, file: str = "", line: int | None = None):
+    def __init__(self, message: str, *, file: str = "", line: int | None = None, column: int | None = None, width: int = 1, reason: str = ""):
         super().__init__(message)
         self.file = file
         self.line = line
+        self.column = column  # where in the line, counted from 1
+        self.width = width  # characters from there that belong to the problem
+        self.reason = reason or message  # without the place and the code
 
 
 class TooComplex(SourceProblem):
@@ -112,7 +115,9 @@ def _parse(text: str, file: str) -> ast.Module:
             tree = ast.parse(text, filename=file)
     except SyntaxError as error:
         line = error.lineno or 1
-        raise SourceProblem(f"{file}, line {line}: {_plain(error)}", file=file, line=line) from None
+        start, end = error.offset or 0, (error.end_offset or 0) if error.end_lineno == error.lineno else 0
+        message = f"{file}, line {line}: {_plain(error)}"
+        raise SourceProblem(message, file=file, line=line, column=start or None, width=max(1, end - start), reason=_reason(error)) from None
     except UnicodeError:
         raise SourceProblem(f"{file} contains invalid characters; save the file as UTF-8", file=file) from None
     except (RecursionError, MemoryError, SystemError, OverflowError):
@@ -236,10 +241,14 @@ def _encoding(data: bytes, file: str) -> str:
 
 
 def _plain(error: SyntaxError) -> str:
+    shown = (error.text or "").strip()
+    return _reason(error) + (f": {shown[:60]}" if shown and not isinstance(error, IndentationError) else "")
+
+
+def _reason(error: SyntaxError) -> str:
     reason = (error.msg or "invalid syntax").rstrip(".")
     if isinstance(error, TabError):
         return "tabs and spaces are mixed in the indentation; use four spaces"
     if isinstance(error, IndentationError):
         return f"the indentation is wrong ({reason})"
-    shown = (error.text or "").strip()
-    return f"this is not valid Python ({reason})" + (f": {shown[:60]}" if shown else "")
+    return f"this is not valid Python ({reason})"

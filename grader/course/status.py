@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.course.progress import Score, load_scores
 from grader.course.source import SourceProblem, find_definition, read_source
-from grader.course.stubs import modified_chapters
+from grader.course.stubs import is_stub, modified_chapters
 from grader.course.syllabus import EXERCISES, Chapter, Exercise, Syllabus, load_syllabus
 
 
@@ -59,9 +59,29 @@ def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
     raise SourceProblem(f"{short_path(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` restores it")
 
 
+def current_scores() -> dict[str, Score]:
+    """The saved score of each exercise that has code: a stub has no points, even if an earlier version of the code earned some."""
+    scores = load_scores()
+    stubs = {exercise.name for exercise in read_course().exercises if exercise.name in scores and _is_stub_now(exercise)}
+    return {name: score for name, score in scores.items() if name not in stubs}
+
+
+def current_score(exercise: Exercise) -> Score | None:
+    """The saved score of one exercise; None for a stub."""
+    score = load_scores().get(exercise.name)
+    return None if score is None or _is_stub_now(exercise) else score
+
+
+def _is_stub_now(exercise: Exercise) -> bool:
+    try:
+        return is_stub(exercise, read_source(EXERCISES / f"{exercise.module}.py"))
+    except SourceProblem:
+        return False
+
+
 def next_step(scores: dict[str, Score] | None = None) -> Step | None:
     """The first exercise of the current chapter that is not passed; None when all are passed."""
-    scores = load_scores() if scores is None else scores
+    scores = current_scores() if scores is None else scores
     chapter = current_chapter(scores)
     if chapter is None:
         return None
@@ -71,7 +91,7 @@ def next_step(scores: dict[str, Score] | None = None) -> Step | None:
 
 def next_unpassed(exercise: Exercise) -> Exercise | None:
     """The next exercise in the course that is not passed; after the last one it starts again at the first. None if there is no other."""
-    course, scores = read_course().exercises, load_scores()
+    course, scores = read_course().exercises, current_scores()
     here = course.index(exercise)
     return next((other for other in [*course[here + 1 :], *course[:here]] if not is_passed(other, scores)), None)
 
@@ -95,7 +115,7 @@ def is_passed(exercise: Exercise, scores: dict[str, Score]) -> bool:
 
 def first_unpassed(chapter: Chapter) -> Exercise:
     """The first exercise of the chapter that is not passed; the first of all when all are passed."""
-    scores = load_scores()
+    scores = current_scores()
     return next((exercise for exercise in chapter.exercises if not is_passed(exercise, scores)), chapter.exercises[0])
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.course.code_shape import same_code
 from grader.course.sealed import reader as sealed
-from grader.course.source import SourceProblem, parse, read_source, split_lines
-from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+from grader.course.source import SourceProblem, find_definition, parse, read_source, split_lines
+from grader.course.syllabus import EXERCISES, SOLUTIONS, Exercise, load_syllabus
 from grader.course.torch_operators import describe_forbidden
 from grader.files import problem, write_whole
 
@@ -109,6 +110,20 @@ def with_rules(stub: str, module: str) -> str:
         sentence = f"In this chapter, write attention yourself, without {describe_forbidden(chapter.forbids)}."
         stub = _with_sentence(stub, parse(stub), sentence, f"{module}.py")
     return stub
+
+
+def is_stub(exercise: Exercise, text: str) -> bool:
+    """Whether the chapter with this text has the exercise's stub, unchanged in its code. False if the text or the stub cannot be read."""
+    if "NotImplementedError" not in text:
+        return False
+    try:
+        present = find_definition(text, exercise.name)
+        if present is None or "NotImplementedError" not in present.text:
+            return False
+        stub = find_definition(reference_stub(exercise.module), exercise.name)
+        return stub is not None and same_code(present.text, stub.text)
+    except (SourceProblem, OSError):
+        return False
 
 
 def fingerprint(text: str) -> str:

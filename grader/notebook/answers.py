@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course.hints import Hint
-from grader.course.progress import format_points, load_scores
+from grader.course.progress import format_points
+from grader.course.status import current_score
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
@@ -110,7 +111,7 @@ def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: De
 
 
 def _is_recorded_as_passed(name: str) -> bool:
-    score = load_scores().get(name)
+    score = current_score(load_syllabus().exercise(name))
     return score is not None and score.passed
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from grader.course.source import definition, replace_definition
 from grader.course.syllabus import load_syllabus
 from grader.quality.benchmarks.workplace import without_markers
 
@@ -51,7 +52,14 @@ class Kit:
         path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def record(self, **points: float) -> None:
+        """Record these points; where an exercise is the stub, write some code, because a stub has no points."""
         worth = {exercise.name: exercise.points for exercise in load_syllabus().exercises}
+        for name in points:
+            path = self.file(load_syllabus().exercise(name).module)
+            text = path.read_text(encoding="utf-8")
+            stub = definition(text, name).text
+            if "raise NotImplementedError" in stub:
+                path.write_text(replace_definition(text, name, stub.replace("raise NotImplementedError", "return None")), encoding="utf-8")
         lines = [f"{name} {points[name]}/{worth[name]}\n" for name in sorted(points)]
         (self.exercises / "progress.txt").write_text("".join(lines))
 

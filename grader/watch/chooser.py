@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.course.progress import load_scores
+from grader.course.status import current_scores
 from grader.course.syllabus import Exercise, load_syllabus
 from rich.text import Text
 
@@ -39,7 +39,7 @@ class Chooser:
 
     def lines(self) -> tuple[list[Text], int]:
         """The list, and which line the chosen one is on."""
-        scores = load_scores()
+        scores = current_scores()
         lines, at, chapter = [Text(f"Which one? {self.typed}_", "bold")], 0, ""
         for number, exercise in enumerate(self.found):
             if exercise.chapter != chapter:

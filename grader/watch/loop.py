@@ -1,4 +1,7 @@
-"""The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time. Only a key changes the exercise."""
+"""The loop of the watch: it takes saves, keys and messages of runs from one queue, and handles one at a time.
+
+The exercise changes by a key (`actions.py`), or by a save that changed another function (`changes.py`) unless the watch is pinned.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,15 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from grader.console.editor import editor_for
-from grader.console.output import wrap_text
-from grader.course.hints import reveal_hint
-from grader.course.progress import load_scores
-from grader.course.solution_diff import diff_with_reference
+from grader.course.excerpt import excerpt
 from grader.course.source import SourceProblem, parse, read_source
-from grader.course.status import is_passed, locate, next_unpassed
-from grader.course.syllabus import EXERCISES, Exercise
+from grader.course.status import current_scores, is_passed
+from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.job import retry_sentence
-from grader.teaching.show.catalog import has_picture
 from grader.teaching.show.panels import Picture
 from grader.verdict.summary import Verdict
-from grader.watch.chooser import Chooser
+from grader.watch.actions import KeyActions
+from grader.watch.changes import SavedChapters, decide
 from grader.watch.keys import Keyboard
 from grader.watch.page import result_line
 from grader.watch.plain import Plain
@@ -31,18 +30,17 @@ from grader.watch.saves import SaveWatcher
 from grader.watch.screen import Screen
 from grader.watch.signals import forward_signals
 from grader.watch.state import State
-from grader.watch.viewer import open_chapter_picture
-from rich.text import Text
 
 
 class Watch:
-    def __init__(self, exercise: Exercise, screen: Screen | Plain) -> None:
-        self.state = State(exercise, keys=isinstance(screen, Screen))
+    def __init__(self, exercise: Exercise, screen: Screen | Plain, pinned: bool = False) -> None:
+        self.state = State(exercise, keys=isinstance(screen, Screen), pinned=pinned)
         self.screen = screen
         self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # calls of the methods on_...
         self.verdicts: dict[str, Verdict] = {}
-        self.chooser: Chooser | None = None
-        self.diff_confirmed = False
+        self.keys = KeyActions(self, screen) if isinstance(screen, Screen) else None
+        self.chapters = SavedChapters(EXERCISES)
+        self.unread: set[str] = set()  # saved chapters that were not compared yet
         self.is_open = True
         self.run_number = 0
         self.runs = Runs(self._queued(self.on_run_message), self._queued(self.on_picture))
@@ -96,31 +94,54 @@ class Watch:
 
     def draw(self) -> None:
         if isinstance(self.screen, Screen):
-            self.screen.draw(self.state, *(self.chooser.lines() if self.chooser else ()))
+            self.screen.draw(self.state, *(self.keys.chooser.lines() if self.keys and self.keys.chooser else ()))
 
     # ---- runs
 
     def start_run(self) -> None:
         """Start a run, unless the file is not valid Python at the moment."""
-        problem = _parse_problem(f"{self.state.exercise.module}.py")
-        if problem:
+        problem = _find_problem(f"{self.state.exercise.module}.py")
+        if problem is not None:
             self.wait_for_save(problem)
             return
         self.state.start_run()
         self.run_number = self.runs.start(self.state.exercise.name)
 
-    def wait_for_save(self, problem: str) -> None:
+    def wait_for_save(self, problem: SourceProblem) -> None:
+        """Show at once what is wrong with the file; only a save can help."""
         self.runs.stop()
-        self.state.running, self.state.file_problem = False, problem
+        self.state.wait_for_save(problem, _excerpt(problem))
         if isinstance(self.screen, Plain):
-            self.screen.print_message(f"{problem}. Waiting for the next save.")
+            self.screen.print_file_problem(self.state)
+        else:
+            self.screen.top = 0
 
     def on_saved(self, names: set[str]) -> None:
-        broken = next((problem for name in sorted(names) if (problem := _parse_problem(name))), "")
-        if broken:
+        self.unread |= {name.removesuffix(".py") for name in names}
+        broken = next((problem for name in sorted(names) if (problem := _find_problem(name)) is not None), None)
+        if broken is not None:
             self.wait_for_save(broken)
-        else:
-            self.start_run()
+            return
+        self.follow_changes()
+        self.start_run()
+
+    def follow_changes(self) -> None:
+        """Switch to the function that the last saves changed, unless the watch is pinned."""
+        changes, self.unread = self.chapters.update(self.unread), set()
+        scores = current_scores()
+        passed = {exercise.name for exercise in load_syllabus().exercises if is_passed(exercise, scores)}
+        chosen = decide(self.state.exercise, changes, passed, self.state.pinned)
+        if chosen.exercise is not self.state.exercise:
+            self.switch_to(chosen.exercise)
+        self.state.follow_note, self.state.waiting = chosen.sentence, chosen.waiting or self.state.waiting
+        if chosen.sentence and isinstance(self.screen, Plain):
+            self.screen.print_message(chosen.sentence)
+
+    def switch_to(self, exercise: Exercise) -> None:
+        """Watch another exercise, and show its last verdict until there is a new one."""
+        if isinstance(self.screen, Screen):
+            self.screen.top = 0
+        self.state.switch_to(exercise, self.verdicts.get(exercise.name))
 
     def on_run_message(self, number: int, message: dict[str, Any]) -> None:
         state = self.state
@@ -167,33 +188,13 @@ class Watch:
         if isinstance(self.screen, Plain):
             self.screen.print_message(notice)
 
-    # ---- keys
+    # ---- keys and signals
 
     def on_key(self, key: str | None) -> None:
-        if key is None:  # the terminal was closed
-            self.is_open = False
-            return
-        if key == "interrupt":
+        if key is None or key == "interrupt":  # None: the terminal was closed
             self.on_quit()
-            return
-        if self.chooser is not None:
-            self._press_in_chooser(self.chooser, key)
-            return
-        rows = self.full_screen.rows
-        moves = {"up": -1, "down": 1, "page up": -rows, "page down": rows, " ": rows, "home": -10**6, "end": 10**6}
-        if key in moves:
-            self.full_screen.scroll(moves[key])
-            return
-        diff_confirmed, self.diff_confirmed = self.diff_confirmed, False
-        self.state.note = ""
-        actions = {
-            "h": self.show_hint, "n": self.go_to_next, "l": self.open_chooser, "o": self.open_editor, "r": self.start_run,
-            "s": self.show_picture, "q": self.on_quit, "escape": self.show_verdict,
-        }  # fmt: skip
-        if key.lower() == "d":
-            self.show_diff(diff_confirmed)
-        elif key.lower() in actions:
-            actions[key.lower()]()
+        elif self.keys is not None:
+            self.keys.press(key)
 
     def on_quit(self) -> None:
         self.is_open = False
@@ -208,98 +209,30 @@ class Watch:
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
 
-    def show_hint(self) -> None:
-        found = reveal_hint(self.state.exercise)
-        if found is None:
-            self.state.note = f"{self.state.exercise.name} has no hints."
-            return
-        self.state.diff_lines = self.state.picture = None
-        more = "This is the last hint." if found.is_last else "Press h again for the next hint."
-        prose = wrap_text(found.text, min(self.full_screen.size[0], 80))
-        self.state.hint_lines = [Text(found.title, "bold"), *map(Text, prose), Text(more, "dim"), *([Text(found.problem, "red")] if found.problem else [])]
-        self.full_screen.top = 10**6  # draw() limits it to the last line
 
-    def go_to_next(self) -> None:
-        following = next_unpassed(self.state.exercise)
-        if following is not None:
-            self.switch_to(following)
-        elif is_passed(self.state.exercise, load_scores()):
-            self.state.note = "You have passed every exercise. l lists them all."
-        else:
-            self.state.note = "This is the only exercise that you have not passed yet."
-
-    def open_chooser(self) -> None:
-        self.chooser = Chooser(self.state.exercise)
-
-    def _press_in_chooser(self, chooser: Chooser, key: str) -> None:
-        if key == "enter" and chooser.chosen:
-            self.switch_to(chooser.chosen)
-        if key in ("enter", "escape"):
-            self.chooser = None
-        else:
-            chooser.press(key)
-
-    def switch_to(self, exercise: Exercise) -> None:
-        self.full_screen.top = 0
-        self.state.switch_to(exercise, self.verdicts.get(exercise.name))
-        self.start_run()
-
-    def show_verdict(self) -> None:
-        self.state.diff_lines, self.state.picture, self.state.hint_lines = None, None, []
-
-    def show_diff(self, diff_confirmed: bool) -> None:
-        exercise = self.state.exercise
-        if not diff_confirmed and not is_passed(exercise, load_scores()):
-            self.state.note, self.diff_confirmed = f"You have not passed {exercise.name} yet; try your own way first. Press d again to see the reference anyway.", True
-            return
-        try:
-            lines = diff_with_reference(exercise)
-        except SourceProblem as problem:
-            self.state.note = str(problem)
-            return
-        self.full_screen.top, self.state.picture = 0, None
-        self.state.diff_lines = lines or [Text(f"Your {exercise.name} is identical to the reference.")]
-        self.state.note = "Your code (-) and the reference (+). esc: back to the verdict."
-
-    def open_editor(self) -> None:
-        location = locate(self.state.exercise)
-        editor = editor_for(location)
-        if editor is None:
-            self.state.note = f"{location}. Set $EDITOR to your editor, and o opens the file there."
-        elif editor.windowed:
-            self.state.note = editor.open(wait=False) or f"Opened {location}."
-        else:
-            with self.keyboard.suspended(), self.full_screen.suspended():
-                problem = editor.open()
-            self.state.note = problem or ""
-
-    def show_picture(self) -> None:
-        """Draw what the exercise computes; if it has no picture, open the chapter's picture in a window."""
-        name = self.state.exercise.name
-        if has_picture(name):
-            self.state.note = f"Drawing what {name} computes ..."
-            self.runs.draw(name)
-        else:
-            self.state.note = open_chapter_picture(self.state.exercise)
-
-
-def watch(exercise: Exercise, interactive: bool) -> int:
-    """Watch until the learner quits, then print the last verdict in one line."""
-    session = Watch(exercise, Screen() if interactive else Plain())
+def watch(exercise: Exercise, interactive: bool, pinned: bool) -> int:
+    """Watch until the learner quits, then print the last verdict in one line. `pinned`: stay on this exercise whatever is saved."""
+    session = Watch(exercise, Screen() if interactive else Plain(), pinned)
     with contextlib.suppress(BrokenPipeError):
         session.run_until_quit()
         print(result_line(session.state))
     return 0
 
 
-def _parse_problem(name: str) -> str:
-    """Why this chapter is not valid Python at the moment; "" if it is valid."""
-    path = EXERCISES / name
+def _find_problem(name: str) -> SourceProblem | None:
+    """Why this chapter is not valid Python at the moment."""
     try:
-        text = read_source(path)
+        text = read_source(EXERCISES / name)
         if not text.strip():
-            return f"{name} is empty"
+            return SourceProblem(f"{name} is empty", file=name)
         parse(text, name)
     except SourceProblem as problem:
-        return str(problem)
-    return ""
+        return problem
+    return None
+
+
+def _excerpt(problem: SourceProblem) -> list[str]:
+    try:
+        return excerpt(read_source(EXERCISES / problem.file), problem)
+    except SourceProblem:
+        return []

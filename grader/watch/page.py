@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from grader.console.output import wrap_text
-from grader.course.progress import format_points, load_scores
-from grader.course.status import locate, next_unpassed, short_path
+from grader.course.progress import format_points
+from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.plugin.layout import Page, has_failing_picture, print_result
 from grader.teaching.show.half_blocks import find_colour_system
@@ -16,14 +16,14 @@ from grader.verdict.summary import Verdict
 from grader.watch.state import State
 from rich.text import Text
 
-KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
+KEYS = (("h", "hint"), ("n", "next"), ("l", "list"), ("p", "pin"), ("d", "diff"), ("o", "open"), ("r", "run"), ("s", "picture"), ("q", "quit"))
 
 
 def heading_lines(state: State, width: int) -> list[Text]:
     """The exercise, its points, its promise and where it is."""
     exercise = state.exercise
     chapter = load_syllabus().chapter(exercise.chapter)
-    score = load_scores().get(exercise.name)
+    score = current_score(exercise)
     left = Text.assemble((exercise.name, "bold"), (f"  {chapter.number} {chapter.title}", "dim"))
     right = f"{score} points" if score else f"{format_points(exercise.points)} points"
     left.append(right.rjust(max(len(right) + 2, width - len(left) - 1)), "green" if score and score.passed else "")
@@ -43,8 +43,10 @@ def body_lines(state: State, width: int) -> list[Text]:
     if state.picture is not None:
         return render_picture(state.picture, width, find_colour_system())
     page = _Lines(width)
-    if state.verdict is None:
-        if not state.running and not state.file_problem and not state.run_problem:
+    if state.file_problem:
+        _print_file_problem(page, state)
+    elif state.verdict is None:
+        if not state.running and not state.run_problem:
             page.line("Not tested yet.")
     else:
         _print_verdict(page, state, state.verdict)
@@ -54,9 +56,11 @@ def body_lines(state: State, width: int) -> list[Text]:
 
 
 def status_lines(state: State, width: int) -> list[Text]:
-    """What is happening now, or when the last verdict came."""
-    line = _status_line(state)
-    return [Text(part, line.style) for part in wrap_text(line.plain, width)]
+    """What the last save changed; and what is happening now, or when the last verdict came."""
+    lines = [_status_line(state)]
+    if state.follow_note and not state.file_problem:
+        lines.insert(0, Text(state.follow_note, "cyan"))
+    return [Text(part, line.style) for line in lines for part in wrap_text(line.plain, width)]
 
 
 def _status_line(state: State) -> Text:
@@ -72,7 +76,8 @@ def _status_line(state: State) -> Text:
     if state.note:
         return Text(state.note, "cyan")
     if state.finished_at:
-        return Text(f"{state.finished_at}   verdict after {state.seconds:.2f} s", "dim")
+        pin = "   pinned" if state.pinned and state.keys else ""
+        return Text(f"{state.finished_at}   verdict after {state.seconds:.2f} s{pin}", "dim")
     return Text("")
 
 
@@ -118,6 +123,15 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
     for note in verdict.notes:
         page.blank()
         page.wrapped(f"Note: {note}", yellow=True)
+
+
+def _print_file_problem(page: _Lines, state: State) -> None:
+    page.title(f"{state.file_name or state.exercise.module + '.py'} cannot be tested")
+    page.wrapped(state.file_reason, red=True)
+    if state.file_excerpt:
+        page.blank()
+        for line in state.file_excerpt:
+            page.line(line[: page.width])
 
 
 def _print_todo(page: _Lines, result: ExerciseResult) -> None:

@@ -15,10 +15,15 @@ class Plain:
         self.console = make_console()
 
     def print_heading(self, state: State) -> None:
-        self._print(*heading_lines(state, self.console.width), Text("Save the file to test it. Press Control-C to quit."), Text(""))
+        name = state.exercise.name
+        what = f"Each save tests {name}; `headway watch` without a name follows your changes." if state.pinned else "Each save tests the function that you changed."
+        self._print(*heading_lines(state, self.console.width), Text(what), Text("Press Control-C to quit."), Text(""))
 
     def print_verdict(self, state: State) -> None:
         self._print(*body_lines(state, self.console.width), *status_lines(state, self.console.width), Text(""))
+
+    def print_file_problem(self, state: State) -> None:
+        self._print(*map(Text, state.file_excerpt), Text(f"{state.file_problem}. Waiting for the next save."))
 
     def print_message(self, sentence: str) -> None:
         self._print(Text(sentence))

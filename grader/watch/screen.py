@@ -52,7 +52,8 @@ class Screen:
         """Draw the whole page; `chooser` is a list shown instead of the verdict, with line `at` visible."""
         columns, rows = self.size
         above = [*heading_lines(state, columns), Text("")]
-        below = [Text(""), *status_lines(state, columns), *([Text(state.save_notice, "dim")] if state.save_notice else []), _key_line(columns, chooser is not None)]
+        notice = [Text(state.save_notice, "dim")] if state.save_notice else []
+        below = [Text(""), *status_lines(state, columns), *notice, _key_line(columns, chooser is not None, state.pinned)]
         if chooser is not None:  # the typed text stays visible
             above, middle, at = [*above, chooser[0]], chooser[1:], at - 1
         else:
@@ -89,11 +90,12 @@ def _scroll_note(above: int, under: int) -> str:
     return f"{' and '.join(words)}; scroll with the arrow keys"
 
 
-def _key_line(columns: int, choosing: bool) -> Text:
+def _key_line(columns: int, choosing: bool, pinned: bool) -> Text:
     if choosing:
         return Text("type part of a name   up, down: move   enter: watch   esc: back", "bold", no_wrap=True)
     line = Text()
     for key, word in KEYS:
+        word = "unpin" if pinned and key == "p" else word
         if len(line) + len(word) + 4 <= columns or not line:
             line.append("  " if line else "").append(key, "bold cyan").append(f" {word}")
     return line

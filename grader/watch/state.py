@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from grader.course.source import SourceProblem
 from grader.course.syllabus import Exercise
 from grader.teaching.show.panels import Picture
 from grader.verdict.summary import Verdict
@@ -15,10 +16,16 @@ from rich.text import Text
 class State:
     exercise: Exercise
     keys: bool  # whether keys can be pressed
+    pinned: bool = False  # whether saves of other functions leave the exercise as it is
     verdict: Verdict | None = None  # the last one of this exercise
     seconds: float = 0.0  # from the save (or the key) to the verdict
     finished_at: str = ""  # the time of day of the verdict
+    follow_note: str = ""  # what the last save changed, and what is tested therefore
+    waiting: Exercise | None = None  # changed while the watch was pinned to another
     file_problem: str = ""  # why no run was started: a file that does not parse
+    file_name: str = ""  # that file
+    file_reason: str = ""  # the problem without its place
+    file_excerpt: list[str] = field(default_factory=list)  # the problem's line, with a caret
     run_problem: str = ""  # why a run gave no verdict
     running: bool = False
     starting: bool = False  # the server is starting
@@ -47,7 +54,14 @@ class State:
         self.exercise, self.verdict = exercise, verdict
         self.seconds, self.finished_at = 0.0, ""
         self._clear_messages()
+        self.follow_note, self.waiting = "", None
         self.hint_lines, self.diff_lines, self.picture = [], None, None
+
+    def wait_for_save(self, problem: SourceProblem, excerpt: list[str]) -> None:
+        """Show why the file cannot be tested, and nothing of the time before."""
+        self.running, self.starting = False, False
+        self.file_problem, self.file_name, self.file_reason, self.file_excerpt = str(problem), problem.file, problem.reason, excerpt
+        self.follow_note, self.hint_lines, self.diff_lines, self.picture = "", [], None, None
 
     def _clear_messages(self) -> None:
         self.file_problem = self.run_problem = self.retry_reason = self.note = ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped
-from grader.course.progress import load_scores
-from grader.course.status import current_chapter, read_course
+from grader.course.status import current_chapter, current_scores, read_course
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.teaching.book.build import build, is_extra_missing
 
@@ -48,7 +47,7 @@ def _page_of(name: str | None) -> str:
     """The page of an exercise or a chapter; of the current chapter, if nothing is named. UnknownName for an unknown name."""
     if name is None:
         read_course()
-        chapter = current_chapter(load_scores())
+        chapter = current_chapter(current_scores())
         where = f"{chapter.name}.html" if chapter else "index.html"
     else:
         found = read_course().find(name)

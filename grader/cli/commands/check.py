@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 
 from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.progress import load_scores
-from grader.course.status import is_passed, locate, next_step, read_course
+from grader.course.status import current_scores, is_passed, locate, next_step, read_course
 from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
 from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import CheckJob, retry_sentence
@@ -42,7 +41,7 @@ def check(name: str | None) -> int:
     if not location.file.exists():
         print_error(location.problem or f"there is no file {location.file}")
         return UNUSABLE
-    known = {exercise.name for exercise in exercises if is_passed(exercise, load_scores())}
+    known = {exercise.name for exercise in exercises if is_passed(exercise, current_scores())}
     outcomes, status = run_tests(suites, found)
     if status in (INTERRUPTED, UNUSABLE):
         return status

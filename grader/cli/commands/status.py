@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
-from grader.course.progress import Score, format_points, load_scores
-from grader.course.status import Step, current_chapter, is_complete, is_passed, next_step, points_earned, read_course, short_path
+from grader.course.progress import Score, format_points
+from grader.course.status import Step, current_chapter, current_scores, is_complete, is_passed, next_step, points_earned, read_course, short_path
 from grader.course.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
 from rich.text import Text
@@ -12,7 +12,7 @@ from rich.text import Text
 
 def status() -> int:
     """Print the points of each chapter, and the next exercise."""
-    course, scores = read_course(), load_scores()
+    course, scores = read_course(), current_scores()
     here, console = current_chapter(scores), make_console()
     mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
     heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{format_points(mine)} of {format_points(all_points)} points"
@@ -37,7 +37,7 @@ def show_next() -> int:
 
 def list_all() -> int:
     """Print every exercise by chapter, with its points."""
-    course, scores, console = read_course(), load_scores(), make_console()
+    course, scores, console = read_course(), current_scores(), make_console()
     step = next_step(scores)
     for chapter in course.chapters:
         heading = Text.assemble((f"{chapter.id} {chapter.title}", "bold"), f": {chapter.about}")

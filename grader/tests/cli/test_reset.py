@@ -16,6 +16,22 @@ def test_reset_restores_one_stub_and_undo_restores_the_learners_code(kit):
     assert "nothing to restore" in kit.run("reset", "softmax", "--undo", status=1)
 
 
+def test_a_stub_has_no_points_until_the_code_is_back(kit):
+    """Also after a reset of the chapter, and if only comments of the stub were edited."""
+    kit.solve("ch03_attention")
+    kit.pass_chapter("ch03")
+    kit.run("reset", "softmax")
+    assert "Next: softmax" in kit.run("next") and " 0/10  softmax" in kit.run("list") and "90 of" in kit.run()
+    kit.edit("ch03_attention", "# TODO 1", "# my first step")
+    assert "Next: softmax" in kit.run("next") and "--peek" in kit.run("diff", "softmax", status=1)
+    kit.run("reset", "softmax", "--undo")
+    assert "100 of" in kit.run() and "10/10  softmax" in kit.run("list")
+    kit.run("reset", "ch03")
+    assert " 0 of" in kit.run()
+    kit.run("reset", "ch03", "--undo")
+    assert "100 of" in kit.run()
+
+
 def test_undo_loses_nothing_written_since(kit):
     kit.edit("ch03_attention", "    raise NotImplementedError", "    return 'first'")
     kit.run("reset", "softmax")

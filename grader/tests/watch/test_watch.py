@@ -56,7 +56,8 @@ def test_half_written_code_gives_one_line_and_waits(kit):
         terminal.wait("Write the code and save the file")
         terminal.save("ch03_attention", STUB, "    return (x")
         waiting = terminal.wait("Waiting for the next save.")
-        assert re.search(r"ch03_attention\.py, line \d+: .*never closed", waiting) and "Write the code and save the file" in waiting
+        assert re.search(r"ch03_attention\.py, line \d+: .*never closed", waiting) and "Write the code and save the file" not in waiting
+        assert re.search(r"\n +\d+ \|     return \(x\n {19}\^\n", waiting), "the line, and a caret below the parenthesis"
         terminal.save("ch03_attention", "    return (x", RIGHT)
         terminal.wait("softmax works")
         text = kit.file("ch03_attention").read_text()
@@ -68,6 +69,24 @@ def test_half_written_code_gives_one_line_and_waits(kit):
         assert "Waiting" not in terminal.wait(lambda frame: "softmax works" in frame and "empty" not in frame)
         kit.file("ch03_attention").unlink()
         terminal.wait("there is no file ch03_attention.py")
+
+
+def test_the_watch_tests_the_function_that_was_changed_unless_it_is_pinned(kit):
+    kit.edit("ch03_attention", STUB, RIGHT)
+    with watching(kit, "ch03") as terminal:
+        assert terminal.wait("softmax works").startswith("softmax")
+        terminal.save("ch03_attention", STUB, "    return torch.zeros(T, T, dtype=torch.bool, device=device)")
+        assert terminal.wait("You changed causal_mask, so it is tested now.").startswith("causal_mask")
+        terminal.wait(lambda frame: "FAILED" in frame and "verdict after" in frame)
+        terminal.press("p")
+        assert "p unpin" in terminal.wait("Pinned to causal_mask")
+        terminal.save("ch03_attention", "exps.sum(dim, keepdim=True)", "exps.sum()")
+        frame = terminal.wait("You changed softmax. The watch is pinned to causal_mask; press p to test softmax.")
+        assert frame.startswith("causal_mask") and "softmax 10/10" in (kit.exercises / "progress.txt").read_text()
+        terminal.press("p")
+        assert terminal.wait("The whole tensor sums to 1").startswith("softmax")
+        kit.solve("ch05_layers")
+        assert terminal.wait("gelu works").startswith("gelu")
 
 
 def test_a_newer_save_stops_the_run_before(kit):

@@ -1,0 +1,30 @@
+"""The lines around a place in a chapter, with a caret below the place."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from grader.course.source import SourceProblem, split_lines
+
+LONGEST = 100  # characters of a line; of a longer one, the part around the place is shown
+
+
+def excerpt(text: str, problem: SourceProblem) -> list[str]:
+    """The problem's line with its number, the line above it, and a caret. Empty if the problem has no line in the text."""
+    lines = [line.rstrip("\r\n").replace("\t", " ").replace("\f", " ") for line in split_lines(text)]
+    if problem.line is None or not 1 <= problem.line <= len(lines):
+        return []
+    column, code = problem.column or 1, lines[problem.line - 1]
+    cut = max(0, column - LONGEST // 2) if len(code) > LONGEST else 0
+    numbered = [(problem.line, code[cut : cut + LONGEST])]
+    if problem.line > 1 and lines[problem.line - 2].strip() and not cut:
+        numbered.insert(0, (problem.line - 1, lines[problem.line - 2][:LONGEST]))
+    shown = [f"{number:>5} | {line}".rstrip() for number, line in numbered]
+    if problem.column is not None and problem.column <= len(code) + 1:
+        shown.append(" " * 8 + " " * _width(code[cut : column - 1]) + "^" * max(1, problem.width))
+    return shown
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

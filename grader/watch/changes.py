@@ -1,0 +1,171 @@
+"""What a save changed, and which exercise the watch tests next. Nothing here needs a terminal or a run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.course.code_shape import code_shape
+from grader.course.source import SourceProblem, bound_names, parse, read_source
+from grader.course.stubs import is_stub, reference_stub
+from grader.course.syllabus import Exercise, load_syllabus
+
+MOST_NAMED = 3  # exercises in a sentence
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The exercises that a save changed, in the course's order. Comments, docstrings and blank lines are no change."""
+
+    changed: tuple[Exercise, ...] = ()  # their own definitions
+    using: tuple[tuple[Exercise, str], ...] = ()  # exercises that use a changed helper, each with the helper's name
+    removed: tuple[Exercise, ...] = ()  # no longer defined
+    stubs: frozenset[str] = frozenset()  # the changed ones that are stubs now
+
+
+@dataclass(frozen=True)
+class NextTest:
+    """The exercise to test after a save, and the sentence that says why."""
+
+    exercise: Exercise
+    sentence: str = ""
+    waiting: Exercise | None = None  # the one that would be tested if the watch were not pinned
+
+
+class SavedChapters:
+    """The last valid text of each chapter, to compare the next save with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.texts: dict[str, str] = {}
+        for chapter in load_syllabus().chapters:
+            text = self._read(chapter.name)
+            if text is not None:
+                self.texts[chapter.name] = text
+
+    def update(self, modules: Iterable[str]) -> Changes:
+        """What has changed in these chapters since they were last valid. A chapter that was not there is compared with its stub."""
+        found: list[Changes] = []
+        for module in sorted(modules):
+            text = self._read(module)
+            if text is not None:
+                found.append(compare(self.texts[module] if module in self.texts else _stub(module), text, module))
+                self.texts[module] = text
+        return Changes(
+            tuple(exercise for one in found for exercise in one.changed),
+            tuple(pair for one in found for pair in one.using),
+            tuple(exercise for one in found for exercise in one.removed),
+            frozenset(name for one in found for name in one.stubs),
+        )
+
+    def _read(self, module: str) -> str | None:
+        """The chapter's text; None if it is missing, empty or not valid Python."""
+        try:
+            text = read_source(self.folder / f"{module}.py")
+            parse(text)
+        except SourceProblem:
+            return None
+        return text if text.strip() else None
+
+
+def compare(before: str, after: str, module: str) -> Changes:
+    """What differs between two valid texts of a chapter."""
+    exercises = [exercise for exercise in load_syllabus().exercises if exercise.module == module]
+    own = {exercise.name for exercise in exercises}
+    old, new = _definitions(before), _definitions(after)
+    names = {name for name in old.keys() | new.keys() if not _same(old.get(name, []), new.get(name, []))}
+    changed = tuple(exercise for exercise in exercises if exercise.name in names and exercise.name in new)
+    using: list[tuple[Exercise, str]] = []
+    for helper in sorted(names - own):
+        users = _users(helper, new)
+        using += [(exercise, helper) for exercise in exercises if exercise.name in users]
+    order = exercises.index
+    return Changes(
+        changed,
+        tuple(sorted(using, key=lambda pair: order(pair[0]))),
+        tuple(exercise for exercise in exercises if exercise.name in names and exercise.name not in new),
+        frozenset(exercise.name for exercise in changed if is_stub(exercise, after)),
+    )
+
+
+def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned: bool = False) -> NextTest:
+    """The exercise to test after these changes.
+
+    Among several changed exercises: one that is written before a stub, one that is not passed before a passed one, the current one before
+    another, and then the first in the course. If only helpers changed: the current exercise if it uses one, else the first that does.
+    """
+    if not changes.changed and not changes.using:
+        return NextTest(current, _removed_sentence(current, changes))
+    wanted, helper = _wanted(current, changes, passed)
+    others = [exercise.name for exercise in changes.changed if exercise is not wanted]
+    if pinned and wanted is not current:
+        others = [name for name in (exercise.name for exercise in changes.changed) if name != current.name] or [helper]
+        return NextTest(current, f"You changed {_list_names(others)}. The watch is pinned to {current.name}; press p to test {wanted.name}.", wanted)
+    if helper:
+        return NextTest(wanted, "" if wanted is current else f"You changed {helper}, which {wanted.name} uses, so {wanted.name} is tested now.")
+    if wanted is current:
+        return NextTest(wanted, f"You also changed {_list_names(others)}; {wanted.name} is tested now." if others else "")
+    if others:
+        return NextTest(wanted, f"You changed {_list_names([wanted.name, *others])}; {wanted.name} is tested now.")
+    return NextTest(wanted, f"You changed {wanted.name}, so it is tested now.")
+
+
+def _wanted(current: Exercise, changes: Changes, passed: Collection[str]) -> tuple[Exercise, str]:
+    """The exercise to test, and the helper whose change decides it, or ""."""
+    if changes.changed:
+        return min(changes.changed, key=lambda exercise: (exercise.name in changes.stubs, exercise.name in passed, exercise is not current)), ""
+    return min(changes.using, key=lambda pair: pair[0] is not current)
+
+
+def _removed_sentence(current: Exercise, changes: Changes) -> str:
+    for exercise in changes.removed:
+        if exercise is not current:
+            return f"{exercise.module}.py no longer defines {exercise.name}; `headway reset {exercise.name}` adds its stub."
+    return ""
+
+
+def _list_names(names: list[str]) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{names[0]} and {len(names) - 1} other exercises"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# ---- the definitions of a text
+
+Written = list[tuple[str, ast.stmt]]  # the statements that define a name, each with its lines
+
+
+def _definitions(text: str) -> dict[str, Written]:
+    """The statements at the top level by the name that they define; other statements, such as imports, define none."""
+    lines = text.splitlines()
+    found: dict[str, Written] = {}
+    for node in parse(text).body:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        written = "\n".join(lines[first - 1 : node.end_lineno])
+        for name in bound_names(node):
+            found.setdefault(name, []).append((written, node))
+    return found
+
+
+def _same(old: Written, new: Written) -> bool:
+    return [text for text, _ in old] == [text for text, _ in new] or [code_shape(node) for _, node in old] == [code_shape(node) for _, node in new]
+
+
+def _users(helper: str, definitions: dict[str, Written]) -> set[str]:
+    """The names whose definitions use the helper, directly or through others."""
+    uses = {name: {leaf.id for _, node in written for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} for name, written in definitions.items()}
+    users: set[str] = set()
+    more = {helper}
+    while more:
+        more = {name for name, used in uses.items() if used & more} - users - {helper}
+        users |= more
+    return users
+
+
+def _stub(module: str) -> str:
+    try:
+        return reference_stub(module)
+    except (SourceProblem, OSError):
+        return ""
