@@ -3,8 +3,8 @@
 import ast
 
 import pytest
-from grader.course.known_mistakes import misconceptions
 from grader.course import suites
+from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import load_syllabus, suites_of
 from grader.verdict.leading_test import mark_leading_test
 from grader.verdict.results import NOT_RUN, Diagnosis, ExerciseResult, TestResult
