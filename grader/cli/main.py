@@ -38,6 +38,14 @@ def _status(context: typer.Context, version: Annotated[bool, typer.Option("--ver
         raise typer.Exit(status())
 
 
+@app.command("status")
+def status_command() -> None:
+    """Show your points and the next exercise, like `headway` alone."""
+    from grader.cli.commands.status import status
+
+    raise typer.Exit(status())
+
+
 @app.command()
 def check(name: AnyName = None) -> None:
     """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet."""

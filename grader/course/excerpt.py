@@ -1,12 +1,32 @@
-"""The lines around a place in a chapter, with a caret below the place."""
+"""Why a chapter is not valid Python: the problem, its line, and a caret below the place."""
 
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
-from grader.course.source import SourceProblem, split_lines
+from grader.course.source import SourceProblem, parse, read_source, split_lines
 
 LONGEST = 100  # characters of a line; of a longer one, the part around the place is shown
+
+
+def find_problem(file: Path) -> SourceProblem | None:
+    """Why this file is not valid Python at the moment; None if it is."""
+    try:
+        text = read_source(file)
+        if not text.strip():
+            return SourceProblem(f"{file.name} is empty", file=file.name)
+        parse(text, file.name)
+    except SourceProblem as problem:
+        return problem
+    return None
+
+
+def excerpt_of(file: Path, problem: SourceProblem) -> list[str]:
+    try:
+        return excerpt(read_source(file), problem)
+    except SourceProblem:
+        return []
 
 
 def excerpt(text: str, problem: SourceProblem) -> list[str]:

@@ -19,7 +19,7 @@ FILE = "progress.txt"
 LARGEST = 1e9  # more points than that are a typing error in the file
 HEADER = "# Points by exercise, as of the last test run. Delete this file and `pytest` brings it back.\n"
 
-_LINE = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
+_ENTRY = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,19 @@ class Score:
         return self.earned / self.points if self.points else 0.0
 
     def __str__(self) -> str:
-        return f"{format_points(self.earned)}/{format_points(self.points)}"
+        """For the learner; the file has the exact points."""
+        return f"{format_earned(self.earned, self.points)}/{format_points(self.points)}"
 
 
 def format_points(points: float) -> str:
     """Points with at most two decimals: 8, 7.5, 2.67; rounded down, so that full points always mean passed."""
     return f"{math.floor(points * 100 + 1e-6) / 100:g}"
+
+
+def format_earned(earned: float, points: float) -> str:
+    """Points earned of `points`, rounded down to half points: never full unless they are full, and never 0 unless nothing was earned."""
+    halves = max(0.5, math.floor(earned * 2 + 1e-6) / 2)
+    return format_points(earned) if earned <= 0 or earned >= points or halves >= points else f"{halves:g}"
 
 
 def load_scores(folder: Path = EXERCISES) -> dict[str, Score]:
@@ -71,7 +78,7 @@ def record_scores(results: Mapping[str, float | tuple[float, float]], folder: Pa
     if scores == before and (not path.exists() or _is_canonical(path)):
         return None
     try:
-        write_whole(path, HEADER + "".join(f"{name} {scores[name]}\n" for name in sorted(scores)))
+        write_whole(path, HEADER + "".join(_line(name, scores[name]) for name in sorted(scores)))
     except OSError as error:
         return "your progress was not saved: " + problem(error, f"write {path.parent.name}/{FILE}")
     return None
@@ -105,12 +112,16 @@ def _read(folder: Path) -> dict[str, Score]:
         return {}
     scores: dict[str, Score] = {}
     for line in text.splitlines():
-        if match := _LINE.fullmatch(line):
+        if match := _ENTRY.fullmatch(line):
             name, points = match[1], float(match[3])
             score = Score(min(float(match[2]), points), points)
             if 0 < points < LARGEST and (name not in scores or score.share > scores[name].share):
                 scores[name] = score
     return scores
+
+
+def _line(name: str, score: Score) -> str:
+    return f"{name} {format_points(score.earned)}/{format_points(score.points)}\n"
 
 
 def _is_canonical(path: Path) -> bool:
@@ -120,7 +131,7 @@ def _is_canonical(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     names = [line.split(" ")[0] for line in lines[1:]]
-    return lines[:1] == [HEADER] and names == sorted(set(names)) and all(_LINE.fullmatch(line) for line in lines[1:])
+    return lines[:1] == [HEADER] and names == sorted(set(names)) and all(_ENTRY.fullmatch(line) for line in lines[1:])
 
 
 def _current_points() -> dict[str, float]:

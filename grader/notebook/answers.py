@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course.hints import Hint
-from grader.course.progress import format_points
+from grader.course.progress import format_earned, format_points
 from grader.course.status import current_score
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
@@ -160,7 +160,7 @@ def _wrapped(sentence: str) -> list[str]:
 
 
 def _score(result: ExerciseResult) -> str:
-    return f"{format_points(result.earned)}/{format_points(result.exercise.points)}"
+    return f"{format_earned(result.earned, result.exercise.points)}/{format_points(result.exercise.points)}"
 
 
 def _outcome_text(result: ExerciseResult) -> str:

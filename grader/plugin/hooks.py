@@ -246,8 +246,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     run = config.stash[RUN]
+    note = terminal.keyword_note(config.option.keyword, run)
     if run.results and not config.option.collectonly:
+        run.notes += [note] if note else []
         terminal.summary(terminalreporter, run)
+    elif note:
+        terminalreporter.write_line(note, yellow=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from grader.course import progress, status
+from grader.course.names import match_name
 from grader.course.source import SourceProblem, find_definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
@@ -91,6 +92,17 @@ def _dependency(run: GradedRun, result: ExerciseResult, failing_results: list[Ex
     return ""
 
 
+def keyword_note(keyword: str, run: GradedRun) -> str:
+    """What to type where `-k NAME` was typed for an exercise, and selects only those of its tests that have NAME in their own names; or ""."""
+    name = match_name(keyword, run.weights)
+    if name is None:
+        return ""
+    ran, every = len(run.results[name].tests) if name in run.results else 0, len(run.weights[name])
+    if ran == every:
+        return ""
+    return f"`-k {keyword}` looks in the names of the tests, so it ran {ran} of the {every} tests of {name}. To run all of them: pytest --exercise {name}"
+
+
 def _points(page: Page, run: GradedRun) -> None:
     page.title("points")
     results = list(run.results.values())
@@ -99,16 +111,16 @@ def _points(page: Page, run: GradedRun) -> None:
         if not mine:
             continue
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
-        page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_points(earned)}/{progress.format_points(points)}", "", bold=True)
+        page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_earned(earned, points)}/{progress.format_points(points)}", "", bold=True)
         if all(result.outcome == "todo" and not result.earned for result in mine):
             page.line("  not implemented yet" if len(mine) == 1 else f"  none of the {len(mine)} exercises is implemented yet", yellow=True)
             continue
         for result in mine:
-            score = f"{progress.format_points(result.earned)}/{progress.format_points(result.exercise.points)}"
+            score = f"{progress.format_earned(result.earned, result.exercise.points)}/{progress.format_points(result.exercise.points)}"
             page.columns(f"  {result.exercise.name}", score, _outcome_text(result, len(run.weights[result.exercise.name])), **_outcome_colour(result))
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
-        page.columns("total", f"{progress.format_points(whole.earned)}/{progress.format_points(whole.points)}", "", bold=True)
+        page.columns("total", f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}", "", bold=True)
     if all(test.message == NOT_IMPLEMENTED for result in results for test in result.tests):
         page.blank()
         page.line("Nothing is wrong: these exercises are not implemented yet.")
@@ -140,7 +152,7 @@ def _next_step(run: GradedRun) -> list[str]:
     missing = next((test.message for test in tests if test.outcome == "todo" and test.message != NOT_IMPLEMENTED), "")
     if undone and missing and (not own or len(run.results) == 1):
         return [f"Next: write the code that {undone.name} needs:", f"      {missing}"]
-    if failing is None and own:
+    if failing is None and own and not (undone and (run.chapters or run.names)):
         step = status.next_step()
         if step and (tested := run.results.get(step.exercise.name)) and tested.partial and tested.outcome == "passed":
             return [f"Next: run all tests of {step.exercise.name}; the tests that ran have passed", f"      {step.command}"]

@@ -20,6 +20,7 @@ from grader.processes.report import Report, reporter_on, restart_capture
 from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
 from grader.verdict.trial import Trial
 
+QUIET = -1  # as `pytest -q`: dots and the verdict, without a header
 IMPORT_SECONDS = 10.0  # torch is loaded already: other imports of a chapter are quick
 
 
@@ -32,6 +33,7 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     found = load_syllabus().find(job.name)
     chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
     run: GradedRun = config.stash[RUN]
+    run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
@@ -39,11 +41,10 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     session.testscollected = len(session.items)
     restart_capture(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
+    config.option.verbose = QUIET
     reporter = reporter_on(config, report, job.columns, job.colour)
     reporter.pytest_sessionstart(session)
-    reporter._numcollected = len(suites)
     reporter.stats["deselected"] = [item for item in suites if item not in session.items]
-    reporter.report_collect(final=True)
     report.flush()
     if fork and not job.in_worker and count_processes() > 1:
         config.pluginmanager.register(Sharing(session, report, count_processes()))

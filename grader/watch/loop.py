@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from grader.course.excerpt import excerpt
-from grader.course.source import SourceProblem, parse, read_source
+from grader.course.excerpt import excerpt_of, find_problem
+from grader.course.source import SourceProblem
 from grader.course.status import current_scores, is_passed
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.processes.job import retry_sentence
@@ -100,7 +100,7 @@ class Watch:
 
     def start_run(self) -> None:
         """Start a run, unless the file is not valid Python at the moment."""
-        problem = _find_problem(f"{self.state.exercise.module}.py")
+        problem = find_problem(EXERCISES / f"{self.state.exercise.module}.py")
         if problem is not None:
             self.wait_for_save(problem)
             return
@@ -110,7 +110,7 @@ class Watch:
     def wait_for_save(self, problem: SourceProblem) -> None:
         """Show at once what is wrong with the file; only a save can help."""
         self.runs.stop()
-        self.state.wait_for_save(problem, _excerpt(problem))
+        self.state.wait_for_save(problem, excerpt_of(EXERCISES / problem.file, problem))
         if isinstance(self.screen, Plain):
             self.screen.print_file_problem(self.state)
         else:
@@ -118,7 +118,7 @@ class Watch:
 
     def on_saved(self, names: set[str]) -> None:
         self.unread |= {name.removesuffix(".py") for name in names}
-        broken = next((problem for name in sorted(names) if (problem := _find_problem(name)) is not None), None)
+        broken = next((problem for name in sorted(names) if (problem := find_problem(EXERCISES / name)) is not None), None)
         if broken is not None:
             self.wait_for_save(broken)
             return
@@ -217,22 +217,3 @@ def watch(exercise: Exercise, interactive: bool, pinned: bool) -> int:
         session.run_until_quit()
         print(result_line(session.state))
     return 0
-
-
-def _find_problem(name: str) -> SourceProblem | None:
-    """Why this chapter is not valid Python at the moment."""
-    try:
-        text = read_source(EXERCISES / name)
-        if not text.strip():
-            return SourceProblem(f"{name} is empty", file=name)
-        parse(text, name)
-    except SourceProblem as problem:
-        return problem
-    return None
-
-
-def _excerpt(problem: SourceProblem) -> list[str]:
-    try:
-        return excerpt(read_source(EXERCISES / problem.file), problem)
-    except SourceProblem:
-        return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from grader.console.output import wrap_text
-from grader.course.progress import format_points
+from grader.course.progress import format_earned, format_points
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.plugin.layout import Page, has_failing_picture, print_result
@@ -86,7 +86,7 @@ def result_line(state: State) -> str:
     result = state.verdict.result(state.exercise.name) if state.verdict else None
     if result is None:
         return f"{state.exercise.name}: no verdict yet."
-    return f"{state.exercise.name}: {_outcome_text(result)}, {format_points(result.earned)} of {format_points(result.exercise.points)} points."
+    return f"{state.exercise.name}: {_outcome_text(result)}, {format_earned(result.earned, result.exercise.points)} of {format_points(result.exercise.points)} points."
 
 
 def _elapsed(state: State) -> str:
@@ -119,7 +119,7 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
             page.line(f"For a picture: {'press s' if state.keys else f'headway show {exercise.name}'}")
     if result is not None and 0 < result.earned < exercise.points:
         page.blank()
-        page.line(f"So far: {format_points(result.earned)} of {format_points(exercise.points)} points.")
+        page.line(f"So far: {format_earned(result.earned, exercise.points)} of {format_points(exercise.points)} points.")
     for note in verdict.notes:
         page.blank()
         page.wrapped(f"Note: {note}", yellow=True)

@@ -9,12 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.console.output import make_console, print_error, print_wrapped
-from grader.course.status import current_scores, is_passed, locate, next_step, read_course
+from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.course.excerpt import excerpt_of, find_problem
+from grader.course.source import SourceProblem
+from grader.course.status import current_scores, is_passed, locate, next_step, read_course, short_path
 from grader.course.syllabus import ROOT, Chapter, Exercise, is_handout, suites_of
 from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import CheckJob, retry_sentence
 from grader.verdict.summary import Verdict
+from rich.text import Text
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
 PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -41,6 +44,10 @@ def check(name: str | None) -> int:
     if not location.file.exists():
         print_error(location.problem or f"there is no file {location.file}")
         return UNUSABLE
+    problem = find_problem(location.file)
+    if problem is not None:
+        _print_file_problem(location.file, problem, found)
+        return NOT_YET
     known = {exercise.name for exercise in exercises if is_passed(exercise, current_scores())}
     outcomes, status = run_tests(suites, found)
     if status in (INTERRUPTED, UNUSABLE):
@@ -52,6 +59,18 @@ def check(name: str | None) -> int:
         print_wrapped(make_console(), f"{found.name} still works. {found.why}", style="green")
         print_wrapped(make_console(), found.unlocks)
     return PASSED if all(outcomes.get(exercise.name) == "passed" for exercise in exercises) else NOT_YET
+
+
+def _print_file_problem(file: Path, problem: SourceProblem, found: Exercise | Chapter) -> None:
+    """What is wrong in a file that is not valid Python: no test can run, and no points change."""
+    console = make_console()
+    line = f", line {problem.line}" if problem.line else ""
+    print_wrapped(console, f"{short_path(file)}{line}: {problem.reason}", style="red")
+    marked = excerpt_of(file, problem)
+    for text in ["", *marked] if marked else []:
+        console.print(Text(text), soft_wrap=True)
+    console.print("\nFix this first, then run again:\n")
+    console.print(command_line(f"headway check {found.id if isinstance(found, Chapter) else found.name}"))
 
 
 def run_tests(suites: list[Path], found: Exercise | Chapter) -> tuple[dict[str, str], int]:
@@ -100,7 +119,8 @@ def _run_in_pytest(suites: list[Path], found: Exercise | Chapter, *options: str)
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         results = Path(folder) / "results.json"
         arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
-        status = int(pytest.main([*arguments, *options, *chosen, *map(str, suites)]))
+        quiet = [] if os.environ.get("PYTEST_ADDOPTS") else ["-q"]  # no header; the learner's own options may ask for one
+        status = int(pytest.main([*arguments, *quiet, *options, *chosen, *map(str, suites)]))
         try:
             data = json.loads(results.read_text(encoding="utf-8"))
         except (OSError, ValueError):

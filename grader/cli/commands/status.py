@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
-from grader.course.progress import Score, format_points
+from grader.course.progress import Score, format_earned, format_points
 from grader.course.status import Step, current_chapter, current_scores, is_complete, is_passed, next_step, points_earned, read_course, short_path
 from grader.course.syllabus import EXERCISES, Chapter, is_handout
 from rich.console import Console
@@ -15,7 +15,7 @@ def status() -> int:
     course, scores = read_course(), current_scores()
     here, console = current_chapter(scores), make_console()
     mine, all_points = sum(points_earned(chapter, scores) for chapter in course.chapters), sum(chapter.points for chapter in course.chapters)
-    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{format_points(mine)} of {format_points(all_points)} points"
+    heading, total = Text.assemble(("Headway", "bold"), ": a transformer, built by hand"), f"{format_earned(mine, all_points)} of {format_points(all_points)} points"
     beside = console.width - len(heading) - 1
     console.print(Text.assemble(heading, total.rjust(beside) if beside >= len(total) + 2 else f"\n{total}"))
     console.print()
@@ -59,7 +59,7 @@ def _chapter_line(chapter: Chapter, scores: dict[str, Score], here: bool, width:
     if not chapter.exercises:
         return line.append(_why_empty(), "dim")
     points = points_earned(chapter, scores)
-    tally = f"{format_points(points):>5}/{format_points(chapter.points)}"
+    tally = f"{format_earned(points, chapter.points):>5}/{format_points(chapter.points)}"
     if (room := width - len(line) - len(tally) - 4) > 3:
         line.append("  ").append_text(progress_bar(1.0 if is_complete(chapter, scores) else points / chapter.points, min(room, 20))).append("  ")
     line.append(tally)

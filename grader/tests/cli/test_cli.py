@@ -20,6 +20,7 @@ def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
     for chapter in load_syllabus().chapters:
         assert f"{chapter.number:>2}  {chapter.title}" in out
     assert re.search(r"Next: build_vocab \(\d+ points\), exercises[/\\]ch01_tokenizer\.py:\d+", out)
+    assert kit.run("status") == out
     assert "headway check build_vocab" in out and "You have not passed an exercise yet" in out
     assert max(map(len, out.splitlines())) <= 80 and "\x1b" not in out
     assert not (kit.exercises / "progress.txt").exists()
@@ -172,6 +173,7 @@ def test_a_missing_editor_is_one_sentence(kit):
 def test_check_of_a_stub_and_of_a_solution(kit):
     out = kit.run("check", status=1)
     assert "todo" in out and "build_vocab" in out and "failed" not in out
+    assert not any(word in out for word in ("test session starts", "platform", "rootdir", "collected"))
     kit.solve("ch01_tokenizer")
     out = " ".join(kit.run("check", "build_vocab").split())
     exercise = load_syllabus().exercise("build_vocab")
@@ -212,6 +214,21 @@ def test_every_command_reports_it_in_the_same_way(kit, arguments):
 
 def one_sentence(out: str) -> bool:
     return out.startswith("headway: exercises") and "cannot be read" in out and out.count("\n") == 1
+
+
+def test_check_of_a_broken_file_shows_the_line_at_once(kit):
+    kit.record(softmax=10)
+    kit.edit("ch03_attention", "    return None", "    return (None")
+    for name in ("softmax", "attention"):
+        out = kit.run("check", name, status=1)
+        place = re.match(r"exercises.ch03_attention\.py, line (\d+): this is not valid Python", out)
+        assert place and re.search(rf"\n +{place[1]} \|     return \(None\n {{19}}\^\n", out) and "Fix this first" in out
+        assert "passed" not in out and "points" not in out
+    assert "10/10  softmax" in kit.run("list")
+
+
+def test_the_next_exercise_is_one_of_those_that_were_tested(kit):
+    assert re.search(r"Next: write causal_mask in exercises.ch03_attention\.py:\d+\n +headway check causal_mask", kit.run("check", "causal_mask", status=1))
 
 
 @pytest.mark.parametrize("work", [b"def softmax(x:\n", b"\xff\xfe\x00", b"x = '\0'\n"])
@@ -299,9 +316,9 @@ def test_the_points_are_read_on_a_narrow_terminal_too(kit, columns):
     kit.record(softmax=10, split_heads=1.25)
     page = kit.run(COLUMNS=str(columns)).splitlines()
     assert all(len(line) <= columns for line in page[:15]) and not any("…" in line for line in page[:15])
-    assert [line.strip() for line in page if "11.25" in line][0].endswith(f"11.25 of {sum(chapter.points for chapter in load_syllabus().chapters):g} points")
+    assert [line.strip() for line in page if " points" in line][0].endswith(f"11 of {sum(chapter.points for chapter in load_syllabus().chapters):g} points")
     line = next(line for line in page if " Attention " in line)
-    assert "11.25/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
+    assert " 11/100" in line and ("█" in line) == (columns > 40) and ("1 of 11 passed" in line) == (columns == 80)
 
 
 def test_a_missing_chapter_is_reported_before_anything_is_tested(kit):

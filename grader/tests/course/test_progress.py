@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from grader.course.progress import HEADER, Score, format_points, load_hint_levels, load_scores, record_scores, save_hint_level
+from grader.course.progress import HEADER, Score, format_earned, format_points, load_hint_levels, load_scores, record_scores, save_hint_level
 from grader.course.syllabus import load_syllabus
 
 POINTS = {exercise.name: exercise.points for exercise in load_syllabus().exercises}
@@ -17,6 +17,15 @@ def test_a_line_an_exercise_sorted(tmp_path):
     assert (tmp_path / "progress.txt").read_text() == f"{HEADER}causal_mask 2/{MASK:g}\nsoftmax {SOFTMAX:g}/{SOFTMAX:g}\n"
     assert load_scores(tmp_path) == {"causal_mask": Score(2, MASK), "softmax": Score(SOFTMAX, SOFTMAX)}
     assert load_scores(tmp_path)["softmax"].passed and not load_scores(tmp_path)["causal_mask"].passed
+
+
+def test_learners_see_half_points_and_the_file_has_all(tmp_path):
+    shown = {0: "0", 0.01: "0.5", 0.99: "0.5", 1: "1", 1.25: "1", 1.5: "1.5", 7.99: "7.5", 9.99: "9.5", 10: "10"}
+    assert {earned: format_earned(earned, 10) for earned in shown} == shown
+    assert format_earned(0.2, 0.5) == "0.2" and format_earned(2.67, 2.67) == "2.67" and format_earned(2.66, 2.67) == "2.5"
+    assert str(Score(1.25, 10)) == "1/10"
+    record_scores({"softmax": 1.25}, tmp_path)
+    assert (tmp_path / "progress.txt").read_text() == f"{HEADER}softmax 1.25/{SOFTMAX:g}\n"
 
 
 def test_nothing_earned_writes_nothing(tmp_path):
