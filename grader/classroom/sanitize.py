@@ -45,9 +45,13 @@ def _is_plain(character: str) -> bool:
 
 def result(found: ExerciseResult) -> ExerciseResult:
     """The result with sanitized texts; a failed test always has details."""
-    known = found.diagnosis
-    diagnosis = known and Diagnosis(line(known.id), text(known.says), text(known.hint), [line(test) for test in known.explains])
+    diagnosis = found.diagnosis and _sanitize_diagnosis(found.diagnosis)
     return replace(found, tests=[_sanitize_test(test) for test in found.tests], diagnosis=diagnosis, forbidden=[line(sentence) for sentence in found.forbidden])
+
+
+def _sanitize_diagnosis(known: Diagnosis) -> Diagnosis:
+    also = known.also and _sanitize_diagnosis(known.also)
+    return Diagnosis(line(known.id), text(known.says), text(known.hint), [line(test) for test in known.explains], also)
 
 
 def failure(words: Failure) -> Failure:

@@ -57,8 +57,8 @@ def table(rows: list[tuple[str, str, str, str]]) -> str:
 def troubles(result: ExerciseResult) -> str:
     """What is wrong with one exercise: the first failure in full, the others by name."""
     parts = [sentence(f"No points for this exercise: {words}.", "red") for words in result.forbidden]
-    if result.diagnosis:
-        parts += [sentence(result.diagnosis.says, "red"), sentence(result.diagnosis.hint)]
+    for mistake in result.diagnosis.mistakes if result.diagnosis else ():
+        parts += [sentence(mistake.says, "red"), sentence(mistake.hint)]
     if result.failures:
         first, *others = result.failures
         parts.append(failure(first.details) if first.details else sentence(first.message))

@@ -18,9 +18,9 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
     failures = result.failures
-    if result.diagnosis:
-        page.wrapped(result.diagnosis.says, red=True)
-        page.wrapped(result.diagnosis.hint)
+    for mistake in result.diagnosis.mistakes if result.diagnosis else ():
+        page.wrapped(mistake.says, red=True)
+        page.wrapped(mistake.hint)
     if failures and (result.forbidden or result.diagnosis):
         page.blank()
     for number, test in enumerate(failures):

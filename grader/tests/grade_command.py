@@ -16,7 +16,7 @@ from pathlib import Path
 from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES
 from grader.quality.benchmarks.workplace import without_markers
-from grader.verdict.diagnosis import text_with_mistake
+from grader.verdict.replay import text_with_mistake
 from pytest_runs import environment, solution
 
 MODULE = "ch03_attention"

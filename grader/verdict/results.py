@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from grader.course.syllabus import Exercise
 from grader.files import write_whole
@@ -21,6 +22,21 @@ class Diagnosis:
     says: str
     hint: str
     explains: list[str] = field(default_factory=list)  # failed tests, the ones that it explains best first; not written to the JSON file
+    also: Diagnosis | None = None  # a second mistake in the same code
+
+    @property
+    def mistakes(self) -> list[Diagnosis]:
+        """This mistake, and the second one if there is one."""
+        return [self, self.also] if self.also else [self]
+
+    def as_json(self) -> dict[str, Any]:
+        """The diagnosis as the JSON files of results have it."""
+        return {"id": self.id, "says": self.says, "hint": self.hint, "also": self.also.as_json() if self.also else None}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Diagnosis:
+        """The diagnosis from the dict that dataclasses.asdict made, also in an earlier version, which had fewer fields."""
+        return cls(**data | {"also": cls.from_data(data["also"]) if data.get("also") else None})
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,7 @@ def _exercise_as_json(result: ExerciseResult) -> dict:
         "earned": result.earned,
         "points": float(result.exercise.points),
         "outcome": result.outcome,
-        "diagnosis": {"id": diagnosis.id, "says": diagnosis.says, "hint": diagnosis.hint} if diagnosis else None,
+        "diagnosis": diagnosis.as_json() if diagnosis else None,
         "forbidden": result.forbidden,
         "tests": [
             {

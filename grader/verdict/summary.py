@@ -35,5 +35,5 @@ class Verdict:
 
 def _result(data: dict[str, Any]) -> ExerciseResult:
     tests = [TestResult(**test | {"details": Failure(**test["details"]) if test["details"] else None}) for test in data["tests"]]
-    diagnosis = Diagnosis(**data["diagnosis"]) if data["diagnosis"] else None
+    diagnosis = Diagnosis.from_data(data["diagnosis"]) if data["diagnosis"] else None
     return ExerciseResult(**data | {"exercise": load_syllabus().exercise(data["exercise"]), "tests": tests, "diagnosis": diagnosis})

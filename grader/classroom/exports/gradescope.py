@@ -143,7 +143,7 @@ def _exercise(result: ExerciseResult, mark: Mark) -> dict[str, Any]:
         "outcome": result.outcome,
         "earned": float(mark.earned),
         "points": float(mark.points),
-        "diagnosis": {"id": known.id, "says": known.says, "hint": known.hint} if known else None,
+        "diagnosis": known.as_json() if known else None,
         "forbidden": [sanitize.line(sentence) for sentence in result.forbidden],
     }
 

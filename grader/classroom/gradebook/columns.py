@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from sys import intern
 from typing import Any
 
@@ -47,7 +48,7 @@ def parse_failures(column: str) -> dict[str, dict[str, Any]]:
 def make_row(result: ExerciseResult) -> tuple:
     """The row of a result, without empty fields and without seconds: measured times would make equal results differ."""
     tests = [_without_empty(vars(test) | {"seconds": 0, "details": _without_empty(vars(test.details)) if test.details else None}) for test in result.tests]
-    diagnosis = vars(result.diagnosis) if result.diagnosis else None
+    diagnosis = asdict(result.diagnosis) if result.diagnosis else None
     return (result.exercise.name, result.outcome, to_json(tests), to_json(diagnosis), to_json(result.forbidden), int(result.partial), result.missing_weight)
 
 
@@ -55,7 +56,7 @@ def parse_result(exercise: Exercise, tests: str, diagnosis: str, forbidden: str,
     """The result, sanitized so that it can be displayed anywhere."""
     fields = json.loads(diagnosis)
     parsed = [_parse_test(entry) for entry in json.loads(tests)]
-    known = Diagnosis(**fields) if fields else None
+    known = Diagnosis.from_data(fields) if fields else None
     return sanitize.result(ExerciseResult(exercise, parsed, known, parse_names(forbidden), bool(partial), _require_weight(missing_weight)))
 
 

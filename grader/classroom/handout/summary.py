@@ -24,9 +24,10 @@ def format_summary(results: dict) -> str:
 
 
 def _describe_failures(exercise: dict):
-    diagnosis = exercise["diagnosis"]
-    if diagnosis:
-        yield from (escape_markdown(diagnosis["says"]), "", escape_markdown(diagnosis["hint"]), "")
+    mistake = exercise["diagnosis"]
+    while mistake:
+        yield from (escape_markdown(mistake["says"]), "", escape_markdown(mistake["hint"]), "")
+        mistake = mistake.get("also")
     yield from (f"- {escape_markdown(sentence)}" for sentence in exercise["forbidden"])
     for test in exercise["tests"]:
         if test["outcome"] not in ("passed", "todo"):

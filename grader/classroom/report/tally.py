@@ -152,11 +152,10 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
     found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
-            if result.diagnosis is None:
-                continue
-            one = found.setdefault((result.exercise.name, result.diagnosis.id), MisconceptionTally(result.exercise, result.diagnosis))
-            one.who.append((place, person))
-            one.example = one.example or next((test for test in result.failures if test.details), None)
+            for mistake in result.diagnosis.mistakes if result.diagnosis else ():
+                one = found.setdefault((result.exercise.name, mistake.id), MisconceptionTally(result.exercise, mistake))
+                one.who.append((place, person))
+                one.example = one.example or next((test for test in result.failures if test.details), None)
     return sorted(found.values(), key=lambda one: (-len(one.who), one.exercise.module, one.exercise.name, one.diagnosis.id))
 
 

@@ -37,7 +37,7 @@ def read_reference(module: str) -> ChapterSource | None:
     """A chapter of the reference, None if it is not in the handout. SourceProblem if the file is damaged."""
     if not is_sealed(module):
         return None
-    return _source(module, sealed_format.join_statements(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
+    return source_of_tree(module, sealed_format.join_statements(_read(f"{module}.sealed")), str(REFERENCE / f"{module}.py"))
 
 
 @cache
@@ -54,7 +54,7 @@ def apply_mistake(module: str, mistake: Mistake, filename: str) -> ChapterSource
     assert right is not None, "a handout contains a mistake only together with its chapter"
     body = sealed_format.split_statements(right.sealed)
     body[mistake.start : mistake.start + mistake.count] = sealed_format.split_statements(mistake.body)
-    return _source(module, sealed_format.join_statements(body), filename)
+    return source_of_tree(module, sealed_format.join_statements(body), filename)
 
 
 def read_stub(module: str) -> str:
@@ -65,7 +65,7 @@ def read_stub(module: str) -> str:
     return read_source(path)
 
 
-def _source(module: str, sealed: bytes, filename: str) -> ChapterSource:
+def source_of_tree(module: str, sealed: bytes, filename: str) -> ChapterSource:
     try:
         return ChapterSource(module, sealed_format.raise_outline(sealed), filename, sealed)
     except sealed_format.Unsealable as problem:

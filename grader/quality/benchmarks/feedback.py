@@ -19,7 +19,7 @@ from grader.course.known_mistakes import misconceptions
 from grader.course.syllabus import EXERCISES, ROOT, Exercise, UnknownName, load_syllabus
 from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
 from grader.quality.benchmarks.workplace import copied_kit, environment, is_a_copy, run_in_copy, solved_chapter, without_markers
-from grader.verdict.diagnosis import text_with_mistake
+from grader.verdict.replay import text_with_mistake
 from grader.verdict.summary import Verdict
 from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher

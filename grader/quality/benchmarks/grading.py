@@ -29,7 +29,7 @@ from grader.quality.benchmarks.feedback import WrongVerdict
 from grader.quality.benchmarks.figures import format_seconds, machine, median_or_nan, print_figure, table
 from grader.quality.benchmarks.processes import descendants, find_process, memory, processor
 from grader.quality.benchmarks.workplace import copied_kit, environment, is_a_copy, run_in_copy, solved_chapter, without_markers
-from grader.verdict.diagnosis import text_with_mistake
+from grader.verdict.replay import text_with_mistake
 from grader.verdict.summary import Verdict
 
 GOAL_RATIO, GOAL_OVERHEAD, GOAL_SECONDS = 40, 0.15, 20

@@ -11,7 +11,7 @@ from grader.course.stubs import reference_stub
 from grader.course.syllabus import TESTS, Exercise
 from grader.execution.target import reference_of
 from grader.quality.devcheck.degenerate import KINDS, degenerate
-from grader.verdict.diagnosis import text_with_mistake
+from grader.verdict.replay import text_with_mistake
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.processes.job import Job
 from grader.processes.report import Report, restart_capture
 from grader.quality.devcheck.subjects import Subject
-from grader.verdict.diagnosis import cache_replies
+from grader.verdict.replay import cache_replies
 from grader.verdict.trial import Trial
 
 BETWEEN_SECONDS = 300.0  # that may pass between two tests; each call has its own limit

@@ -12,8 +12,10 @@ from grader.course.syllabus import ROOT, load_syllabus
 from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
-from grader.verdict import diagnosis
-from grader.verdict.diagnosis import diagnose, text_with_mistake, values_match
+from grader.verdict import replay
+from grader.verdict.diagnosis import diagnose
+from grader.verdict.evidence import values_match
+from grader.verdict.replay import text_with_mistake
 from grader.verdict.trial import Trial
 
 # The whole tensor normalised at once, as a learner might write it without our solution.
@@ -124,9 +126,9 @@ def test_answers_of_known_mistakes_are_cached_and_stay_the_same():
 
     plain = [diagnosed(mistake) for mistake in known]
     assert any(plain)
-    with diagnosis.cache_replies():
+    with replay.cache_replies():
         assert [diagnosed(mistake) for mistake in known] == plain
-        replies = diagnosis._cache.replies
+        replies = replay._cache.replies
         replies.update(dict.fromkeys(replies, ({"value": pack("another answer", None)[0]}, [])))
         assert [diagnosed(mistake) for mistake in known] == [None] * len(known)  # so they were not run
 

@@ -28,8 +28,8 @@ from grader.quality.devcheck.pool import run_jobs
 from grader.quality.devcheck.subjects import solution_of
 from grader.quality.proof.mutants import suites
 from grader.quality.proof.mutants.suites import PROCESSOR_SECONDS, SuiteRunner, trial_of
-from grader.verdict.diagnosis import text_with_mistake
 from grader.verdict.examples import run_own_examples, run_pinned
+from grader.verdict.replay import text_with_mistake
 from hypothesis.errors import HypothesisException
 
 FOLDER = ROOT / ".headway" / "catches"

@@ -1,0 +1,189 @@
+"""How the replies of an implementation compare with the learner's, and how much an agreement says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from grader.execution.errors import ChapterBroken, OutOfTime
+from grader.execution.proxy import Exchange
+from grader.execution.values import unpack
+from grader.verdict.replay import Replayer, Reply
+from grader.verdict.trial import Record
+
+MOST = 8.0  # that the wrong parts of one reply can say
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong reply."""
+
+    record: Record
+    weights: list[float | None]  # for each reply; None: it is the reference's
+
+    @property
+    def wrong(self) -> int:
+        return sum(weight is not None for weight in self.weights)
+
+
+@dataclass(frozen=True)
+class Match:
+    """How far the replies of a mistake are the learner's in one record, up to the first that is not."""
+
+    full: bool  # all of them
+    weight: float = 0.0  # of the agreeing wrong replies
+    contradicted: bool = False  # the first other reply is wrong where the learner's is right
+
+
+def facts_of(reference: Replayer, record: Record) -> Facts:
+    weights = []
+    with suppress(OutOfTime):  # the rest of the record is not compared
+        for reply, exchange in zip(reference.replies(record), record.log):
+            weights.append(None if reply_matches(reply, exchange, strict=False) else _weight(reply, exchange))
+    return Facts(record, weights)
+
+
+def match(replayer: Replayer | None, facts: Facts) -> Match:
+    """Compare the replies in a failing record."""
+    if replayer is None:
+        return Match(False)
+    weight = 0.0
+    try:
+        for reply, exchange, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.weights):
+            if not reply_matches(reply, exchange):
+                return Match(False, weight, wrong is None)
+            weight += wrong or 0.0
+    except (OutOfTime, ChapterBroken):
+        return Match(False, weight)
+    return Match(True, weight)
+
+
+def breaks(replayer: Replayer, facts: Facts) -> bool:
+    """In a record of a passing test: does it give a reply other than the learner's before one that correct code may give differently?"""
+    try:
+        for reply, exchange, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.weights):
+            if wrong is not None:
+                return False
+            if not reply_matches(reply, exchange, strict=False):
+                return True
+    except (OutOfTime, ChapterBroken):
+        return True
+    return False
+
+
+# ---- how much it says
+
+
+def _weight(right: Reply, exchange: Exchange) -> float:
+    """How much it says if a mistake gives this wrong reply too: about the number of unusual values in it, at most MOST.
+
+    Zeros, infinities, NaN and constants come from many mistakes, and so do errors.
+    """
+    if "error" in exchange.reply:
+        return 0.5
+    value = _unpack_value(exchange.reply["value"], exchange.out)
+    if "error" in right[0]:
+        return max(1.0, min(MOST, _unusual(value, None)))
+    return min(MOST, _unusual(value, _unpack_value(right[0]["value"], right[1])))
+
+
+def _unusual(value: Any, right: Any) -> float:
+    """About the number of unusual values among those that are wrong."""
+    if right is not None and values_match(value, right):
+        return 0.0
+    if isinstance(value, torch.Tensor):
+        return _unusual_elements(value, right)
+    if isinstance(value, dict):
+        other = right if isinstance(right, dict) and list(right) == list(value) else {}
+        return sum(_unusual(part, other.get(key)) for key, part in value.items())
+    if isinstance(value, list | tuple):
+        if all(isinstance(part, int | str) for part in value):
+            return min(4.0, len(set(value)) / 2)
+        others = right if isinstance(right, list | tuple) and len(right) == len(value) else [None] * len(value)
+        return sum(_unusual(part, other) for part, other in zip(value, others))
+    if isinstance(value, str):
+        return min(4.0, len(set(value)) / 2)
+    if isinstance(value, float):
+        return 1.0 if math.isfinite(value) and value not in (0.0, 1.0, -1.0) else 0.25
+    return 0.25
+
+
+def _unusual_elements(value: torch.Tensor, right: Any) -> float:
+    if value.device.type == "meta" or value.is_complex() or not value.numel():
+        return 0.25
+    comparable = isinstance(right, torch.Tensor) and right.shape == value.shape and right.device == value.device and not right.is_complex()
+    x = value.double()
+    if not comparable:
+        return _distinct(x) if value.is_floating_point() else _distinct(x) / 2
+    y = right.double()
+    different = ~torch.isclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
+    numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else torch.zeros_like(different)
+    count = int(different.sum())
+    pattern = min(count, different.numel() - count) / 4 if count < different.numel() else float(len(x.unique()) > 1)
+    return max(_distinct(x[numbers]), min(2.0, pattern), 0.25)
+
+
+def _distinct(x: torch.Tensor) -> float:
+    """The number of different finite values, 0 and 1 left out."""
+    x = x.flatten()[:400]
+    x = x[x.isfinite() & (x != 0) & (x.abs() != 1)]
+    return float(len({f"{number:.4g}" for number in x.tolist()}))
+
+
+# ---- whether two replies are the same
+
+
+def reply_matches(answer: Reply, exchange: Exchange, strict: bool = True) -> bool:
+    """Is this reply the learner's? If not strict, errors only need to have the same type."""
+    reply, out = answer
+    if "value" in reply and out == exchange.out and repr(reply) == repr(exchange.reply):  # identical to the last bit, so nothing has to be unpacked
+        return True
+    if reply.keys() != exchange.reply.keys():
+        return False
+    if "error" in reply:
+        mistake_error, learner_error = reply["error"], exchange.reply["error"]
+        if any(mistake_error[part] != learner_error[part] for part in ("kind", "type")):
+            return False
+        own_words = all(error["where"] and "raise " in error["where"][2] for error in (mistake_error, learner_error))
+        if not strict or mistake_error["message"] == learner_error["message"]:
+            return True
+        facts, learner_facts = (_message_facts(error["message"], exchange.tree) for error in (mistake_error, learner_error))
+        return own_words and (bool(facts & learner_facts) or not (facts or learner_facts))
+    return values_match(_unpack_value(reply["value"], out), _unpack_value(exchange.reply["value"], exchange.out))
+
+
+def _message_facts(message: str, request: Any) -> set[str]:
+    """The facts in an error message, independent of its wording: numbers, and words that are in the request."""
+    request_words = {word.casefold() for word in re.findall(r"\w+", json.dumps(request, ensure_ascii=False))}
+    return {word for word in re.findall(r"\w+", message) if word.isdigit() or word.casefold() in request_words}
+
+
+def _unpack_value(tree: Any, buffers: list[bytes]) -> Any:
+    return unpack(tree, buffers, lambda handle: ("handle", handle[0]))
+
+
+def values_match(a: Any, b: Any) -> bool:
+    """The same value up to rounding."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+            return False
+        if a.device.type == "meta" or not a.is_floating_point():
+            return a.device.type == "meta" or bool(torch.equal(a, b))
+        a, b, half = a.double(), b.double(), a.dtype in (torch.bfloat16, torch.float16)
+        if half:  # different correct code rounds in different places
+            return bool(torch.allclose(a, b, rtol=0.05, atol=0.05 * float(b.nan_to_num(0, 0, 0).abs().amax()) if b.numel() else 0.0, equal_nan=True))
+        return bool(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
+    if isinstance(a, float):
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(values_match(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(values_match(a[key], b[key]) for key in a)
+    return a == b
