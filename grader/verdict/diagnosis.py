@@ -18,15 +18,15 @@ from typing import Any
 
 from grader.course.known_mistakes import Misconception, misconceptions
 from grader.course.syllabus import Exercise
-from grader.verdict.evidence import Facts, Match, breaks, facts_of, match
+from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, breaks, facts_of, match
 from grader.verdict.replay import Replayer, open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.trial import Record
 
 ENOUGH = 3.0  # unusual values that a diagnosis must explain if it does not explain every test
 SOME = 1.0  # that the second of two mistakes must explain besides the first
-MOST_PAIRS = 160  # that are tried
-FEW = 18  # mistakes of which all pairs are tried, also those that explain nothing alone
+MANY = 3  # tests
+MOST_PAIRS = 240  # that are tried
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
@@ -49,12 +49,13 @@ class Candidate:
 
     @property
     def possible(self) -> bool:
-        """Does it give the learner's right answers?"""
-        return not self.breaks and not any(match.contradicted and not match.weight for match in self.matches)
+        """Does it give the learner's right answers? Code of another style may differ in one test if it agrees in many."""
+        corners = self.breaks + sum(match.end == CORNER for match in self.matches)
+        return corners == 0 or corners == 1 and len(self.explained()) >= MANY
 
     def explained(self) -> list[int]:
         """The places of the records that it explains."""
-        return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.weight >= 2 * SOME)]
+        return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.end == OTHER_FAULT and match.weight >= 2 * SOME)]
 
     def named(self, failing: list[Facts]) -> Diagnosis:
         places = sorted(self.explained() or range(len(failing)), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
@@ -85,7 +86,8 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
         return complete[0].named(failing) if len(complete) == 1 else None
     alone = list(each(compare, known))
     possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
-    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight or len(possible) <= FEW][:MOST_PAIRS]
+    evident = bool(possible and possible[0].weight)
+    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight or not evident][:MOST_PAIRS]
     together = [found for found in each(lambda pair: compare(*pair, completely=True), pairs) if found.complete]
     found = _best_pair(together, alone) or _best_partly(possible, failing)
     return found.named(failing) if found else None
@@ -113,7 +115,11 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
     def gain(pair: Candidate, one: Misconception) -> float:
         return sum(both.weight for both, match in zip(pair.matches, single[one].matches) if not match.full)
 
-    together = [pair for pair in together if pair.weight >= ENOUGH and all(gain(pair, one) >= SOME for one in pair.mistakes)]
+    def shows(pair: Candidate) -> bool:
+        """Is it unlikely that the two agree with another mistake, in one place where they cancel each other?"""
+        return pair.weight >= ENOUGH and (len(pair.matches) > 1 or any(single[one].weight for one in pair.mistakes))
+
+    together = [pair for pair in together if shows(pair) and all(gain(pair, one) >= SOME for one in pair.mistakes)]
     if not together:
         return None
     if len(together) == 1:
@@ -125,6 +131,7 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
 def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate | None:
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
+    possible = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
     best = _only_best(possible, set())
     if best is None:
         return None

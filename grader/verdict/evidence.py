@@ -6,7 +6,7 @@ import json
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,49 +18,74 @@ from grader.verdict.trial import Record
 
 MOST = 8.0  # that the wrong parts of one reply can say
 
+FULL = "full"
+OTHER_FAULT = "other fault"  # the mistake gives the right reply: something else made the learner's reply wrong
+CORNER = "corner"  # the learner's reply is right, or it is finite where the mistake's is not: other code differs there
+CONFLICT = "conflict"  # both replies are wrong, in different ways
+
 
 @dataclass(frozen=True)
 class Facts:
     """Which of the learner's replies in a record are wrong, and how much it says if a mistake gives the same wrong reply."""
 
     record: Record
+    rights: list[Reply]  # the reference's replies
     weights: list[float | None]  # for each reply; None: it is the reference's
-
-    @property
-    def wrong(self) -> int:
-        return sum(weight is not None for weight in self.weights)
 
 
 @dataclass(frozen=True)
 class Match:
     """How far the replies of a mistake are the learner's in one record, up to the first that is not."""
 
-    full: bool  # all of them
+    end: str  # what ends the comparison: the record (FULL), or the first other reply, one of the following
     weight: float = 0.0  # of the agreeing wrong replies
-    contradicted: bool = False  # the first other reply is wrong where the learner's is right
+
+    @property
+    def full(self) -> bool:
+        return self.end == FULL
 
 
 def facts_of(reference: Replayer, record: Record) -> Facts:
-    weights = []
+    rights, weights = [], []
     with suppress(OutOfTime):  # the rest of the record is not compared
         for reply, exchange in zip(reference.replies(record), record.log):
+            rights.append(reply)
             weights.append(None if reply_matches(reply, exchange, strict=False) else _weight(reply, exchange))
-    return Facts(record, weights)
+    return Facts(record, rights, weights)
 
 
 def match(replayer: Replayer | None, facts: Facts) -> Match:
     """Compare the replies in a failing record."""
     if replayer is None:
-        return Match(False)
+        return Match(CONFLICT)
     weight = 0.0
     try:
-        for reply, exchange, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.weights):
+        for reply, exchange, right, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.rights, facts.weights):
             if not reply_matches(reply, exchange):
-                return Match(False, weight, wrong is None)
+                return Match(_difference(reply, exchange, right, wrong is None), weight)
             weight += wrong or 0.0
     except (OutOfTime, ChapterBroken):
-        return Match(False, weight)
-    return Match(True, weight)
+        return Match(CONFLICT, weight)
+    return Match(FULL, weight)
+
+
+def _difference(reply: Reply, exchange: Exchange, right: Reply, learner_is_right: bool) -> str:
+    if learner_is_right or (_is_number(exchange.reply, exchange.out) and not _is_number(*reply)):
+        return CORNER
+    return OTHER_FAULT if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False) else CONFLICT
+
+
+def _is_number(reply: dict, out: list[bytes]) -> bool:
+    """Is the reply a value without NaN?"""
+    return "value" in reply and not _has_nan(_unpack_value(reply["value"], out))
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.device.type != "meta" and bool(value.isnan().any())
+    if isinstance(value, dict):
+        return any(map(_has_nan, value.values()))
+    return any(map(_has_nan, value)) if isinstance(value, list | tuple) else value != value
 
 
 def breaks(replayer: Replayer, facts: Facts) -> bool:
@@ -109,7 +134,7 @@ def _unusual(value: Any, right: Any) -> float:
     if isinstance(value, str):
         return min(4.0, len(set(value)) / 2)
     if isinstance(value, float):
-        return 1.0 if math.isfinite(value) and value not in (0.0, 1.0, -1.0) else 0.25
+        return 1.5 if math.isfinite(value) and value not in (0.0, 1.0, -1.0) else 0.25
     return 0.25
 
 
@@ -119,13 +144,18 @@ def _unusual_elements(value: torch.Tensor, right: Any) -> float:
     comparable = isinstance(right, torch.Tensor) and right.shape == value.shape and right.device == value.device and not right.is_complex()
     x = value.double()
     if not comparable:
-        return _distinct(x) if value.is_floating_point() else _distinct(x) / 2
+        return _distinct(x) if value.is_floating_point() else max(_distinct(x) / 2, _pattern(int((x != x.flatten()[0]).sum()), x.numel()))
     y = right.double()
     different = ~torch.isclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
     numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else torch.zeros_like(different)
     count = int(different.sum())
-    pattern = min(count, different.numel() - count) / 4 if count < different.numel() else float(len(x.unique()) > 1)
-    return max(_distinct(x[numbers]), min(2.0, pattern), 0.25)
+    pattern = _pattern(count, different.numel()) if count < different.numel() else float(len(x.unique()) > 1)
+    return max(_distinct(x[numbers]), pattern, 0.25)
+
+
+def _pattern(count: int, size: int) -> float:
+    """What it says that these places, and not the others, have one of two values."""
+    return min(2.0, min(count, size - count) / 4)
 
 
 def _distinct(x: torch.Tensor) -> float:
