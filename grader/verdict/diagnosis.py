@@ -23,9 +23,12 @@ from grader.verdict.replay import Replayer, open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.trial import Record
 
-ENOUGH = 3.0  # unusual values that a diagnosis must explain if it does not explain every test
-SOME = 1.0  # that the second of two mistakes must explain besides the first
-MANY = 3  # tests
+ENOUGH = 3.0  # unusual values that a mistake must explain if it does not explain every test
+SOME = 0.5  # that two mistakes must explain which explain every test
+CERTAIN = 12.0  # that a mistake must explain, or MANY tests, if its answer is different in a corner case
+MANY = 3
+SHARE = 4  # it must explain one in so many of the failed tests
+FEW = 3  # mistakes that explain a test, if it counts: an answer that many mistakes give shows none of them
 MOST_PAIRS = 240  # that are tried
 
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
@@ -51,14 +54,15 @@ class Candidate:
     def possible(self) -> bool:
         """Does it give the learner's right answers? Code of another style may differ in one test if it agrees in many."""
         corners = self.breaks + sum(match.end == CORNER for match in self.matches)
-        return corners == 0 or corners == 1 and len(self.explained()) >= MANY
+        places = self.explained()
+        return corners == 0 or corners == 1 and (len(places) >= MANY or sum(self.matches[place].weight for place in places) >= CERTAIN)
 
     def explained(self) -> list[int]:
         """The places of the records that it explains."""
-        return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.end == OTHER_FAULT and match.weight >= 2 * SOME)]
+        return [place for place, match in enumerate(self.matches) if match.weight and (match.full or match.end == OTHER_FAULT and match.weight >= 2.0)]
 
     def named(self, failing: list[Facts]) -> Diagnosis:
-        places = sorted(self.explained() or range(len(failing)), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
+        places = sorted(range(len(failing)) if self.complete else self.explained(), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
         tests = [failing[place].record.test for place in places]
         first, *others = (Diagnosis(mistake.id, mistake.says, mistake.hint) for mistake in self.mistakes)
         return replace(first, explains=tests, also=others[0] if others else None)
@@ -117,9 +121,9 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
     def shows(pair: Candidate) -> bool:
         """Is it unlikely that the two agree with another mistake, in one place where they cancel each other?"""
-        return pair.weight >= ENOUGH and (len(pair.matches) > 1 or any(single[one].weight for one in pair.mistakes))
+        return pair.weight >= SOME and (len(pair.matches) > 1 or any(single[one].weight for one in pair.mistakes))
 
-    together = [pair for pair in together if shows(pair) and all(gain(pair, one) >= SOME for one in pair.mistakes)]
+    together = [pair for pair in together if shows(pair) and all(gain(pair, one) > 0 for one in pair.mistakes)]
     if not together:
         return None
     if len(together) == 1:
@@ -131,11 +135,13 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
 def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate | None:
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
-    possible = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
-    best = _only_best(possible, set())
-    if best is None:
+    explained = [set(one.explained()) for one in possible]
+    common = {place for place in range(len(failing)) if sum(place in places for places in explained) > FEW}
+    certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
+    best = _only_best(certain, common)
+    if best is None or SHARE * len(best.explained()) < len(failing):
         return None
-    other = _only_best(possible, set(best.explained()))
+    other = _only_best(certain, common | set(best.explained()))
     if other is None:
         return best
     matches = [max(pair, key=lambda match: (match.full, match.weight)) for pair in zip(best.matches, other.matches)]

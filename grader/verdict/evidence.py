@@ -145,6 +145,8 @@ def _unusual_elements(value: torch.Tensor, right: Any) -> float:
     x = value.double()
     if not comparable:
         return _distinct(x) if value.is_floating_point() else max(_distinct(x) / 2, _pattern(int((x != x.flatten()[0]).sum()), x.numel()))
+    if bool((x == x.flatten()[0]).all()) or not bool(x.isfinite().any()):
+        return 0.25
     y = right.double()
     different = ~torch.isclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
     numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else torch.zeros_like(different)

@@ -39,7 +39,7 @@ class Tried:
     outcome: str
     outcomes: dict[str, str]  # test → outcome
     messages: dict[str, str]  # test → message, of those not passed
-    diagnosis: str | None
+    diagnosis: str | None  # the id of the known mistake; two are joined by " and "
     forbidden: list[str]
     milliseconds: float  # of processor time, which depends less on other load than the clock does
 
@@ -83,5 +83,5 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
         subject.kind, subject.name, result.earned, result.outcome,
         {test.name: test.outcome for test in result.tests},
         {test.name: test.message for test in result.tests if test.outcome not in ("passed", "todo")},
-        result.diagnosis.id if result.diagnosis else None, result.forbidden, spent,
+        " and ".join(mistake.id for mistake in result.diagnosis.mistakes) if result.diagnosis else None, result.forbidden, spent,
     )  # fmt: skip
