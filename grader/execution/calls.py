@@ -18,6 +18,7 @@ class Call:
     result: Any = None
     callee: Any = None  # the handle that was called
     lines: list[tuple[str, int]] = field(default_factory=list)  # where the test made the call: file and line, innermost frame first
+    returned_none: bool = False
     number: int = -1  # of its request in this example; the host uses the same numbers
     position: int = -1  # of its request in the boundary's log
 

@@ -34,6 +34,7 @@ class LearnerError(Exception):
         super().__init__(message)
         self.type_name, self.message, self.where = type_name, message, where
         self.call: Any = None  # the proxy's Call that raised it
+        self.note = ""  # a sentence about it: which name was meant, which function calls itself
 
 
 class RuleBroken(LearnerError):
@@ -45,7 +46,11 @@ class Todo(BaseException):
 
 
 class OutOfTime(BaseException):
-    """A call did not end in time."""
+    """A call did not end in time; `where` is the line of the learner's file that it was at."""
+
+    def __init__(self, message: str = "", where: Where | None = None) -> None:
+        super().__init__(message)
+        self.where = where
 
 
 class HostDied(BaseException):
@@ -59,9 +64,9 @@ class NoWorker(HostDied):
 class ChapterBroken(BaseException):
     """The chapter does not import: the line, and whether the import ran out of time."""
 
-    def __init__(self, message: str, where: Where | None = None, timed_out: bool = False) -> None:
+    def __init__(self, message: str, where: Where | None = None, timed_out: bool = False, note: str = "") -> None:
         super().__init__(message)
-        self.message, self.where, self.timed_out = message, where, timed_out
+        self.message, self.where, self.timed_out, self.note = message, where, timed_out, note
 
 
 _MIRRORED = ("KeyError", "IndexError", "LookupError", "ZeroDivisionError", "OverflowError", "ArithmeticError", "RecursionError", "RuntimeError",

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from os import _exit, getpid
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
 from grader.execution.argument_changes import Packed, changed_argument
 from grader.execution.chapter_package import ChapterPackage
-from grader.execution.errors import HostDied, OutOfTime, builtin_kind, message_of
+from grader.execution.error_notes import line_of_recursion, note_of
+from grader.execution.errors import HostDied, OutOfTime, Where, builtin_kind, message_of
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import gradients, is_cut_off, is_defined_in, with_gradient
@@ -261,11 +262,14 @@ class Host:
             for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
                 if frame.filename in self.own_files:
                     where = [self._display_name(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+            if isinstance(problem, RecursionError) and (line := line_of_recursion(problem, self.own_files)):
+                where = [self._display_name(line[0]), line[1], linecache.getline(*line).strip()[:160]]
+        note = note_of(problem, self.own_files)
         if isinstance(problem, ImportError):
             message = self._explain_import_error(message)
         if isinstance(problem, SystemExit):
             message = f"it ended the program ({message or 'sys.exit()'})"
-        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where}
+        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where, "note": note}
 
     def _explain_import_error(self, message: str) -> str:
         """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
@@ -288,6 +292,15 @@ class Host:
         written = {source.filename for source in self.package.sources.values()} | self.own_files
         beside = self.override and _folder(code.co_filename) == _folder(self.filename)  # a chapter of the learner's that the notebook itself imported
         return code if code.co_filename in written or beside else None
+
+    def line_of(self, frame: FrameType | None) -> Where | None:
+        """The line of the learner's files that a frame, or the nearest of its callers, is at."""
+        while frame is not None:
+            file, number = frame.f_code.co_filename, frame.f_lineno
+            if file in self.own_files:
+                return Where(self._display_name(file), number, linecache.getline(file, number).strip()[:160])
+            frame = frame.f_back
+        return None
 
     def _display_name(self, filename: str) -> str:
         """The name of a file of the learner's in messages."""

@@ -19,9 +19,11 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime
+from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.execution.overrides import DefinitionOverride
+
+NoteLine = Callable[[FrameType | None], None]
 
 IMPORT_GRACE = 30.0  # seconds that a call may take longer while it imports a library
 
@@ -67,9 +69,17 @@ class InProcessHost:
             return self.host.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
         self.extend_deadline(limit)
+        where: Where | None = None
+
+        def note_line(frame: FrameType | None) -> None:
+            nonlocal where
+            where = where or self.host.line_of(frame)
+
         files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:
-            with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline):
+            with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(
+                limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline, note_line
+            ):
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:
             if op == "load":
@@ -77,8 +87,8 @@ class InProcessHost:
             raise
         except OutOfTime:
             if op == "load":
-                raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
-            raise OutOfTime(f"the call did not end within {limit:g} s") from None
+                raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
+            raise OutOfTime(f"the call did not end within {limit:g} s", where) from None
 
     def abandon(self) -> None:
         pass  # there is no other process to start
@@ -157,13 +167,15 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline) -> Iterator[None]:
+def _time_limit(seconds: float, import_grace: float, files: set[str], extend_deadline: ExtendDeadline, note_line: NoteLine) -> Iterator[None]:
     """Raise OutOfTime here after `seconds`, again and again until the code returns; restore an earlier alarm afterwards.
+
+    `note_line` is called before, with the frame that runs.
 
     From the second time on, each line of these files raises it, also in exception handlers: for code that catches everything and tries again.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        with _time_limit_by_thread(seconds):
+        with _time_limit_by_thread(seconds, note_line):
             yield
         return
 
@@ -182,6 +194,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
             extend_deadline(seconds)
             return
         fired += 1
+        note_line(frame)
         if fired > 1:
             sys.settrace(at_each_line)
             while frame is not None:
@@ -234,7 +247,7 @@ def _debugging(frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def _time_limit_by_thread(seconds: float) -> Iterator[None]:
+def _time_limit_by_thread(seconds: float, note_line: NoteLine) -> Iterator[None]:
     """The same without signals (on Windows, or outside the main thread): another thread makes the interpreter raise OutOfTime in this one."""
     import ctypes
 
@@ -243,6 +256,7 @@ def _time_limit_by_thread(seconds: float) -> Iterator[None]:
     def wait() -> None:
         limit = seconds
         while not done.wait(limit):
+            note_line(sys._current_frames().get(here))
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(here), ctypes.py_object(OutOfTime))
             limit = 0.25
 

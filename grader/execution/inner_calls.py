@@ -38,16 +38,21 @@ class InnerCalls:
     def __init__(self, is_learners: Callable[[Any], bool]) -> None:
         self.is_learners = is_learners
         self.number = 0  # of the running call
-        self.last: dict[int, tuple[str, tuple, dict]] = {}
+        self.last: dict[int, tuple[str, tuple, dict, bool]] = {}  # name, arguments, and whether it returned None
 
     def clear(self) -> None:
         self.number = 0
         self.last.clear()
 
     def call_and_note(self, target: Any, /, *args: Any, **options: Any) -> Any:
-        if self.is_learners(target):
-            self.last[self.number] = _name_of(target), args, options
-        return target(*args, **options)
+        if not self.is_learners(target):
+            return target(*args, **options)
+        noted = _name_of(target), args, options
+        self.last[self.number] = *noted, False
+        result = target(*args, **options)
+        if result is None:
+            self.last[self.number] = *noted, True
+        return result
 
 
 def _name_of(target: Any) -> str:

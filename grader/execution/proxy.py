@@ -31,6 +31,7 @@ class Exchange:
 class HostConnection(Protocol):
     """Carries a request to the host, in process or over a socket."""
 
+    seconds: float  # limit of one answer
     shortcuts: set[str]  # forbidden names that calls have run since this set was last cleared
     import_shortcuts: set[str]  # forbidden names that ran while the chapter was imported; never cleared
 
@@ -84,7 +85,7 @@ class Boundary:
         try:
             self.ask("load")
         except LearnerError as problem:
-            raise ChapterBroken(f"{problem.type_name}: {problem.message}", problem.where) from None
+            raise ChapterBroken(f"{problem.type_name}: {problem.message}", problem.where, note=problem.note) from None
         except Todo:
             raise ChapterBroken("NotImplementedError while importing: a stub is called at the top level of the module") from None
         self.loaded = True
@@ -119,7 +120,7 @@ class Boundary:
         except LearnerError as problem:
             problem.call = call
             raise
-        call.result = result
+        call.result, call.returned_none = result, result is None
         if isinstance(result, Handle):  # an object of a helper class
             object.__setattr__(result, "_is_helper", callee._is_helper)
         return result
@@ -140,8 +141,9 @@ class Boundary:
             found = unpack(reply["value"], out, lambda handle: Label(printable(handle[1], 80)))
             if not found:
                 return None
-            what, args, options = found
-            return Call(printable(what, 200), tuple(args), {printable(name, 80): value for name, value in options.items()})
+            what, args, options, returned_none = found
+            named = {printable(name, 80): value for name, value in options.items()}
+            return Call(printable(what, 200), tuple(args), named, returned_none=returned_none is True)
         except (Exception, HostDied, OutOfTime):  # the host has ended, or its answer is malformed
             return None
 
@@ -161,7 +163,9 @@ def _exception(error: dict) -> BaseException:
         where = Where(printable(file, 100), int(line), printable(code, 160))
     if kind == "rule":
         return RuleBroken(type_name, message, where)
-    return mirrored(str(error.get("builtin")))(type_name, message, where)
+    problem = mirrored(str(error.get("builtin")))(type_name, message, where)
+    problem.note = " ".join(printable(error.get("note", ""), 200).split())
+    return problem
 
 
 def _handle_of(value: Any) -> list:
@@ -273,7 +277,8 @@ class Gradients:
 def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **options: Any) -> Gradients:
     """Run `f` with gradient in the host; see grader/execution/gradients.py. The gradient of what the output does not depend on is None."""
     found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
-    f._boundary.calls[-1].result = found["output"]
+    call = f._boundary.calls[-1]
+    call.result, call.returned_none = found["output"], found["output"] is None
     f._boundary.readings.append(Reading(found, f, len(f._boundary.calls), f._boundary.calls[-1].position))
     return Gradients(found["output"], found["inputs"], found["parameters"])
 

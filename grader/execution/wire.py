@@ -11,6 +11,7 @@ import struct
 import time
 from typing import Any
 
+from grader.execution import last_line
 from grader.execution.values import MAX_BYTES, MAX_NODES
 
 _HEAD = struct.Struct("<4sI")
@@ -25,7 +26,11 @@ class MalformedFrame(Exception):
 
 
 class DeadlinePassed(Exception):
-    """The deadline passed before the frame was complete."""
+    """The deadline passed before the frame was complete; `beginning` is the beginning of the sender's stack, if that came in its place."""
+
+    def __init__(self, beginning: bytes = b"") -> None:
+        super().__init__()
+        self.beginning = beginning
 
 
 class Allowance:
@@ -47,7 +52,10 @@ def send(sock: socket.socket, body: Any, buffers: list[bytes]) -> None:
 
 def receive(sock: socket.socket, deadline: float | None = None, allowance: Allowance | None = None) -> tuple[Any, list[bytes]]:
     """One frame. EOFError when the other side is gone, DeadlinePassed past the deadline, MalformedFrame when it is not a frame or too much."""
-    magic, size = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
+    head = _exactly(sock, _HEAD.size, deadline)
+    if deadline is not None and last_line.BEGINNING.startswith(head):
+        raise DeadlinePassed(head)
+    magic, size = _HEAD.unpack(head)
     if magic != _MAGIC or size > MAX_HEAD:
         raise MalformedFrame("this is not the beginning of a frame")
     if allowance:

@@ -19,6 +19,7 @@ from grader.course.chapter_source import ChapterSource
 from grader.course.torch_operators import reportable, reportable_at_import
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, NoWorker, OutOfTime
 from grader.execution.exit_reason import SANDBOXED, describe_exit
+from grader.execution.last_line import find_line, read_stack
 from grader.execution.sandbox import bubblewrap
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.wire import Allowance, DeadlinePassed, MalformedFrame, receive, send
@@ -202,16 +203,18 @@ class Worker:
         assert sock is not None, "it is started first"
         try:
             sock.settimeout(limit)
-            send(sock, [op, tree], buffers)
+            send(sock, [op, tree, limit], buffers)
             reply, out = self._reply(sock, time.monotonic() + limit, importing=op == "load")
             if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= {"value", "error"}:
                 raise MalformedFrame("the answer has no value and no error")
             return reply, out
-        except (DeadlinePassed, TimeoutError):
+        except (DeadlinePassed, TimeoutError) as passed:
+            stack = read_stack(sock, passed.beginning if isinstance(passed, DeadlinePassed) else b"")
+            where = find_line(stack, (source for source in self.sources if source.name == self.chapter or not (source.code or source.sealed)))
             self._end(0.0)
             if op == "load":
-                raise ChapterBroken(f"importing it did not end within {limit:g} s", timed_out=True) from None
-            raise OutOfTime(f"the call did not end within {limit:g} s") from None
+                raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
+            raise OutOfTime(f"the call did not end within {limit:g} s", where) from None
         except MalformedFrame as problem:
             self._end(0.0)
             raise HostDied(f"the process that ran your code sent a malformed answer ({problem})") from None
@@ -226,7 +229,12 @@ class Worker:
         names = reportable_at_import(self.forbids) if importing else reportable(self.forbids)
         shortcuts = self.import_shortcuts if importing else self.shortcuts
         while True:
-            reply, out = receive(sock, deadline, self.allowance)
+            try:
+                reply, out = receive(sock, deadline, self.allowance)
+            except MalformedFrame:
+                if time.monotonic() > deadline:  # half an answer, and then the stack
+                    raise DeadlinePassed from None
+                raise
             if not isinstance(reply, dict) or reply.keys() != {"shortcut"}:
                 return reply, out
             name = reply["shortcut"]

@@ -19,6 +19,7 @@ from grader.course.chapter_source import ChapterSource  # noqa: E402
 from grader.execution.exit_reason import CONNECTION_CLOSED, NOT_SANDBOXED, SANDBOXED  # noqa: E402
 from grader.execution.forbidden.shortcuts import prepare as prepare_watch  # noqa: E402
 from grader.execution.host import Host  # noqa: E402
+from grader.execution.last_line import cancel_stack, write_stack_after
 from grader.execution.sandbox.entering import enter, prepare  # noqa: E402
 from grader.execution.sandbox.isolation import Isolation  # noqa: E402
 from grader.execution.wire import receive, send  # noqa: E402
@@ -34,10 +35,23 @@ def serve(sock: socket.socket) -> None:
         both = zip(sources, parts[::2], parts[1::2])
         chapters = [ChapterSource(name, text, filename, sealed, code, tuple(replaced)) for (name, text, filename, replaced), sealed, code in both]
         del sources, parts, both
-        host = Host(chapters, chapter, notice=lambda name: send(sock, {"shortcut": name}, []))  # sent at once: the learner's code cannot delete what was sent
+        until = 0.0
+
+        def notice(name: str) -> None:
+            """Send it at once: the learner's code cannot delete what was sent."""
+            cancel_stack()
+            send(sock, {"shortcut": name}, [])
+            if (left := until - time.monotonic()) > 0:
+                write_stack_after(sock, left)
+
+        host = Host(chapters, chapter, notice=notice)
         while True:
-            (op, tree), buffers = receive(sock)
-            send(sock, *host.answer(op, tree, buffers))
+            (op, tree, limit), buffers = receive(sock)
+            until = time.monotonic() + limit
+            write_stack_after(sock, limit)
+            answer, until = host.answer(op, tree, buffers), 0.0
+            cancel_stack()
+            send(sock, *answer)
     except (EOFError, ConnectionError):
         return
     except OSError:  # the learner's code closed the socket

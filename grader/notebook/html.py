@@ -77,7 +77,7 @@ def failure(words: Failure) -> str:
         ("sizes", _code(words.sizes)),
         ("called", block("\n".join(words.called))),
         ("problem", f'<span style="color:{COLOURS["red"]};font-weight:600">{_prose(words.message)}</span>' if words.message else ""),
-        ("at", _code(words.where)),
+        (words.where_label, _code(words.where)),
         ("", _beside(words.got, words.expected)),
         ("differs", _prose(words.difference.removeprefix("first differs "))),
         ("that is", f"<b>{_prose(words.explanation)}</b>" if words.explanation else ""),

@@ -95,7 +95,7 @@ class Page:
         if words.message:
             self.labelled("problem", words.message, red=True)
         if words.where:
-            self.labelled("at", words.where)
+            self.labelled(words.where_label, words.where)
         if words.got:
             self.labelled("got", words.got)
         if words.expected:

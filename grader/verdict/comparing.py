@@ -54,10 +54,14 @@ def sizes(**named: int | None) -> None:
 class Mismatch(AssertionError):
     """A law is violated. `sentence` says how; `got` and `expected` are the two values, if there are two."""
 
-    def __init__(self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False, looked_at: Any = None) -> None:
+    def __init__(
+        self, sentence: str, got: Any = None, expected: Any = None, tol: float = 0.0, compared: bool = False, looked_at: Any = None,
+        about_error: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(sentence)
         self.sentence, self.got, self.expected, self.tol, self.compared = sentence, got, expected, tol, compared
         self.looked_at = got if looked_at is None else looked_at  # the very object that the assertion was given
+        self.lacks_value = got is None and not about_error  # None came, or the law looked at something that it does not show
         self.moments = current_moments()
         current.mismatches.append(self)
 
@@ -131,13 +135,13 @@ def refuses(
     except LearnerError as problem:
         said = f"{problem.type_name}: {problem.message}".rstrip(". ") if problem.message else f"{problem.type_name} without a message"
         if not isinstance(problem, errors):
-            raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call) from None
+            raise Mismatch(f"{wanted}. It raised {said}. {line}", looked_at=problem.call, about_error=True) from None
         missing = missing_values(problem.message, naming)
         if missing:
             without = f", and the message does not contain {' and '.join(missing)}" if problem.message else ""
-            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}", looked_at=problem.call) from None
+            raise Mismatch(f"{wanted}. It raised {said}{without}. {line}", looked_at=problem.call, about_error=True) from None
         return
-    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}", looked_at=result)
+    raise Mismatch(f"{wanted}. It returned {_short(result)}. {line}", looked_at=result, about_error=True)
 
 
 def _short(value: Any) -> str:

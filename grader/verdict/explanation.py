@@ -12,6 +12,7 @@ from grader.execution.calls import Call, Label
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
 from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch
+from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
 from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
 from grader.verdict.relations.engine import explain
 from grader.verdict.results import Failure
@@ -23,7 +24,6 @@ from torch import Tensor
 ROOM = 67  # columns to the right of a label
 TALL = 12  # lines of one value; a longer one is only described
 CODE_LINES = 4  # of one call's arguments
-_NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
 
 
 def explain_failure(problem: BaseException | None, promise: str, boundary: Boundary | None, example: Example, printed: str = "") -> Failure:
@@ -32,23 +32,29 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
     call = calls[-1] if calls else None
     sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_lines_of_calls(calls), printed=printed)
+    is_result_missing = call is not None and call.returned_none and not _was_read_after(call, boundary)
     if isinstance(problem, OutOfTime | HostDied):
-        return Failure(message=_sentence(str(problem)), **common)
+        where = problem.where if isinstance(problem, OutOfTime) else None
+        return Failure(message=_sentence(str(problem)), where=str(where or ""), **common)
     if "Flaky" in type(problem).__name__:
         problem = _broken_rule(problem) or problem
     if isinstance(problem, ChapterBroken):
-        text = _describe_known_error(*problem.message.partition(": ")[::2])
-        return Failure(promise="", message=_sentence(f"importing it {text}" if text else problem.message), where=str(problem.where or ""))
+        text = describe_known_error(*problem.message.partition(": ")[::2])
+        return Failure(promise="", message=_sentence(f"importing it {text}" if text else problem.message, note=problem.note), where=str(problem.where or ""))
     if mismatches := example.mismatches or ([problem] if isinstance(problem, Mismatch) else []):
+        if is_result_missing and mismatches[0].lacks_value:
+            return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
         return _mismatch(mismatches, call, common)
+    if is_result_missing and "NoneType" in str(problem):
+        return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
     if isinstance(problem, RuleBroken):
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)
     if isinstance(problem, LearnerError):
-        text = _describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
-        if problem.where is None and call is not None and call is not problem.call:  # a helper of the test raised it, after the call
+        text = describe_known_error(problem.type_name, problem.message) or f"raised {_error_text(problem)}"
+        if problem.where is None and call is not None and call is not problem.call and NO_SUPER not in text:  # a helper of the test raised it, after the call
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
-        return Failure(message=_sentence(f"{_name(call)} {text}", capital=False), where=str(problem.where or ""), **common)
+        return Failure(message=_sentence(f"{_name(call)} {text}", False, problem.note), where=str(problem.where or ""), **common)
     if "Flaky" in type(problem).__name__:
         return Failure(message="The same call gave different results when it was repeated. Look for state that survives between calls, or for random numbers.", **common)
     if is_out_of_memory(problem):
@@ -78,6 +84,14 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
     return own or [call for call in boundary.calls if not call.is_helpers][-1:] or shown
 
 
+def _was_read_after(call: Call, boundary: Boundary | None) -> bool:
+    """Did the test read a value from an object after this call? Then the call may be one without a result, such as `step`."""
+    if boundary is None:
+        return False
+    made = boundary.calls.index(call) + 1 if call in boundary.calls else len(boundary.calls)
+    return any(reading.calls_before >= made and reading.owner is not call.callee for reading in boundary.readings)  # gradients are read from the function
+
+
 def _broken_rule(flaky: BaseException | None) -> RuleBroken | None:
     """The rule that the first call broke and its repetition did not: a leftover thread already exists the second time."""
     return next((problem for problem in getattr(flaky, "exceptions", ()) if isinstance(problem, RuleBroken)), None)
@@ -87,25 +101,11 @@ def is_out_of_memory(problem: BaseException | None) -> bool:
     """Whether the tests themselves, not the learner's code, ran out of memory."""
     if isinstance(problem, LearnerError):
         return False
-    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(_NO_MEMORY.search(str(problem))))
+    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and bool(NO_MEMORY.search(str(problem))))
 
 
 def _error_text(problem: LearnerError) -> str:
     return f"{problem.type_name}: {problem.message}" if problem.message.strip() else problem.type_name
-
-
-def _describe_known_error(type_name: str, message: str) -> str:
-    """A plain predicate for an error whose own message is hard to understand; or ""."""
-    if type_name == "MemoryError" or (type_name == "RuntimeError" and _NO_MEMORY.search(message)):
-        many = re.search(r"tried to allocate (\d+) bytes", message)
-        return "ran out of memory" + (f": it asked for {int(many[1]):,} bytes at once" if many else "")
-    if type_name == "OSError" and "File too large" in message:
-        return "printed or wrote too much output for one run; is there an endless loop?"
-    if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
-        return "asks for input, but there is no input while tests run; use an argument instead"
-    if type_name == "BdbQuit":
-        return "stops in the debugger, which has no input here; " + (f"to debug, run `{message}` in a terminal" if message else "remove that line")
-    return ""
 
 
 def _mismatch(mismatches: list[Mismatch], call: Call | None, common: dict) -> Failure:
@@ -202,10 +202,10 @@ def name_of_object(value: Any) -> str | None:
     return str(value) if isinstance(value, Label) else None
 
 
-def _sentence(text: str, capital: bool = True) -> str:
-    """One line with a full stop; a capital in front unless it begins with a name."""
+def _sentence(text: str, capital: bool = True, note: str = "") -> str:
+    """One line with a full stop; a capital in front unless it begins with a name. A note is a sentence that follows."""
     text = re.sub(r"\s+", " ", text).strip()
     first = text.split(" ")[0]
     named = any(mark in first for mark in "_.([`=") or (len(first) == 1 and first != "a")
     start = text[:1].upper() if capital and not named else text[:1]
-    return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".")
+    return start + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else ".") + (f" {note}" if note else "")

@@ -54,6 +54,10 @@ class Failure:
     where: str = ""  # "ch03_attention.py, line 12:  code"
     printed: str = ""
 
+    @property
+    def where_label(self) -> str:
+        return "it was at" if "did not end within" in self.message else "at"
+
 
 @dataclass
 class TestResult:

@@ -91,7 +91,7 @@ def failure_rows(failure: Failure) -> list[tuple[str, str, bool]]:
         ("sizes", failure.sizes, False),
         ("called", "\n".join(failure.called), True),
         ("problem", failure.message, False),
-        ("at", failure.where, True),
+        (failure.where_label, failure.where, True),
         ("got", failure.got, True),
         ("expected", failure.expected, True),
         ("differs", failure.difference.removeprefix("first differs "), False),

@@ -1,0 +1,121 @@
+"""When a call does not end in time, the failure says at which line of the learner's file it was, in process and in a worker."""
+
+import threading
+
+import pytest
+import torch
+from boundaries import forks
+from grader.course.chapter_source import ChapterSource
+from grader.execution.errors import ChapterBroken, OutOfTime
+from grader.execution.in_process import InProcessHost
+from grader.execution.last_line import BEGINNING, find_line
+from grader.execution.proxy import Boundary, Implementation
+from grader.execution.worker import Worker, WorkerPool
+
+FILE = "/somewhere/of/the/learner/ch03_tóy.py"
+LOOPS = '''
+import itertools, threading, time
+import torch
+
+def busy():
+    i = 0
+    while i < 5:  # busy
+        pass  # busy
+
+def in_torch(x):
+    while True:  # in_torch
+        x = torch.relu(x @ x)  # in_torch
+
+def deadlock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()  # deadlock
+
+def asleep():
+    time.sleep(100)  # asleep
+
+def helper():
+    while True:  # stubborn
+        try:  # stubborn
+            while True: sum(range(100))  # stubborn
+        except BaseException:  # stubborn
+            pass  # stubborn
+
+def stubborn():
+    helper()
+
+def in_c():
+    return sum(itertools.repeat(1))  # in_c
+
+def quick():
+    return 1
+'''
+WAYS = ["busy", "in_torch", "deadlock", "asleep", "stubborn"]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = WorkerPool()
+    yield pool
+    pool.close()
+
+
+def boundary_of(pool, kind, text=LOOPS, seconds=0.4):
+    sources = [ChapterSource("ch03_toy", text, FILE)]
+    host = InProcessHost(sources, "ch03_toy", seconds, seconds) if kind == "local" else Worker(pool, sources, "ch03_toy", seconds, 20.0)
+    return Boundary(host)
+
+
+@pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
+def test_the_line_where_time_ran_out(pool, kind):
+    boundary = boundary_of(pool, kind)
+    for way in WAYS + (["in_c"] if kind == "fork" else []):
+        boundary.begin(1)
+        toy = Implementation(boundary)
+        with pytest.raises(OutOfTime) as caught:
+            toy.in_torch(torch.eye(3)) if way == "in_torch" else getattr(toy, way)()
+        where = caught.value.where
+        assert where.file == "ch03_tóy.py" and way in where.code and LOOPS.splitlines()[where.line - 1].strip() == where.code, (way, where)
+        if way != "in_c":
+            boundary.begin(1)
+            assert Implementation(boundary).quick() == 1  # nothing of the stack is left in the connection
+    boundary.connection.close()
+
+
+@pytest.mark.parametrize("kind", ["local", pytest.param("fork", marks=forks)])
+def test_the_line_of_an_import_that_does_not_end(pool, kind):
+    boundary = boundary_of(pool, kind, "x = 1\nwhile x:\n    x += 1\n")
+    if kind == "fork":
+        boundary.connection.import_seconds = 1.0
+    with pytest.raises(ChapterBroken) as caught:
+        boundary.begin(1)
+    assert caught.value.timed_out and caught.value.where.line in (2, 3)
+    boundary.connection.close()
+
+
+def test_the_limit_by_another_thread_has_a_line_too(pool):
+    found = []
+
+    def call():
+        boundary = boundary_of(pool, "local")
+        boundary.begin(1)
+        try:
+            Implementation(boundary).busy()
+        except OutOfTime as problem:
+            found.append(problem.where)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert "busy" in LOOPS.splitlines()[found[0].line - 1]
+
+
+def test_only_a_line_of_the_learners_file_is_taken_from_a_stack():
+    source = ChapterSource("ch03_toy", LOOPS, FILE)
+    frame = '  File "{}", line {} in f\n'.format
+    head = BEGINNING.decode() + "00:05)!\nThread 0x1 (most recent call first):\n"
+    name = FILE.encode("ascii", "backslashreplace").decode()
+    assert find_line((head + frame("/torch/a.py", 3) + frame(name, 8) + frame(name, 2)).encode(), [source]).line == 8
+    for forged in (frame("/etc/passwd", 1), frame(name, 10**6), frame(name, 0), '  File "', "\x00" * 99, frame(name + "x", 3)):
+        assert find_line((head + forged).encode(), [source]) is None
+    assert find_line((frame(name, 8)).encode(), [source]) is None

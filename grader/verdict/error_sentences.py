@@ -1,0 +1,56 @@
+"""Plain sentences for errors of Python and torch whose own message is hard to understand."""
+
+from __future__ import annotations
+
+import re
+
+NO_MEMORY = re.compile("allocate memory|not enough memory|bad_alloc")
+NO_SUPER = "does not call `super().__init__()`; call it first in `__init__`, before anything is assigned to self"
+
+_WITHOUT_SUPER = re.compile(
+    r"before Module\.__init__\(\) call|has no attribute '(_parameters|_modules|_buffers|_non_persistent_buffers_set|_\w*hooks\w*)'"
+)
+# A message of Python or torch, and what it means; the message itself is added in parentheses.
+_MEANINGS = (
+    (r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)",
+     r"combines tensors whose shapes do not fit: in dimension \3 their sizes are \1 and \2"),
+    (r"mat1 and mat2 shapes cannot be multiplied \((\d+x\d+) and (\d+x\d+)\)",
+     r"multiplies matrices of shapes \1 and \2; the second number of the first and the first of the second should be equal"),
+    (r"shape '(\[[-\d, ]*\])' is invalid for input of size (\d+)", r"gives \2 numbers the shape \1, which has room for another number of them"),
+    (r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)",
+     r"uses dimension \3 of a tensor that has only the dimensions \1 to \2"),
+    (r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)", r"uses index \1 in dimension \2, which has only \3 places"),
+    (r"not enough values to unpack \(expected (\d+), got (\d+)\)", r"assigns \2 values to \1 names"),
+    (r"too many values to unpack \(expected (\d+)\)", r"assigns more than \1 values to \1 names"),
+    (r"'Tensor' object is not callable", r"calls a tensor as if it were a function; is a variable followed by parentheses?"),
+    (r"'NoneType' object|unsupported operand type\(s\) for .*'NoneType'|must be Tensor, not NoneType|\(NoneType",
+     r"uses None as a value; does a function that it calls end without `return`?"),
+    (r"a (?:view of a )?leaf Variable that requires grad is being used in an in-place operation",
+     r"changes a parameter in place while gradients are recorded; compute a new tensor, or use torch.no_grad() where that is intended"),
+    (r"\w[\w.]*\(\) takes (\d+) positional arguments? but (\d+) (?:were|was) given",
+     r"calls a function with \2 arguments that takes \1; in a method, is `self` missing, or one too many?"),
+)  # fmt: skip
+
+
+def describe_known_error(type_name: str, message: str) -> str:
+    """A plain predicate for an error, "uses index 5 in dimension 0, which has only 3 places (IndexError: ...)"; or ""."""
+    if type_name == "MemoryError" or (type_name == "RuntimeError" and NO_MEMORY.search(message)):
+        many = re.search(r"tried to allocate (\d+) bytes", message)
+        return "ran out of memory" + (f": it asked for {int(many[1]):,} bytes at once" if many else "")
+    if type_name == "OSError" and "File too large" in message:
+        return "printed or wrote too much output for one run; is there an endless loop?"
+    if "reading from stdin" in message or (type_name, message) == ("EOFError", "EOF when reading a line"):
+        return "asks for input, but there is no input while tests run; use an argument instead"
+    if type_name == "BdbQuit":
+        return "stops in the debugger, which has no input here; " + (f"to debug, run `{message}` in a terminal" if message else "remove that line")
+    if type_name == "AttributeError" and _WITHOUT_SUPER.search(message):
+        return f"{NO_SUPER} ({type_name}: {message})"
+    for pattern, meaning in _MEANINGS:
+        if found := re.search(pattern, message):
+            return f"{found.expand(meaning)} ({type_name}: {message})"
+    return ""
+
+
+def returned_none(what: str) -> str:
+    """The sentence about a call without a result, the same wherever the missing value is noticed."""
+    return f"{what} returned None; is a `return` missing?"
