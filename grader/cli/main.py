@@ -25,6 +25,7 @@ app = typer.Typer(
 AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names, show_default=False)]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names)]
 ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
+MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -89,6 +90,19 @@ def hint(
     from grader.cli.commands.hint import hint
 
     raise typer.Exit(hint(name, level))
+
+
+@app.command()
+def repro(
+    name: MaybeExercise = None,
+    debug: Annotated[bool, typer.Option("--pdb", help="Start the debugger: before the wrong call, or where an error is raised.")] = False,
+) -> None:
+    """Run the call of the last failure again, or of an exercise's.
+
+    It is a script in exercises/.headway/repro. Exit status 0: right now; 1: still wrong."""
+    from grader.cli.commands.repro import repro
+
+    raise typer.Exit(repro(name, debug))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from grader.course import progress
@@ -12,6 +13,8 @@ from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
+from grader.reproduction.example import FailedExample, keep_example
+from grader.reproduction.leaving import leave_script
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, diagnose
 from grader.verdict.explanation import explain_failure
@@ -52,6 +55,8 @@ class GradedRun:
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Failure] = field(default_factory=dict)  # chapters that do not import
+    scripts: Path | None = None  # where each failure leaves a script for `headway repro`
+    examples: dict[str, FailedExample] = field(default_factory=dict)  # of the failed tests
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
@@ -72,8 +77,18 @@ class GradedRun:
             result.message, result.explanation, result.details = details.message, details.explanation, details
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = details
+            if self.scripts:
+                self._keep_example(problem, exercise, test, details)
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
+
+    def _keep_example(self, problem: BaseException | None, exercise: Exercise, test: str, details: Failure) -> None:
+        trial = self.trial
+        example = keep_example(
+            problem, trial.current_boundary, comparing.current, exercise, test, details.promise, details.message, trial.example_seed, trial.in_worker
+        )  # fmt: skip
+        if example is not None:
+            self.examples[test] = example
 
     def _todo_message(self, exercise: Exercise, missing: str) -> str:
         """The message of a test with outcome "todo": the exercise is not implemented, or it needs another one that is not."""
@@ -108,6 +123,8 @@ class GradedRun:
             if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing_exercise(result):
                 result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
             mark_leading_test(result)
+            if self.scripts:
+                leave_script(result, self.examples, self.trial, self.scripts)
         self._record_progress()
 
     def earlier_failing_exercise(self, result: ExerciseResult) -> Exercise | None:

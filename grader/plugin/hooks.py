@@ -28,6 +28,7 @@ from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import terminal  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.plugin.pytest_internals import fixtures_of  # noqa: E402
+from grader.reproduction.files import FOLDER  # noqa: E402
 from grader.verdict.examples import collect_pinned, run_own_examples, run_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
@@ -53,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
-    config.stash[RUN] = GradedRun(trial, set(chapters), names)
+    config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:

@@ -28,6 +28,8 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
             page.line(f"{test.outcome.upper()}  {test.name.partition('[')[0]}", red=True)
             if test.details:
                 page.failure(test.details)
+            if number == 0 and result.script:
+                page.labelled("run again", result.script)
         elif number <= ALSO or len(failures) == ALSO + 2:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > ALSO + 2:

@@ -24,6 +24,7 @@ from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
 from grader.plugin.pytest_internals import run_test
 from grader.processes.report import Report, restart_capture
+from grader.reproduction.example import FailedExample
 from grader.system import process_tree
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Record
@@ -49,6 +50,7 @@ class Found:
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, Any] = field(default_factory=dict)
     records: dict[str, list[Record]] = field(default_factory=dict)
+    examples: dict[str, FailedExample] = field(default_factory=dict)
 
     @property
     def ran_out_of_time(self) -> bool:
@@ -125,14 +127,14 @@ class Sharing:
     def _test(self, place: int) -> Found:
         item, run = self.session.items[place], self.run
         self.quiet = []
-        known = run.results, run.shortcuts, run.broken, run.trial.records
-        run.results, run.shortcuts, run.broken, run.trial.records = {}, {}, {}, {}
+        known = run.results, run.shortcuts, run.broken, run.trial.records, run.examples
+        run.results, run.shortcuts, run.broken, run.trial.records, run.examples = {}, {}, {}, {}, {}
         try:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             tests = {name: result.tests for name, result in run.results.items()}
-            return Found(self.quiet, tests, run.shortcuts, run.broken, run.trial.records)
+            return Found(self.quiet, tests, run.shortcuts, run.broken, run.trial.records, run.examples)
         finally:
-            run.results, run.shortcuts, run.broken, run.trial.records = known
+            run.results, run.shortcuts, run.broken, run.trial.records, run.examples = known
 
     # ---- a sibling
 
@@ -205,6 +207,7 @@ class Sharing:
             run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
             run.trial.records.setdefault(name, []).extend(found.records.get(name, ()))
         run.broken |= found.broken
+        run.examples |= found.examples
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in found.reports:
             hook.pytest_runtest_logreport(report=report)

@@ -66,19 +66,25 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
     return Failure(message=_sentence(f"{returned}the test cannot continue with this value ({type(problem).__name__}: {problem})", capital=False), **common)
 
 
-def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, example: Example) -> list[Call]:
-    """The calls that the failure is about; for a helper of the test, the call of the learner's code that it made."""
-    if boundary is None:
-        return []
+def find_failed_calls(problem: BaseException | None, boundary: Boundary, example: Example) -> list[Call]:
+    """The calls that the failure is about, as the test made them."""
     if isinstance(problem, OutOfTime | HostDied):
         return boundary.calls[-1:]
     mismatch = example.mismatches[0] if example.mismatches else problem
     if isinstance(mismatch, Mismatch):
-        calls = find_calls(boundary, mismatch.looked_at, mismatch.moments)
-    elif isinstance(problem, LearnerError):
-        calls = [problem.call] if problem.call else boundary.calls[-1:]
-    else:
-        calls = find_calls(boundary, None, moments_of(problem.__traceback__ if problem else None))
+        return find_calls(boundary, mismatch.looked_at, mismatch.moments)
+    if isinstance(problem, LearnerError):
+        return [problem.call] if problem.call else boundary.calls[-1:]
+    return find_calls(boundary, None, moments_of(problem.__traceback__ if problem else None))
+
+
+def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, example: Example) -> list[Call]:
+    """The calls that the failure is about; for a helper of the test, the call of the learner's code that it made."""
+    if boundary is None:
+        return []
+    calls = find_failed_calls(problem, boundary, example)
+    if isinstance(problem, OutOfTime | HostDied):
+        return calls
     shown = [boundary.inner_call(call) or call for call in calls]
     own = [call for call in shown if not call.is_helpers]
     return own or [call for call in boundary.calls if not call.is_helpers][-1:] or shown

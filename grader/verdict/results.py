@@ -82,6 +82,7 @@ class ExerciseResult:
     forbidden: list[str] = field(default_factory=list)
     partial: bool = False  # some of its tests did not run
     missing_weight: float = 0.0  # of the tests that did not run
+    script: str = ""  # the command that runs the failure again, if a script was left
 
     @property
     def failures(self) -> list[TestResult]:

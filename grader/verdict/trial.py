@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
 from grader.execution.chapter_package import without_text
@@ -106,17 +107,20 @@ class Trial:
             except ChapterBroken as problem:
                 self._broken[package] = problem
                 raise
-            connection: HostConnection
             if self.in_worker:
                 self._end_workers()
-                if not self.whole:  # the earlier chapters are the reference's
-                    sources = [source if source.name == found.name or source.code else without_text(source) for source in sources]
-                connection = Worker(self.pool, sources, found.name, self.call_seconds, self.import_seconds, self.extend_deadline)
-            else:
-                override = self.target.override_in(found.name)
-                connection = InProcessHost(sources, found.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline)
+            connection = self.connect(found, sources)
             self._boundaries[package] = Boundary(connection, package.replaced)
         return self._boundaries[package]
+
+    def connect(self, chapter: Chapter, sources: list[ChapterSource]) -> HostConnection:
+        """A new host of this chapter, in this process or in a worker."""
+        if not self.in_worker:
+            override = self.target.override_in(chapter.name)
+            return InProcessHost(sources, chapter.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline)
+        if not self.whole:  # the earlier chapters are the reference's
+            sources = [source if source.name == chapter.name or source.code else without_text(source) for source in sources]
+        return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
 
     def _package(self, chapter: str) -> _Package:
         """The chapter package of the running test. A worker with a definition of the reference judges one exercise only."""

@@ -109,6 +109,7 @@ def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool
     """Select the tests to grade, and set up the trial of this submission; pytest's own loop runs the tests next. pytest's output is discarded."""
     config, names = session.config, set(job.exercises)
     run: GradedRun = config.stash[hooks.RUN]
+    run.scripts = None
     target = Target("submission", None, job.sources, unread=job.unread)
     run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=time.monotonic() + job.seconds)
     session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]

@@ -60,7 +60,7 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     exercise = load_syllabus().exercise(job.exercise)
     target = Target(f"{subject.kind} {subject.name}", None, {exercise.module: subject.text})
     run.trial = Trial(target, job.in_worker, seed=job.seed, pool=pool)
-    run.results, run.shortcuts, run.broken = {}, {}, {}
+    run.results, run.shortcuts, run.broken, run.scripts = {}, {}, {}, None
     began = time.process_time()
     for item, after in zip(items, [*items[1:], None]):
         assert isinstance(item, pytest.Function)

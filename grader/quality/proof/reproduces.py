@@ -1,0 +1,179 @@
+"""Runs the script of each failure, as `headway repro` does, and checks that it makes the same failure again.
+
+For every known mistake of the chosen exercises, and for each test that fails: the script calls the learner's function, `got` is what the page shows,
+and the result is still wrong. `--shown` takes only the failure that the page shows, with the diagnosis that chooses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from grader.course.known_mistakes import misconceptions
+from grader.course.syllabus import ROOT, load_syllabus, suites_of
+from grader.execution.target import Target
+from grader.plugin import hooks
+from grader.plugin.graded_run import GradedRun
+from grader.plugin.pytest_internals import reset_fixtures, run_test
+from grader.quality.proof.running import parsed, parser
+from grader.reproduction.example import FailedExample
+from grader.reproduction.files import store_script
+from grader.reproduction.leaving import make_script
+from grader.reproduction.running import agrees, error_line, run_script, verdict_of
+from grader.verdict.replay import cache_replies, text_with_mistake
+from grader.verdict.trial import Trial
+
+SECONDS = 8.0  # for one script
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What became of one failure's script."""
+
+    exercise: str
+    label: str
+    test: str
+    kind: str  # compared, law, raised, rule, time, import; "none" without a script
+    problem: str = ""  # empty if the script makes the same failure again
+    script: str = ""
+
+
+Case = tuple[str, str, str]  # exercise, label, the text of its chapter
+
+
+def reproduce(cases: Iterable[Case], shown_only: bool = False, done: Callable[[Reproduction], None] = lambda _: None) -> list[Reproduction]:
+    """Run the suite on each case, and the script of each failure; in this process, in one session of pytest."""
+    grouped: dict[str, list[Case]] = {}
+    for case in cases:
+        grouped.setdefault(load_syllabus().exercise(case[0]).chapter, []).append(case)
+    found: list[Reproduction] = []
+    for chapter, of_chapter in grouped.items():
+
+        def add(each: Reproduction) -> None:
+            found.append(each)
+            done(each)
+
+        plugin = _Cases(of_chapter, shown_only, add)
+        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--no-header", "--no-summary"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            pytest.main([*arguments, *map(str, suites_of(chapter))], plugins=[plugin])
+        if plugin.problem is not None:
+            raise plugin.problem
+    return found
+
+
+class _Cases:
+    """A plugin whose main loop runs the cases."""
+
+    def __init__(self, cases: list[Case], shown_only: bool, done: Callable[[Reproduction], Any]) -> None:
+        self.cases, self.shown_only, self.done = cases, shown_only, done
+        self.problem: BaseException | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        try:
+            with tempfile.TemporaryDirectory(prefix="headway-") as folder, cache_replies():
+                for exercise, label, text in self.cases:
+                    for each in self._reproduce(session, exercise, label, text, Path(folder)):
+                        self.done(each)
+        except BaseException as problem:
+            self.problem = problem
+        run = session.config.stash[hooks.RUN]
+        run.results, run.examples, run.scripts = {}, {}, None
+        return True
+
+    def _reproduce(self, session: pytest.Session, name: str, label: str, text: str, folder: Path) -> Iterator[Reproduction]:
+        exercise = load_syllabus().exercise(name)
+        file = folder / f"{exercise.module}.py"
+        file.write_text(text, encoding="utf-8")
+        run = session.config.stash[hooks.RUN]
+        _run_suite(session, run, name, folder)
+        if self.shown_only:
+            known, run.weights = run.weights, {name: run.weights[name]}
+            run.conclude()
+            run.weights = known
+        result = run.results[name]
+        failures = result.failures[:1] if self.shown_only else result.failures
+        if not failures:
+            yield Reproduction(name, label, "", "none", "no test failed")
+        for test in failures:
+            example = run.examples.get(test.name)
+            if example is None:
+                yield Reproduction(name, label, test.name, "none", f"no script for: {test.message}")
+                continue
+            script = make_script(example, run.trial)
+            store_script(script, name, folder)
+            yield Reproduction(name, label, test.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
+        run.trial.close()
+
+
+def _run_suite(session: pytest.Session, run: GradedRun, name: str, folder: Path) -> None:
+    items = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] == name]
+    run.trial = Trial(Target(str(folder), folder))
+    run.results, run.shortcuts, run.broken, run.examples, run.scripts = {}, {}, {}, {}, folder
+    for item, after in zip(items, [*items[1:], None]):
+        assert isinstance(item, pytest.Function)
+        reset_fixtures(item)
+        run_test(item, after)
+
+
+def problem_of_script(path: Path, facts: dict[str, Any], example: FailedExample, file: Path) -> str:
+    """Why this script does not make the failure again; empty if it does."""
+    called = False
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal called
+        called = called or (event == "call" and frame.f_code.co_filename == str(file) and frame.f_code.co_name != "<module>")
+
+    sys.setprofile(profile)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            run = run_script(path, SECONDS)
+            verdict = verdict_of(run, facts)
+    finally:
+        sys.setprofile(None)
+    said = f" ({error_line(run.error)})" if run.error else ""
+    if verdict != "wrong":
+        return f"the script's result is {verdict}{said}"
+    if example.kind == "compared" and (run.error or not agrees(run.space.get("got"), example.got, None)):
+        return f"the script's got is not the page's{said}"
+    if not called and example.kind not in ("import", "rule") and "__init__" not in example.sentence:
+        return "the learner's code did not run"
+    return ""
+
+
+def known_mistakes(names: Iterable[str]) -> Iterator[Case]:
+    for name in names:
+        exercise = load_syllabus().exercise(name)
+        for mistake in misconceptions(exercise.module, name):
+            yield name, mistake.id, text_with_mistake(exercise.module, mistake)
+
+
+def run(arguments: list[str]) -> int:
+    options = parser("reproduces", __doc__ or "", 1)
+    options.add_argument("--shown", action="store_true", help="only the failure that the page shows, with the diagnosis")
+    options.add_argument("--verbose", action="store_true", help="print the scripts that fail")
+    chosen = parsed(options, arguments)
+    counts: Counter[tuple[str, bool]] = Counter()
+    out = sys.stdout
+
+    def done(each: Reproduction) -> None:
+        counts[each.kind, not each.problem] += 1
+        if each.problem:
+            print(f"{each.exercise} {each.label} {each.test}: {each.problem}", file=out, flush=True)
+            if chosen.verbose:
+                print(each.script, file=out, flush=True)
+
+    reproduce(known_mistakes(exercise.name for exercise in chosen.exercises), chosen.shown, done)
+    for kind in sorted({kind for kind, _ in counts}):
+        print(f"{kind:<10} {counts[kind, True]:>5} of {counts[kind, True] + counts[kind, False]} reproduce", file=out)
+    return int(any(not fine for _, fine in counts))

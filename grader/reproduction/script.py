@@ -1,0 +1,282 @@
+"""Writes the script of a failed example: a readable program that makes the failed calls again, and prints what they return."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.course.source import SourceProblem, bound_names, parse
+from grader.course.syllabus import load_syllabus
+from grader.execution.errors import ChapterBroken
+from grader.execution.target import Target, package_sources
+from grader.execution.values import unpack
+from grader.reproduction.example import FailedExample
+from grader.reproduction.names import NameSpace, Parameters
+from grader.reproduction.slicing import Slice
+from grader.reproduction.statements import FAILED, Ref, Statements
+from grader.reproduction.tested_code import RESULT
+
+IMPORTED = ("torch", "nn", "F", "math", "random", "Path", "open_chapter", "saved", "got", "expected", "holds")
+READINGS = ("attribute", "item", "list", "parameters", "state", "buffers", "len", "contains", "shapes", "get")
+_ORDER = ("result", "second_result", "third_result", "fourth_result")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script, the values that it reads, and what `headway repro` needs to say whether it still fails."""
+
+    text: str
+    saved: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # plain data
+
+
+def chapter_digest(target: Target, module: str) -> str:
+    """A digest of the chapter's text; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(target.source(module).text.encode("utf-8", "replace")).hexdigest()[:16]
+    except ChapterBroken:
+        return ""
+
+
+def write_script(example: FailedExample, chosen: Slice, target: Target, whole: bool) -> Script:
+    """The script of a failed example of this target. Its last lines make the failed calls and print the results."""
+    exercise = example.exercise
+    name = exercise.chapter
+    if example.kind == "import":
+        lines: list[str] = []
+        made, shown = None, []
+    else:
+        made = _start(example, target, whole)
+        shown = _requests(made, example, chosen)
+        lines = made.lines
+        lines += _ending(made, example, shown)
+    text = _header(example, made, name, target, whole, chosen, "\n".join(lines))
+    facts = {
+        "exercise": exercise.name, "test": example.test, "sentence": example.sentence, "kind": example.kind, "tolerance": example.tolerance,
+        "worker": example.in_worker, "exact": chosen.exact, "digest": chapter_digest(target, exercise.module),
+        "folder": str(target.folder) if target.folder and not target.is_own_folder else "",
+        "shown": shown, "results": [_packed_reply(example, place) for place in example.positions] if example.kind != "import" else [],
+        "call_line": _call_line(text),
+    }  # fmt: skip
+    return Script(text, made.saved if made else {}, facts)
+
+
+def _start(example: FailedExample, target: Target, whole: bool) -> Statements:
+    chapter = load_syllabus().chapter(example.exercise.chapter)
+    sources = package_sources(target, chapter, whole, example.replaced)
+    defined: dict[str, str] = {}
+    own: set[str] = set()
+    for source in sorted(sources, key=lambda source: source.name, reverse=True):
+        names = _module_names(source.text)
+        if source.name == chapter.name:
+            own |= names
+        elif source.text:
+            defined.update(dict.fromkeys(names, source.name))
+    for exercise in load_syllabus().exercises:
+        if exercise.module < chapter.name:
+            defined.setdefault(exercise.name, exercise.module)
+    parameters = Parameters(source.text for source in sorted(sources, key=lambda source: source.name))
+    return Statements(chapter.id, chapter.name, frozenset(own), defined, parameters, NameSpace((*IMPORTED, chapter.id)))
+
+
+def _module_names(text: str) -> set[str]:
+    try:
+        return {name for node in parse(text).body for name in _bound(node)}
+    except SourceProblem:
+        return set()
+
+
+def _bound(node: Any) -> set[str]:
+    aliases = getattr(node, "names", None)
+    return {alias.asname or alias.name.partition(".")[0] for alias in aliases} if aliases else set(bound_names(node))
+
+
+def _requests(made: Statements, example: FailedExample, chosen: Slice) -> list[str]:
+    """Write the requests of the slice; the variables or the code of the failed ones."""
+    shown: list[str] = []
+    one = len(example.positions) == 1
+    replies = [exchange.reply for exchange in example.log]
+    for place in chosen.places:
+        failed = place in example.positions
+        reply, out = (replies[place], example.log[place].out) if place < len(replies) else ({}, [])
+        request = example.requests[place]
+        result = ""
+        if failed and request[0] in ("call", "gradients"):
+            if made.lines and made.lines[-1]:
+                made.lines.append("")
+            direct = one and example.kind == "compared" and example.tested and example.tested.text == f"_{place}"
+            result = "got" if direct else made.names.new(_ORDER[min(len(shown), 3)])
+        if failed and example.kind == "rule":
+            _before_rule(made, example, request)
+        code = made.write(place, request, reply, out, result)
+        if failed and request[0] in READINGS and any(example.requests[later][0] not in READINGS for later in chosen.places if later > place):
+            name = made.names.new("before")  # a later request may change what was read
+            made.lines.append(f"{name} = copy.deepcopy({code})")
+            code = name
+        if failed:
+            shown.append(code)
+            if request[0] not in ("call", "gradients", "fill", "set_attribute", "set_item") and example.kind in ("raised", "rule", "time"):
+                made.lines.append(f"{code}{FAILED}")
+    return shown
+
+
+def _call_line(text: str) -> int:
+    """The line of the failed call; 0 if there is none."""
+    found = [number for number, line in enumerate(text.split("\n"), start=1) if line.endswith(FAILED)]
+    return found[-1] if found else 0
+
+
+def _before_rule(made: Statements, example: FailedExample, request: tuple) -> None:
+    """For a call that changed its argument: nothing to prepare unless the argument is a variable, which is copied first."""
+    if "changed its argument" not in example.sentence or request[0] != "call":
+        return
+    arguments = unpack(request[1], request[2], lambda handle: Ref(handle[0], str(handle[1])))
+    _, args, options = arguments
+    found = re.search(r"changed its argument(?: number (\d+)| `(\w+)`)?", example.sentence)
+    names = made.parameter_names(arguments[0])
+    if found and found[2]:
+        value, name = options.get(found[2]), found[2]
+    else:
+        number = int(found[1]) - 1 if found and found[1] else 0
+        value = args[number] if number < len(args) else next(iter(options.values()), None)
+        name = names[number] if number < len(names) else "x"
+    variable = made.variable(value, name)
+    made.names.taken.add("copy")
+    made.lines.append(f"before = copy.deepcopy({variable})")
+    made.known["changed argument"] = variable
+
+
+def _ending(made: Statements, example: FailedExample, shown: list[str]) -> list[str]:
+    """The lines that print the results."""
+    if example.kind in ("raised", "time"):
+        return ['print("the call returned without an error")']
+    if example.kind == "rule":
+        return _rule_ending(made, example, shown)
+    tested = _rendered(made, example, shown) if example.tested else ""
+    if example.kind == "compared":
+        lines = [f"got = {tested}"] if tested != "got" else []
+        lines.append(f"expected = {made.literal_or_saved(example.expected, 'expected')}")
+        return [*lines, *_prints("got", "expected", tall=_is_tall(example.expected))]
+    lines = [f'print("{_one_line(part)}:", {part})' for part in shown]
+    if tested:
+        lines = [f"holds = {tested}", *lines, 'print("the condition of the test holds:", bool(holds))']
+    return [*lines, f"print({_plain_text('The test says: ' + example.sentence)!r})"]
+
+
+def _one_line(code: str) -> str:
+    return code.replace("\\", "\\\\").replace('"', "'")
+
+
+def _plain_text(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _rule_ending(made: Statements, example: FailedExample, shown: list[str]) -> list[str]:
+    code, sentence = shown[0] if shown else "None", example.sentence
+    print_both = _prints("got", "expected")
+    if "changed argument" in made.known:
+        return [f"got, expected = {made.known['changed argument']}, before  # the call must not change its argument", *_prints("got", "expected", tall=True)]
+    if found := re.search(r"has no parameter `([^`]+)`", sentence):
+        owner = _filled(example, made)
+        return [f"got, expected = {found[1]!r} in dict({owner}.named_parameters()), True  # is there a parameter of this name?", *print_both]
+    if found := re.search(r"parameter `([^`]+)` has shape (\(.*?\)); it should be (\(.*?\))", sentence):
+        return [f"got, expected = tuple({_filled(example, made)}.get_parameter({found[1]!r}).shape), {found[3]}", *print_both]
+    if "an nn.Module is expected" in sentence:
+        return [f"got, expected = isinstance({_filled(example, made)}, torch.nn.Module), True", *print_both]
+    if "something callable is expected" in sentence:
+        return [f"got, expected = callable({_filled(example, made)}), True", *print_both]
+    if "has no gradient back" in sentence:
+        return [f"got, expected = {code}.requires_grad, True  # does the gradient reach the inputs and parameters?", *print_both]
+    return [f'print("returned:", {code})', f"print({_plain_text('The test says: ' + sentence)!r})"]
+
+
+def _filled(example: FailedExample, made: Statements) -> str:
+    """The object that the failed request is about."""
+    _, tree, buffers = example.requests[example.positions[-1]]
+    first = unpack(tree, buffers, lambda handle: Ref(handle[0], str(handle[1])))[0]
+    return made.object_code(first)
+
+
+def _prints(*names: str, tall: bool = False) -> list[str]:
+    return [f'print("{name}", {name}, sep="\\n")' if tall else f'print("{name}", {name})' for name in names]
+
+
+def _is_tall(value: Any) -> bool:
+    return getattr(value, "ndim", 0) > 1
+
+
+def _rendered(made: Statements, example: FailedExample, shown: list[str]) -> str:
+    """The tested value as code over the script's variables."""
+    assert example.tested is not None
+    variables = dict(zip(example.positions, shown))
+    text = example.tested.text
+    constants = [made.variable(constant, "constant") for constant in example.tested.constants]
+    text = re.sub(r"\b_c(\d+)\b", lambda found: constants[int(found[1])], text)
+
+    def parameter(found: re.Match) -> str:
+        module = made.modules[int(found[1])]
+        return f"{module}.get_parameter({found[2]}).grad"
+
+    text = re.sub(r"\b_(\d+)_parameters\[((?:'[^']*')|(?:\"[^\"]*\"))\]", parameter, text)
+    text = re.sub(r"\b_(\d+)_parameters\b", lambda found: f"{{name: value.grad for name, value in {made.modules[int(found[1])]}.named_parameters()}}", text)
+
+    def result(found: re.Match) -> str:
+        place, part = int(found[1]), found[2] or ""
+        if part.startswith("inputs_"):
+            variable = made.leaves.get((place, int(part.removeprefix("inputs_"))))
+            return f"{variable}.grad" if variable else "None"
+        return variables[place]
+
+    return RESULT.sub(result, text)
+
+
+def _packed_reply(example: FailedExample, place: int) -> dict[str, Any]:
+    if place >= len(example.log):
+        return {}
+    exchange = example.log[place]
+    return {"op": exchange.op, "reply": exchange.reply, "out": [base64.b64encode(part).decode() for part in exchange.out]}
+
+
+def _header(example: FailedExample, made: Statements | None, chapter: str, target: Target, whole: bool, chosen: Slice, body: str) -> str:
+    """The docstring, the imports, the chapter, the random seed, the test's helpers, and then the body."""
+    name = example.exercise.name
+    said = example.sentence.replace("\\", "\\\\").replace('"', "'").rstrip(".")
+    lines = [
+        '"""', f"{name} fails {example.test.partition('[')[0]}: {said}.".replace("..", "."), "",
+        f"Run it: headway repro {name}    (--pdb starts the debugger where it fails)", '"""', "",
+    ]  # fmt: skip
+    helpers = "\n\n\n".join(helper.rstrip() for helper in made.helpers) if made else ""
+    code = f"{helpers}\n{body}"
+    uses = {word for word in ("copy", "math", "random") if re.search(rf"\b{word}\.", code)}
+    uses |= {"random"} if chosen.seeded and made else set()
+    saved = bool(made and made.saved)
+    lines += [f"import {word}" for word in sorted(uses)]
+    lines += ["from pathlib import Path"] if saved else []
+    lines += [""] if uses or saved else []
+    lines += ["import torch"] if made else []
+    lines += ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
+    lines += ["from grader.reproduction.chapters import open_chapter"]
+    lines += ["from torch import nn"] if re.search(r"\bnn\.", code.replace("torch.nn.", "")) else []
+    lines += [""]
+    options = ""
+    if target.folder is not None and not target.is_own_folder:
+        options += f", folder={json.dumps(str(target.folder.resolve()))}"
+    options += ", whole=True" if whole else ""
+    options += f", replaced={example.replaced!r}" if example.replaced else ""
+    yours = "your file; earlier chapters are the reference's" if not whole else "your file, and your own earlier chapters"
+    lines.append(f'{chapter} = open_chapter("{example.exercise.module}"{options})  # {yours}')
+    if made:
+        lines += [f'{variable} = open_chapter("{earlier}", beside={chapter})' for earlier, variable in made.opened.items()]
+    if saved:
+        lines.append('saved = torch.load(Path(__file__).with_suffix(".pt"), weights_only=True)  # the larger tensors')
+    if chosen.seeded and made:
+        lines += [f"torch.manual_seed({example.seed})", f"random.seed({example.seed})"]
+    if helpers:
+        lines += ["", "", helpers, "", ""]
+    else:
+        lines.append("")
+    return "\n".join([*lines, body.strip("\n")]).rstrip("\n") + "\n"
