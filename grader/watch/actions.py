@@ -69,13 +69,13 @@ class KeyActions:
     def toggle_pin(self) -> None:
         """Stay on this exercise whatever is saved; or follow the saves again, first to what was changed in the meantime."""
         state = self.state
-        state.pinned = not state.pinned
+        state.pinned, state.follow_note = not state.pinned, ""
         if state.pinned:
             state.note = f"Pinned to {state.exercise.name}: saves of other functions do not change the exercise."
             return
         if state.waiting is not None:
             self.switch_to(state.waiting)
-        state.note, state.follow_note = "Not pinned: each save tests the function that you changed.", ""
+        state.note = "Not pinned: each save tests the function that you changed."
 
     def show_hint(self) -> None:
         found = reveal_hint(self.state.exercise)

@@ -118,7 +118,9 @@ class Watch:
 
     def on_saved(self, names: set[str]) -> None:
         self.unread |= {name.removesuffix(".py") for name in names}
-        broken = next((problem for name in sorted(names) if (problem := find_problem(EXERCISES / name)) is not None), None)
+        own = f"{self.state.exercise.module}.py"
+        there = [name for name in sorted(names) if name == own or (EXERCISES / name).exists()]  # another chapter that was deleted stops nothing
+        broken = next((problem for name in there if (problem := find_problem(EXERCISES / name)) is not None), None)
         if broken is not None:
             self.wait_for_save(broken)
             return

@@ -127,7 +127,9 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
 
 def _print_file_problem(page: _Lines, state: State) -> None:
     page.title(f"{state.file_name or state.exercise.module + '.py'} cannot be tested")
-    page.wrapped(state.file_reason, red=True)
+    page.wrapped(state.file_reason[:1].upper() + state.file_reason[1:], red=True)
+    if state.file_name and not (EXERCISES / state.file_name).exists():
+        page.wrapped(f"To create the stub again: headway reset {state.file_name.partition('_')[0]}")
     if state.file_excerpt:
         page.blank()
         for line in state.file_excerpt:

@@ -93,10 +93,11 @@ def _scroll_note(above: int, under: int) -> str:
 def _key_line(columns: int, choosing: bool, pinned: bool) -> Text:
     if choosing:
         return Text("type part of a name   up, down: move   enter: watch   esc: back", "bold", no_wrap=True)
-    line = Text()
+    line, last = Text(), KEYS[-1]
     for key, word in KEYS:
         word = "unpin" if pinned and key == "p" else word
-        if len(line) + len(word) + 4 <= columns or not line:
+        reserved = 0 if key == last[0] else len("  ".join(("", " ".join(last))))  # the last key, quit, is always shown
+        if len(line) + len(word) + 4 + reserved <= columns or not line:
             line.append("  " if line else "").append(key, "bold cyan").append(f" {word}")
     return line
 

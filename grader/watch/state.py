@@ -60,7 +60,8 @@ class State:
     def wait_for_save(self, problem: SourceProblem, excerpt: list[str]) -> None:
         """Show why the file cannot be tested, and nothing of the time before."""
         self.running, self.starting = False, False
-        self.file_problem, self.file_name, self.file_reason, self.file_excerpt = str(problem), problem.file, problem.reason, excerpt
+        self.file_problem = f"{problem.file}, line {problem.line}: {problem.reason}" if excerpt else str(problem)
+        self.file_name, self.file_reason, self.file_excerpt = problem.file, problem.reason, excerpt
         self.follow_note, self.hint_lines, self.diff_lines, self.picture = "", [], None, None
 
     def _clear_messages(self) -> None:
