@@ -99,13 +99,13 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
     if not changes.changed and not changes.using:
         return NextTest(current, _removed_sentence(current, changes))
     wanted, helper = _wanted(current, changes, passed)
-    others = [exercise.name for exercise in changes.changed if exercise is not wanted]
-    if pinned and wanted is not current:
+    others = [exercise.name for exercise in changes.changed if exercise != wanted]
+    if pinned and wanted != current:
         others = [name for name in (exercise.name for exercise in changes.changed) if name != current.name] or [helper]
         return NextTest(current, f"You changed {_list_names(others)}. The watch is pinned to {current.name}; press p to test {wanted.name}.", wanted)
     if helper:
-        return NextTest(wanted, "" if wanted is current else f"You changed {helper}, which {wanted.name} uses, so {wanted.name} is tested now.")
-    if wanted is current:
+        return NextTest(wanted, "" if wanted == current else f"You changed {helper}, which {wanted.name} uses, so {wanted.name} is tested now.")
+    if wanted == current:
         return NextTest(wanted, f"You also changed {_list_names(others)}; {wanted.name} is tested now." if others else "")
     if others:
         return NextTest(wanted, f"You changed {_list_names([wanted.name, *others])}; {wanted.name} is tested now.")
@@ -115,13 +115,13 @@ def decide(current: Exercise, changes: Changes, passed: Collection[str], pinned:
 def _wanted(current: Exercise, changes: Changes, passed: Collection[str]) -> tuple[Exercise, str]:
     """The exercise to test, and the helper whose change decides it, or ""."""
     if changes.changed:
-        return min(changes.changed, key=lambda exercise: (exercise.name in changes.stubs, exercise.name in passed, exercise is not current)), ""
-    return min(changes.using, key=lambda pair: pair[0] is not current)
+        return min(changes.changed, key=lambda exercise: (exercise.name in changes.stubs, exercise.name in passed, exercise != current)), ""
+    return min(changes.using, key=lambda pair: pair[0] != current)
 
 
 def _removed_sentence(current: Exercise, changes: Changes) -> str:
     for exercise in changes.removed:
-        if exercise is not current:
+        if exercise != current:
             return f"{exercise.module}.py no longer defines {exercise.name}; `headway reset {exercise.name}` adds its stub."
     return ""
 

@@ -133,7 +133,7 @@ class Watch:
         scores = current_scores()
         passed = {exercise.name for exercise in load_syllabus().exercises if is_passed(exercise, scores)}
         chosen = decide(self.state.exercise, changes, passed, self.state.pinned)
-        if chosen.exercise is not self.state.exercise:
+        if chosen.exercise != self.state.exercise:
             self.switch_to(chosen.exercise)
         self.state.follow_note, self.state.waiting = chosen.sentence, chosen.waiting or self.state.waiting
         if chosen.sentence and isinstance(self.screen, Plain):

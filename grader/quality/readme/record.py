@@ -41,14 +41,14 @@ sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.sourc
 
 
 def session() -> str:
-    """`headway watch softmax`: a failing verdict, one line fixed and saved, and the verdict after that."""
+    """`headway watch`: a failing verdict, one line fixed and saved, and the verdict after that."""
     with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
         kit = copy_of_the_kit(Path(folder) / "headway")
         file = kit / "exercises" / "ch03_attention.py"
         file.write_text(unfinished_chapter(read_source(file)), encoding="utf-8")
         failing, passing = _watched(kit, file)
     saved = [Text(f"-   {MISTAKEN}", "red"), Text(f"+   {FIXED}", "green")]
-    panes = [("$ headway watch softmax", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
+    panes = [("$ headway watch", failing), ("saved in exercises/ch03_attention.py:", saved), ("headway watch, a moment later", passing)]
     return window(panes, "headway watch: an exercise fails, one line is fixed and saved, and it passes", COLUMNS)
 
 
@@ -91,7 +91,7 @@ def _watched(kit: Path, file: Path) -> tuple[list[Text], list[Text]]:
     import pexpect
 
     child = pexpect.spawn(
-        sys.executable, ["-m", "grader.cli", "watch", "softmax"], cwd=str(kit), env=_environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8"
+        sys.executable, ["-m", "grader.cli", "watch"], cwd=str(kit), env=_environment(kit), dimensions=(ROWS, COLUMNS), encoding="utf-8"
     )  # fmt: skip
     try:
         first = _screen_with(child, "FAILED")  # this one includes the time for loading

@@ -1,8 +1,9 @@
 """Which exercise the watch tests after a save: texts in, a name and a sentence out."""
 
 import pytest
+from grader.course.status import read_course
 from grader.course.syllabus import load_syllabus
-from grader.watch.changes import Changes, SavedChapters, compare, decide
+from grader.watch.changes import Changes, NextTest, SavedChapters, compare, decide
 
 COURSE = load_syllabus()
 MODULE = "ch03_attention"
@@ -61,6 +62,9 @@ def test_the_changed_function_is_tested_and_the_sentence_says_so():
     assert after(MASK) == ("causal_mask", "You changed causal_mask, so it is tested now.")
     assert after(HEADS) == ("MultiHeadAttention", "You changed MultiHeadAttention, so it is tested now.")
     assert after(SOFTMAX) == ("softmax", "")
+    same = read_course().exercise("softmax")  # commands read the syllabus with this function; the objects differ
+    assert decide(same, compare(TEXT, TEXT.replace(*SOFTMAX), MODULE), ()) == NextTest(same)
+    assert decide(same, compare(TEXT, TEXT.replace(*SOFTMAX), MODULE), (), pinned=True) == NextTest(same)
 
 
 @pytest.mark.parametrize(
