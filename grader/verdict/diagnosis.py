@@ -18,8 +18,8 @@ from typing import Any
 
 from grader.course.known_mistakes import Misconception, misconceptions
 from grader.course.syllabus import Exercise
-from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, breaks, facts_of, match
-from grader.verdict.replay import Replayer, open_mistaken, open_reference
+from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, agrees, facts_of, first_different, match
+from grader.verdict.replay import open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.trial import Record
 
@@ -31,6 +31,7 @@ SHARE = 4  # it must explain one in so many of the failed tests
 FEW = 3  # mistakes that explain a test, if it counts: an answer that many mistakes give shows none of them
 MOST_PAIRS = 240  # that are tried
 
+Passing = list[tuple[Record, int]]  # with the number of replies, from the first on, that correct code gives
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
 
@@ -64,8 +65,12 @@ class Candidate:
     def named(self, failing: list[Facts]) -> Diagnosis:
         places = sorted(range(len(failing)) if self.complete else self.explained(), key=lambda place: (not self.matches[place].full, -self.matches[place].weight))
         tests = [failing[place].record.test for place in places]
-        first, *others = (Diagnosis(mistake.id, mistake.says, mistake.hint) for mistake in self.mistakes)
+        first, *others = map(_as_diagnosis, self.mistakes)
         return replace(first, explains=tests, also=others[0] if others else None)
+
+
+def _as_diagnosis(mistake: Misconception) -> Diagnosis:
+    return Diagnosis(mistake.id, mistake.says, mistake.hint)
 
 
 def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diagnosis | None:
@@ -76,39 +81,48 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
     wrong = sorted((record for record in records if not record.passed and record.log), key=lambda record: len(record.log))
     if not wrong:
         return None
-    with open_reference(exercise) as reference:
-        failing = [facts_of(reference, record) for record in wrong]
-        passing = [facts_of(reference, record) for record in records if record.passed]
     known = list(misconceptions(exercise.module, exercise.name))
 
-    def compare(*mistakes: Misconception, completely: bool = False) -> Candidate:
-        with open_mistaken(exercise, *mistakes) as replayer:
-            return _compare(replayer, mistakes, failing, passing, completely)
+    def fits(mistake: Misconception) -> bool:
+        with open_mistaken(exercise, mistake) as replayer:
+            return all(agrees(replayer, record) for record in wrong)
 
-    complete = [found for found in each(lambda mistake: compare(mistake, completely=True), known) if found.complete]
+    fitting = [mistake for mistake, fit in zip(known, each(fits, known)) if fit]
+    with open_reference(exercise) as reference:  # behind the first reply that is not the reference's, correct code may differ
+        passing = [(record, first_different(reference, record)) for record in records if record.passed]
+    complete = [mistake for mistake in fitting if not _compare(exercise, (mistake,), [], passing).breaks]
     if complete:
-        return complete[0].named(failing) if len(complete) == 1 else None
-    alone = list(each(compare, known))
-    possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
-    evident = bool(possible and possible[0].weight)
-    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight or not evident][:MOST_PAIRS]
-    together = [found for found in each(lambda pair: compare(*pair, completely=True), pairs) if found.complete]
-    found = _best_pair(together, alone) or _best_partly(possible, failing)
+        tests = [record.test for record in wrong]
+        return replace(_as_diagnosis(complete[0]), explains=tests) if len(complete) == 1 else None
+    with open_reference(exercise) as reference:
+        failing = [facts_of(reference, record) for record in wrong]
+    found = _search(exercise, known, failing, passing, each)
     return found.named(failing) if found else None
 
 
-def _compare(replayer: Replayer | None, mistakes: tuple[Misconception, ...], failing: list[Facts], passing: list[Facts], completely: bool) -> Candidate:
+def _search(exercise: Exercise, known: list[Misconception], failing: list[Facts], passing: Passing, each: Map) -> Candidate | None:
+    """The best explanation by two mistakes, or by one that does not explain everything."""
+    alone = list(each(lambda mistake: _compare(exercise, (mistake,), failing, passing), known))
+    possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
+    evident = bool(possible and possible[0].weight)
+    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight or not evident][:MOST_PAIRS]
+    together = [found for found in each(lambda pair: _compare(exercise, pair, failing, passing, completely=True), pairs) if found.complete]
+    return _best_pair(together, alone) or _best_partly(possible, failing)
+
+
+def _compare(exercise: Exercise, mistakes: tuple[Misconception, ...], failing: list[Facts], passing: Passing, completely: bool = False) -> Candidate:
     """`completely`: stop at the first answer that the mistakes do not give."""
     matches: list[Match] = []
-    for facts in failing:
-        matches.append(match(replayer, facts))
-        if completely and not matches[-1].full:
-            return Candidate(mistakes, matches)
-    broken = 0
-    for facts in passing:
-        broken += replayer is None or breaks(replayer, facts)
-        if broken > 1 or broken and completely:
-            break
+    with open_mistaken(exercise, *mistakes) as replayer:
+        for facts in failing:
+            matches.append(match(replayer, facts))
+            if completely and not matches[-1].full:
+                return Candidate(mistakes, matches)
+        broken = 0
+        for record, right in passing:
+            broken += replayer is None or first_different(replayer, record) < right
+            if broken > 1 or broken and completely:
+                break
     return Candidate(mistakes, matches, broken)
 
 

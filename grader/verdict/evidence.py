@@ -70,9 +70,11 @@ def match(replayer: Replayer | None, facts: Facts) -> Match:
 
 
 def _difference(reply: Reply, exchange: Exchange, right: Reply, learner_is_right: bool) -> str:
-    if learner_is_right or (_is_number(exchange.reply, exchange.out) and not _is_number(*reply)):
+    if learner_is_right:
         return CORNER
-    return OTHER_FAULT if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False) else CONFLICT
+    if reply_matches(right, replace(exchange, reply=reply[0], out=reply[1]), strict=False):
+        return OTHER_FAULT
+    return CORNER if _is_number(exchange.reply, exchange.out) and not _is_number(*reply) else CONFLICT
 
 
 def _is_number(reply: dict, out: list[bytes]) -> bool:
@@ -88,17 +90,25 @@ def _has_nan(value: Any) -> bool:
     return any(map(_has_nan, value)) if isinstance(value, list | tuple) else value != value
 
 
-def breaks(replayer: Replayer, facts: Facts) -> bool:
-    """In a record of a passing test: does it give a reply other than the learner's before one that correct code may give differently?"""
+def agrees(replayer: Replayer | None, record: Record) -> bool:
+    """Are all its replies the learner's?"""
+    if replayer is None:
+        return False
     try:
-        for reply, exchange, wrong in zip(replayer.replies(facts.record), facts.record.log, facts.weights):
-            if wrong is not None:
-                return False
-            if not reply_matches(reply, exchange, strict=False):
-                return True
+        return all(reply_matches(reply, exchange) for reply, exchange in zip(replayer.replies(record), record.log))
     except (OutOfTime, ChapterBroken):
-        return True
-    return False
+        return False
+
+
+def first_different(replayer: Replayer, record: Record) -> int:
+    """The place of the first reply that is not the learner's; errors only need to have the same type."""
+    place = 0
+    with suppress(OutOfTime, ChapterBroken):
+        for place, (reply, exchange) in enumerate(zip(replayer.replies(record), record.log)):
+            if not reply_matches(reply, exchange, strict=False):
+                return place
+        return len(record.log)
+    return place
 
 
 # ---- how much it says
