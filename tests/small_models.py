@@ -91,6 +91,7 @@ SEQ2SEQ_RANGES = dict(B=(3, 4), H=(2, 3), d_head=(2, 5), S=(5, 9), T=(5, 9), F=(
 
 seq2seq_sizes = distinct(**SEQ2SEQ_RANGES).filter(width_is_unique)
 smallest_sizes = at(B=3, H=2, d_head=4, S=5, T=6, F=7, V=14, W=15, L=10)
+equal_vocabularies = at(B=3, H=2, d_head=4, S=5, T=6, F=7, V=14, W=14, L=10)
 
 
 def seq2seq_config(learner, n, **others):

@@ -124,9 +124,11 @@ def test_an_unknown_word_becomes_unk(learner, vocab, data):
 
 @exercise("WordTokenizer")
 def test_any_entry_can_be_unk(learner):
-    """unk is the entry with the given name, whatever that is; a name that is not in vocab is a ValueError."""
+    """unk is the entry with the given name, at any place, the first one too; a name that is not in vocab is a ValueError."""
     tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
     same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
+    first = learner.WordTokenizer(["other", "star", "sun"], unk="other")
+    same(as_list(first.encode("star comet sun")), [1, 0, 2], "the ids where unk is entry 0")
     refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="other").encode("star comet sun"), because="unk 'other' is not in the vocabulary")
     refuses(lambda: learner.WordTokenizer(["sun", "moon", "star"], unk="<unk>").encode("star comet sun"), because="unk '<unk>' is not in the vocabulary")
 

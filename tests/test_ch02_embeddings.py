@@ -36,6 +36,8 @@ def test_each_id_becomes_its_row_of_the_table(learner, n, seed):
     ids, weight = ids_of(seed, n), tensor(seed, n.V, n.D)
     close(filled(learner.TokenEmbedding(n.V, n.D), weight)(ids), weight[ids], "the vectors")
     close(filled(learner.TokenEmbedding(n.V, n.D, scale=False), weight)(ids), weight[ids], "the vectors with scale=False")
+    low = ids.clamp(max=n.V - 3)
+    close(filled(learner.TokenEmbedding(n.V, n.D), weight)(low), weight[low], "the vectors of ids that are all smaller than the largest of the table")
 
 
 @exercise("TokenEmbedding", weight=2)

@@ -140,6 +140,7 @@ def test_fusing_keeps_the_mode(learner, reference, n, seed):
     """An attention in eval mode becomes a fused one in eval mode, one in train mode stays in train mode; the original keeps its own."""
     attention, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, but the fused one is not")
+    holds(attention.training is True, "fusing changed the mode of the given attention")
     attention.eval()
     fused = learner.fuse_qkv(attention, n.max_len)
     close(fused(attention_input(n, seed)), model.eval()(attention_input(n, seed), mask=lower_triangle(n.T)), "the fused output in eval mode")
@@ -264,6 +265,7 @@ def test_cutting_keeps_the_mode(learner, reference, n, seed):
     """A fused attention in eval mode becomes a separate one in eval mode, one in train mode stays in train mode; the original keeps its own."""
     fused, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, but the separate one is not")
+    holds(fused.training is True, "splitting changed the mode of the given attention")
     fused.eval()
     attention = learner.split_qkv(fused)
     close(attention(attention_input(n, seed), mask=lower_triangle(n.T)), model.eval()(attention_input(n, seed)), "the separate output in eval mode")

@@ -80,9 +80,11 @@ def test_the_order_of_keys_does_not_matter(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_large_scores_do_not_overflow(learner, reference, n, seed):
-    """Scores in the hundreds give sharp weights, not NaN."""
+    """Scores in the hundreds give sharp weights, not NaN; a masked key changes nothing, however large its score is."""
     q, k, v = qkv(seed, n, scale=12.0)
+    mask = random_mask(seed, n.Tq, n.Tk)
     same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v), tol=1e-3)
+    same_attention(learner.scaled_dot_product_attention(q, k, v, mask), reference.scaled_dot_product_attention(q, k, v, mask), tol=1e-3)
 
 
 @exercise("scaled_dot_product_attention", weight=4)

@@ -8,7 +8,17 @@ from grader.execution.proxy import gradients, parameters, state
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, holds, refuses, same, shaped, sizes
 from hypothesis import example, given, settings
-from small_models import check_logits_differ, compare_logits, ids_without_padding, padded_right, seq2seq_pair, seq2seq_sizes, smallest_sizes, source_and_target
+from small_models import (
+    check_logits_differ,
+    compare_logits,
+    equal_vocabularies,
+    ids_without_padding,
+    padded_right,
+    seq2seq_pair,
+    seq2seq_sizes,
+    smallest_sizes,
+    source_and_target,
+)
 from strategies import seeds, tensor
 
 few = settings(max_examples=2)  # a mistake here shows in every example
@@ -22,6 +32,7 @@ TOO_LONG = "{T} tokens do not fit into max_len = {max_len}"
 
 @exercise("Seq2Seq", weight=3)
 @few
+@example(n=equal_vocabularies, seed=0)  # two tables, also where they have the same size
 @given(n=seq2seq_sizes, seed=seeds)
 def test_a_translator_scores_the_next_token(learner, reference, n, seed):
     """The logits are those of the formula: scaled embeddings, positions, encoder blocks, decoder blocks, head."""

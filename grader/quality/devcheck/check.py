@@ -130,9 +130,9 @@ def _problems_of(row: Row, job: TryJob, tried: Tried):
         if not failed:
             row.missed.add(tried.name)
             yield f"{exercise.name}: the mistake {tried.name} is not caught {at}"
-        elif tried.diagnosis != tried.name:
+        elif tried.names != [tried.name]:
             row.unnamed.add(tried.name)
-            yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + tried.diagnosis if tried.diagnosis else 'not named'} {at}; fails {failed[0][:160]}"
+            yield f"{exercise.name}: the mistake {tried.name} is {'taken for ' + ' and '.join(tried.names) if tried.names else 'not named'} {at}; fails {failed[0][:160]}"
     elif tried.earned > TRIVIAL_SHARE * points:
         passed = [test for test, outcome in tried.outcomes.items() if outcome == "passed"]
         yield f"{exercise.name}: `{tried.name}` is trivial code and earns {tried.earned:g} of {points:g} {at}, by {', '.join(passed)}"

@@ -39,7 +39,7 @@ class Tried:
     outcome: str
     outcomes: dict[str, str]  # test → outcome
     messages: dict[str, str]  # test → message, of those not passed
-    diagnosis: str | None  # the id of the known mistake; two are joined by " and "
+    names: list[str]  # of the known mistakes that the diagnosis names
     forbidden: list[str]
     milliseconds: float  # of processor time, which depends less on other load than the clock does
 
@@ -78,10 +78,10 @@ def _try(run: GradedRun, job: TryJob, subject: Subject, items: list[pytest.Item]
     run.weights = weights
     result = run.results.get(exercise.name)
     if result is None:
-        return Tried(subject.kind, subject.name, 0.0, "todo", {}, {}, None, [], spent)
+        return Tried(subject.kind, subject.name, 0.0, "todo", {}, {}, [], [], spent)
     return Tried(
         subject.kind, subject.name, result.earned, result.outcome,
         {test.name: test.outcome for test in result.tests},
         {test.name: test.message for test in result.tests if test.outcome not in ("passed", "todo")},
-        " and ".join(mistake.id for mistake in result.diagnosis.mistakes) if result.diagnosis else None, result.forbidden, spent,
+        [mistake.id for mistake in result.diagnosis.mistakes] if result.diagnosis else [], result.forbidden, spent,
     )  # fmt: skip
