@@ -93,8 +93,8 @@ def prove(options: argparse.Namespace) -> int:
         print(f"the attempts cannot be tried: {problem}")
         return 1
     for row in rows.values():
-        for problem in sorted(row.problems):
-            print(f"  {problem}")
+        for sentence in sorted(row.problems):
+            print(f"  {sentence}")
     words = {1: "one fault", 2: "two faults"}
     head = ["", "tried", "caught", "named", "every fault named", "named falsely"]
     print(table(head, [[words[faults], *map(str, (row.tried, row.caught, row.named, row.named_all, row.false))] for faults, row in rows.items()], words=1))
