@@ -2,5 +2,5 @@
 
 Begin with `example.py`, what a failed test leaves. `tested_code.py` writes what the assertion looked at as code, `slicing.py` chooses the requests that
 the failure depends on, `statements.py` writes each as Python, `script.py` all of them. `files.py` stores scripts, `running.py` runs them. A script
-itself imports only `open_chapter` of `chapters.py`.
+itself imports only `chapters.py`.
 """

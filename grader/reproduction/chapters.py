@@ -10,6 +10,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import NoTarget, package_sources, resolve
+from torch import Tensor, nn
 
 
 def open_chapter(name: str, folder: str | None = None, whole: bool = False, replaced: tuple[str, ...] = (), beside: ModuleType | None = None) -> ModuleType:
@@ -33,6 +34,13 @@ def open_chapter(name: str, folder: str | None = None, whole: bool = False, repl
         raise NoTarget(f"{Path(str(target.folder)).name}/{chapter.name}.py cannot be opened: {problem.message}") from None
     _packages[package.name] = package
     return package.module(chapter.name)
+
+
+def set_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
+    """Copy values into the parameters with these names, as the tests do."""
+    with torch.no_grad():
+        for name, value in values.items():
+            module.get_parameter(name).copy_(value)
 
 
 def close_chapters() -> None:

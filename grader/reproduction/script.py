@@ -20,7 +20,7 @@ from grader.reproduction.slicing import Slice
 from grader.reproduction.statements import FAILED, Ref, Statements
 from grader.reproduction.tested_code import RESULT
 
-IMPORTED = ("torch", "nn", "F", "math", "random", "Path", "open_chapter", "saved", "got", "expected", "holds")
+IMPORTED = ("torch", "nn", "F", "math", "random", "Path", "open_chapter", "set_parameters", "saved", "got", "expected", "holds")
 READINGS = ("attribute", "item", "list", "parameters", "state", "buffers", "len", "contains", "shapes", "get")
 _ORDER = ("result", "second_result", "third_result", "fourth_result")
 
@@ -259,7 +259,7 @@ def _header(example: FailedExample, made: Statements | None, chapter: str, targe
     lines += [""] if uses or saved else []
     lines += ["import torch"] if made else []
     lines += ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
-    lines += ["from grader.reproduction.chapters import open_chapter"]
+    lines += [f"from grader.reproduction.chapters import open_chapter{', set_parameters' if 'set_parameters(' in body else ''}"]
     lines += ["from torch import nn"] if re.search(r"\bnn\.", code.replace("torch.nn.", "")) else []
     lines += [""]
     options = ""

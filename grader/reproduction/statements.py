@@ -116,7 +116,7 @@ class Statements:
 
     def _fill(self, place: int, op: str, module: Ref, values: dict, **_: Any) -> str:
         owner = self.object_code(module)
-        self.lines.append(f"{owner}.load_state_dict({self.variable(values, object_name(self._label(module)) + '_values')}, strict=False)")
+        self.lines.append(f"set_parameters({owner}, {self.variable(values, object_name(self._label(module)) + '_values')})")
         return owner
 
     def _inspect(self, place: int, op: str, module: Ref, **_: Any) -> str:
@@ -151,7 +151,9 @@ class Statements:
             self.lines.append(f"{module}.zero_grad()") if "." not in module else None
         output = result or self.names.new("out")
         self.lines.append(f"{output} = {_call_text(f'{owner}(', parts)}{FAILED if result else ''}")
-        if "value" not in reply:
+        if "value" not in reply:  # the call or the backward pass raised an error
+            sum_of = f"({output} * {self.variable(cotangent, 'weights_of_the_sum')})" if isinstance(cotangent, Tensor) else output
+            self.lines.append(f"{sum_of}.sum().backward()")
             return output
         self._backward(reply["value"], output, cotangent)
         return output

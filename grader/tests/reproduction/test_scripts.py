@@ -47,13 +47,14 @@ def leave(tmp_path):
     """Run a test on the solution with one edit; the script that its failure leaves."""
     trials = []
 
-    def leave(name, old, new, test, call_seconds=5.0, whole=False) -> Left:
+    def leave(name, old, new, test, call_seconds=5.0, replaced=(), also=("", "")) -> Left:
         exercise = load_syllabus().exercise(name)
         file = tmp_path / f"{exercise.module}.py"
         text = read_source(SOLUTIONS / file.name)
         assert text.count(old) >= 1
-        file.write_text(text.replace(old, new, 1), encoding="utf-8")
-        trial = Trial(Target(str(tmp_path), tmp_path), call_seconds=call_seconds, whole=whole)
+        file.write_text(text.replace(old, new, 1).replace(*also, 1), encoding="utf-8")
+        trial = Trial(Target(str(tmp_path), tmp_path), call_seconds=call_seconds)
+        trial.replaced = replaced
         trials.append(trial)
         trial.begin_test(exercise, "test_it")
         trial.begin_example()
@@ -122,7 +123,7 @@ def test_only_the_objects_in_use_are_made_with_their_values(leave):
         close(norm(X), theirs(X), "the output")
 
     left = leave("RMSNorm", "exact.square().mean(", "exact.square().sum(", test)
-    assert left.text.count("RMSNorm(") == 1 and "load_state_dict" in left.text and "got = rms_norm(x)" in left.text
+    assert left.text.count("RMSNorm(") == 1 and "set_parameters(" in left.text and "got = rms_norm(x)" in left.text
     assert left.run()[0] == "wrong"
     left.fix()
     assert left.run()[0] == "right"
@@ -221,3 +222,13 @@ def test_a_shape_is_compared_as_a_shape(leave):
     assert "(2, 3)" in left.text and left.run()[0] == "wrong"
     left.fix()
     assert left.run()[0] == "right"
+
+
+def test_replaced_exercises_are_replaced_in_the_script_too(leave):
+    def test(learner, reference):
+        close(learner.scaled_dot_product_attention(X, X, X)[0], reference.scaled_dot_product_attention(X, X, X)[0], "the output")
+
+    broken = ("    largest = ", "    return 7\n    largest = ")
+    left = leave("scaled_dot_product_attention", "scores / math.sqrt(q.size(-1))", "scores / 1", test, replaced=("softmax",), also=broken)
+    assert "replaced=('softmax',)" in left.text and left.run()[0] == "wrong"
+    assert isinstance(left.run()[1].space["got"], torch.Tensor)
