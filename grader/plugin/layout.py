@@ -10,14 +10,35 @@ from grader.verdict.results import ExerciseResult, Failure
 
 WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are listed by name
+LONGEST = 25  # lines about one exercise
+# What is shortened, in this order, while there are more lines: a label, and the lines that are left of it.
+STEPS = (
+    ("also", 1), ("printed", 2), ("called", 3), ("picture", 0), ("got", 3), ("expected", 3), ("problem", 3), ("differs", 1), ("promised", 1),
+    ("that is", 1), ("called", 1), ("got", 1), ("expected", 1), ("printed", 1), ("problem", 2), ("also", 0),
+)  # fmt: skip
 
 
 def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
-    """Print what is wrong with one exercise: the first failure in full, the others by name. `last` replaces the line about hints."""
+    """Print what is wrong with one exercise in at most LONGEST lines: one failure in full, the others by name. `last` replaces the line about hints."""
+    if verbose:
+        _print_all(page, result, verbose, last)
+        return
+    for count in range(len(STEPS) + 1):
+        lines: list[tuple[str, dict[str, bool]]] = []
+        draft = Page(lambda text, **markup: lines.append((text, markup)), page.width)  # noqa: B023
+        draft.few = dict(STEPS[:count])
+        _print_all(draft, result, verbose, last)
+        if len(lines) <= LONGEST:
+            break
+    for text, markup in lines:
+        page.write(text, **markup)
+
+
+def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str | None) -> None:
     page.title(result.exercise.name)
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
-    failures = result.failures
+    failures, also = result.failures, page.few.get("also", ALSO)
     for mistake in result.diagnosis.mistakes if result.diagnosis else ():
         page.wrapped(mistake.says, red=True)
         page.wrapped(mistake.hint)
@@ -30,13 +51,13 @@ def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last
                 page.failure(test.details)
             if number == 0 and result.script:
                 page.labelled("run again", result.script)
-        elif number <= ALSO or len(failures) == ALSO + 2:
+        elif number <= also or len(failures) == also + 2:
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
-    if not verbose and len(failures) > ALSO + 2:
-        page.line(f"  and {len(failures) - ALSO - 1} more")
+    if not verbose and len(failures) > also + 2:
+        page.line(f"  and {len(failures) - also - 1} more")
     if last is None:
         last = f"For a hint: headway hint {result.exercise.name}"
-        if has_failing_picture(result):
+        if has_failing_picture(result) and "picture" not in page.few:
             last += f"\nFor a picture: headway show {result.exercise.name}"
     if last:
         page.blank()
@@ -55,6 +76,7 @@ class Page:
     def __init__(self, write: Callable[..., None], width: int) -> None:
         self.write = write
         self.width = min(WIDTH, width)
+        self.few: dict[str, int] = {}  # the most lines of a label's text, where they are limited
 
     def title(self, text: str) -> None:
         self.write("")
@@ -76,6 +98,8 @@ class Page:
         head = f"  {label:<10}"
         room = self.width - len(head) - 1
         lines = [piece for line in text.split("\n") for piece in ([line] if len(line) <= room else textwrap.wrap(line, room))]
+        if len(lines) > (few := self.few.get(label, len(lines))):
+            lines = [*lines[: few - 1], f"{lines[few - 1][: room - 2]} …"]
         for number, line in enumerate(lines):
             self.write((head if number == 0 else " " * len(head)) + line, **markup)
 
@@ -92,8 +116,8 @@ class Page:
         self.labelled("promised", words.promise) if words.promise else None
         if words.sizes:
             self.labelled("sizes", words.sizes)
-        for number, line in enumerate(words.called):
-            self.labelled("called" if number == 0 else "", line)
+        if words.called:
+            self.labelled("called", "\n".join(words.called[:1] if "called" in self.few else words.called))
         if words.message:
             self.labelled("problem", words.message, red=True)
         if words.where:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from grader.course.known_mistakes import misconceptions
 from grader.verdict.results import NOT_RUN, Diagnosis, ExerciseResult, TestResult
@@ -22,6 +23,7 @@ IN_DETAILS = 0.5  # what a word counts that is not in the diagnosis' first sente
 _BESIDES_VALUES = re.compile(
     "dtype|device|meta|float|precision|gradient|inference|raise|refuse|error|dropout|training|default|empty|sizes_and_names|have_their_names|parts_and_names"
 )
+_ONLY_LOCATES = re.compile(r"Only |It first differs |It begins right|It is [-\d.e]+ too |All other values |(Row|Column|Index|Rows|Columns|Indices) ")
 _COMMON = frozenset(
     "a all also an and another any are as at be but by can do does each every first for from go goes had has have here how if in into is it its must no not of"
     " on one only or other same should so such than that the their them then there they this to was were what when where which with without you your".split()
@@ -39,6 +41,13 @@ def mark_leading_test(result: ExerciseResult) -> None:
     leading = failures[0] if result.diagnosis is None else _best_explained(result, result.diagnosis, failures, position)
     for test in result.tests:
         test.leads = test is leading
+    if result.diagnosis is not None and leading.details is not None:
+        leading.details = replace(leading.details, explanation=_beyond_diagnosis(leading.details.explanation))
+
+
+def _beyond_diagnosis(explanation: str) -> str:
+    """The sentences about a wrong value that add something to a diagnosis: not those that only say where or how far it is wrong."""
+    return " ".join(sentence for sentence in re.split(r"(?<=[.]) (?=[A-Z])", explanation) if not _ONLY_LOCATES.match(sentence))
 
 
 def _is_special(test: TestResult, position: int) -> bool:
