@@ -13,28 +13,33 @@ ALSO = 4  # further failed tests of an exercise that are listed by name
 LONGEST = 25  # lines about one exercise
 # What is shortened, in this order, while there are more lines: a label, and the lines that are left of it.
 STEPS = (
-    ("also", 1), ("printed", 2), ("called", 3), ("picture", 0), ("got", 3), ("expected", 3), ("problem", 3), ("differs", 1), ("promised", 1),
+    ("also", 1), ("printed", 2), ("called", 3), ("got", 3), ("expected", 3), ("problem", 3), ("differs", 1), ("promised", 1),
     ("that is", 1), ("called", 1), ("got", 1), ("expected", 1), ("printed", 1), ("problem", 2), ("also", 0),
 )  # fmt: skip
 
 
 def print_result(page: Page, result: ExerciseResult, verbose: bool = False, last: str | None = None) -> None:
     """Print what is wrong with one exercise in at most LONGEST lines: one failure in full, the others by name. `last` replaces the line about hints."""
+    hints = _hint_lines(result)
+    last = "\n".join(hints) if last is None else last
     if verbose:
         _print_all(page, result, verbose, last)
         return
+    most = LONGEST - 1 - len(hints) - (not result.script)  # so that the watch, `headway check` and the feedback of a class shorten alike
     for count in range(len(STEPS) + 1):
         lines: list[tuple[str, dict[str, bool]]] = []
         draft = Page(lambda text, **markup: lines.append((text, markup)), page.width)  # noqa: B023
         draft.few = dict(STEPS[:count])
-        _print_all(draft, result, verbose, last)
-        if len(lines) <= LONGEST:
+        _print_all(draft, result, verbose, "")
+        if len(lines) <= most:
             break
+    if last:
+        lines += [("", {}), *((line, {}) for line in last.splitlines())]
     for text, markup in lines:
         page.write(text, **markup)
 
 
-def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str | None) -> None:
+def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> None:
     page.title(result.exercise.name)
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
@@ -55,14 +60,15 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str | No
             page.wrapped(f"also {test.outcome}: {test.name}", indent=2)
     if not verbose and len(failures) > also + 2:
         page.line(f"  and {len(failures) - also - 1} more")
-    if last is None:
-        last = f"For a hint: headway hint {result.exercise.name}"
-        if has_failing_picture(result) and "picture" not in page.few:
-            last += f"\nFor a picture: headway show {result.exercise.name}"
     if last:
         page.blank()
         for line in last.splitlines():
             page.line(line)
+
+
+def _hint_lines(result: ExerciseResult) -> list[str]:
+    lines = [f"For a hint: headway hint {result.exercise.name}"]
+    return lines + [f"For a picture: headway show {result.exercise.name}"] if has_failing_picture(result) else lines
 
 
 def has_failing_picture(result: ExerciseResult) -> bool:
