@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import replace
 from typing import Any
 
-from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+from grader.verdict.results import REASONS, Diagnosis, ExerciseResult, Failure, TestResult
 
 LONG = 20_000  # characters of one text; a failure as a learner sees it is far shorter
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])?")
@@ -64,4 +64,5 @@ def _sanitize_test(test: TestResult) -> TestResult:
     details = failure(test.details) if test.details else None
     if details is None and test.outcome not in ("passed", "todo"):
         details = Failure(promise, message=message, explanation=explanation)
-    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads))
+    replaced = {line(name): why for name, why in test.replaced.items() if why in REASONS}
+    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads), replaced, line(test.follows))

@@ -8,6 +8,7 @@ import re
 import tokenize
 import warnings
 from codecs import BOM_UTF8, lookup
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -179,6 +180,18 @@ def find_definition(text: str, name: str, file: str = "the file") -> Segment | N
     return Segment(name, start, end, "".join(lines[start - 1 : end]), found.lineno)
 
 
+@lru_cache(maxsize=256)
+def is_written(text: str, name: str) -> bool:
+    """Whether `text` defines `name`, and no function of it still ends as a stub does: with a bare `raise NotImplementedError`."""
+    found = next((node for node in reversed(parse(text).body) if name in bound_names(node)), None)
+    functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)] if found else []
+    return found is not None and not any(_is_stub_line(line) for function in functions for line in function.body)
+
+
+def _is_stub_line(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name) and node.exc.id == "NotImplementedError"
+
+
 def replace_definition(text: str, name: str, new: str, file: str = "the file") -> str:
     """`text` with the definition of `name` exchanged for `new`."""
     segment = definition(text, name, file)
@@ -186,6 +199,14 @@ def replace_definition(text: str, name: str, new: str, file: str = "the file") -
     ending = newline_of(text)
     before, after = "".join(lines[: segment.start - 1]), "".join(lines[segment.end :])
     return before + _with_ending(new, ending).rstrip("\r\n") + ending + after
+
+
+def without_definitions(text: str, names: Iterable[str]) -> str:
+    """`text` with empty lines instead of the last definition of each of these names, so that the other lines keep their numbers."""
+    lines = split_lines(text)
+    for segment in filter(None, (find_definition(text, name) for name in names)):
+        lines[segment.start - 1 : segment.end] = [newline_of(text)] * (segment.end - segment.start + 1)
+    return "".join(lines)
 
 
 def append_definition(text: str, new: str) -> str:

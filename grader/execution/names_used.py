@@ -22,13 +22,15 @@ class NamesUsed:
 
 def closure(names: NamesUsed, roots: Iterable[str]) -> set[str]:
     """The names of this module that these names use, directly or through others, and the names themselves."""
-    found: set[str] = set()
-    waiting = [name for name in roots if name in names.statements]
+    found = {name for name in roots if name in names.statements}
+    waiting, seen = list(found), set()
     while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += names.used[names.statements[name]] & names.statements.keys() - found
+        statement = names.statements[waiting.pop()]
+        if statement not in seen:  # one statement may define thousands of names
+            seen.add(statement)
+            new = (names.used[statement] & names.statements.keys()) - found
+            found |= new
+            waiting += new
     return found
 
 
@@ -38,7 +40,7 @@ def names_used(text: str) -> NamesUsed:
     tree = parse(text)
     try:
         tables = _tables(symtable.symtable(text, "the file", "exec"))
-    except (SyntaxError, RecursionError, ValueError):  # text that parses but does not compile, such as `return` outside a function
+    except (SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):  # it parses and does not compile: `return` outside a function
         tables = {}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     aliases = [alias for node in nodes for alias in node.names]

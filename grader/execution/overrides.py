@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 
@@ -16,3 +20,26 @@ class DefinitionOverride:
     files: dict[str, str] = field(default_factory=dict)  # file name that the code is compiled with → what messages call it: "cell In[3]"
     forbidden: tuple[str, ...] = ()  # a sentence for each forbidden function that its source uses
     space: dict[str, Any] | None = None  # the globals of its code, where it finds its helpers
+
+    def names_used(self, names: Iterable[str]) -> set[str]:
+        """The names that these definitions of the same place use, directly or through others of that place."""
+        here = self.others | {self.name: self.value}
+        found: set[str] = set()
+        waiting = [name for name in names if name in here]
+        while waiting:
+            new = _names_in(here[waiting.pop()]) - found
+            found |= new
+            waiting += new & here.keys()
+        return found
+
+
+def _names_in(value: Any) -> set[str]:
+    """The global names in the code of a function, or of a class's methods."""
+    methods = [getattr(method, "__func__", method) for method in vars(value).values()] if isinstance(value, type) else [value]
+    waiting = [code for method in methods if isinstance(code := getattr(inspect.unwrap(method), "__code__", None), CodeType)]
+    found: set[str] = set()
+    while waiting:
+        code = waiting.pop()
+        found |= {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
+    return found

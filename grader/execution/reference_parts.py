@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import marshal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from grader.course.chapter_source import ChapterSource
 from grader.course.sealed.format import module_bytes, read_tree
-from grader.course.source import bound_names
+from grader.course.source import SourceProblem, bound_names
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.replacing import replacement_module
 
@@ -20,10 +20,10 @@ def reference_names(reference: ChapterSource) -> NamesUsed:
     return names_used(ast.unparse(read_tree(reference.sealed or module_bytes(reference.text))))
 
 
-def replaceable(reference: ChapterSource, names: Iterable[str], judged: str) -> tuple[str, ...]:
-    """Those of these names that can be replaced while `judged` is judged: the reference defines them, and without its own `judged`."""
+def replaceable(reference: ChapterSource, names: Iterable[str], without: Collection[str]) -> tuple[str, ...]:
+    """Those of these names that can be replaced: the reference defines them, and they do not use its definitions of the names in `without`."""
     known = reference_names(reference)
-    return tuple(sorted(name for name in set(names) if name in known.statements and judged not in closure(known, [name])))
+    return tuple(sorted(name for name in set(names) if name in known.statements and closure(known, [name]).isdisjoint(without)))
 
 
 @lru_cache(maxsize=256)
@@ -35,3 +35,34 @@ def reference_definitions(reference: ChapterSource, names: tuple[str, ...]) -> C
     name = replacement_module(reference.name)
     code = compile(ast.Module(body, []), f"<{name}>", "exec", dont_inherit=True)
     return ChapterSource(name, "", f"<{name}>", code=marshal.dumps(code))
+
+
+def is_reference_definition(text: str, reference: ChapterSource, name: str, exercises: frozenset[str]) -> bool:
+    """Whether `text` defines `name` as the reference does, comments and docstrings aside, with the same helpers. Other exercises are not compared."""
+    try:
+        own, theirs = _dumps(text), _dumps_of_reference(reference)
+        used = names_used(text)
+    except (SourceProblem, SyntaxError, RecursionError, ValueError, MemoryError, SystemError, OverflowError):
+        return False
+    waiting, seen = [name], set()
+    while waiting:
+        word = waiting.pop()
+        seen.add(word)
+        if word not in own or own[word] != theirs.get(word):
+            return False
+        waiting += (used.used[used.statements[word]] & own.keys()) - seen - exercises
+    return True
+
+
+@lru_cache(maxsize=32)
+def _dumps(text: str) -> dict[str, str]:
+    return _dump_statements(module_bytes(text))
+
+
+@lru_cache(maxsize=32)
+def _dumps_of_reference(reference: ChapterSource) -> dict[str, str]:
+    return _dump_statements(reference.sealed or module_bytes(reference.text))
+
+
+def _dump_statements(module: bytes) -> dict[str, str]:
+    return {name: ast.dump(node) for node in read_tree(module).body for name in bound_names(node)}

@@ -14,7 +14,7 @@ from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.overrides import DefinitionOverride
 from grader.notebook import html
 from grader.plugin.layout import WIDTH, Page, print_result
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names, replaced_sentences
 from grader.verdict.summary import Verdict
 
 SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
@@ -92,7 +92,7 @@ def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: De
         return [*said, "Fix this first; then the tests can run."]
     results = verdict.results
     if isinstance(found, Exercise) and results[0].outcome == "passed":
-        said = [found.why, found.unlocks, *said]
+        said = [*replaced_sentences(results[0].replaced), found.why, found.unlocks, *said]
     if override is not None and not override.text and not override.forbidden:
         said.append(NO_SOURCE)
     failing = _failing_results(verdict)
@@ -164,6 +164,8 @@ def _score(result: ExerciseResult) -> str:
 
 
 def _outcome_text(result: ExerciseResult) -> str:
+    if result.outcome == "passed" and result.replaced:
+        return f"passed, with the reference's {join_names(result.replaced)}"
     return {"passed": "passed", "todo": "not implemented yet"}.get(result.outcome) or headline(result)[0].partition(": ")[2]
 
 

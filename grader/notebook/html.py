@@ -9,7 +9,7 @@ import re
 from html import escape
 
 from grader.plugin.layout import ALSO
-from grader.verdict.results import ExerciseResult, Failure
+from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
 
 COLOURS = {"green": "#258750", "red": "#d6453d", "amber": "#a8700f", "blue": "#3b78c4"}  # readable on white and on black
 FADED = "opacity:.75"
@@ -57,6 +57,8 @@ def table(rows: list[tuple[str, str, str, str]]) -> str:
 def troubles(result: ExerciseResult) -> str:
     """What is wrong with one exercise: the first failure in full, the others by name."""
     parts = [sentence(f"No points for this exercise: {words}.", "red") for words in result.forbidden]
+    if result.failures:
+        parts += [sentence(words) for words in replaced_sentences(result.replaced)]
     for mistake in result.diagnosis.mistakes if result.diagnosis else ():
         parts += [sentence(mistake.says, "red"), sentence(mistake.hint)]
     if result.failures:

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--exercise", metavar="NAME", action="append", help="only this exercise (may be repeated)")
     group.addoption("--worker", action="store_true", help="run the code in a separate process, in a sandbox (Linux), not in the tests' process")
     group.addoption("--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS)
-    group.addoption("--whole", action="store_true", help="earlier chapters are the target's own too, not the reference's")
+    group.addoption("--whole", action="store_true", help="everything that an exercise uses is the target's own; nothing is replaced by the reference's")
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
 

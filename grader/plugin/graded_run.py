@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from grader.course import progress
-from grader.course.source import SourceProblem, find_definition
+from grader.course.source import SourceProblem, find_definition, without_definitions
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
@@ -58,6 +59,9 @@ class GradedRun:
     scripts: Path | None = None  # where each failure leaves a script for `headway repro`
     examples: dict[str, FailedExample] = field(default_factory=dict)  # of the failed tests
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
+    collected: dict[str, dict[str, pytest.Item]] = field(default_factory=dict)  # by file and name: also tests that were not selected
+    prepare: Callable[[pytest.Item], None] = lambda _: None  # makes a collected test ready to be judged
+    prepared: set[str] = field(default_factory=set)  # the tests that are ready, by their ids
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
 
     def register_test(self, exercise: Exercise, test: str, weight: float) -> None:
@@ -120,21 +124,24 @@ class GradedRun:
                     result.partial = True
                     result.missing_weight += weight
             self._find_shortcuts(result)
-            if any(test.outcome == "failed" for test in result.tests) and not self.earlier_failing_exercise(result):
+            self._mark_consequences(result)
+            if any(test.outcome == "failed" for test in result.tests) and not result.follows:
                 result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
             mark_leading_test(result)
             if self.scripts:
                 leave_script(result, self.examples, self.trial, self.scripts)
         self._record_progress()
 
-    def earlier_failing_exercise(self, result: ExerciseResult) -> Exercise | None:
-        """With --whole: the first failing exercise of an earlier chapter that this one uses, directly or through others."""
-        if not self.trial.whole:
-            return None
-        own = result.exercise.module
-        used = uses(self.trial.target, own, result.exercise.name)
-        failing = (r.exercise for r in self.results.values() if any(test.outcome not in ("passed", "todo") for test in r.tests))
-        return next((exercise for exercise in failing if exercise.module < own and (exercise.module, exercise.name) in used), None)
+    def _mark_consequences(self, result: ExerciseResult) -> None:
+        """With --whole: mark the failures of an exercise that uses, directly or through others, one that fails earlier in the course."""
+        if not self.trial.whole or not result.failures:
+            return
+        used = uses(self.trial.target, result.exercise.module, result.exercise.name)
+        order = load_syllabus().exercises
+        earlier = [r.exercise for r in self.results.values() if r.failures and order.index(r.exercise) < order.index(result.exercise)]
+        cause = next((exercise for exercise in earlier if (exercise.module, exercise.name) in used), None)
+        for test in result.failures:
+            test.follows = cause.name if cause else ""
 
     def _find_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise
@@ -145,9 +152,13 @@ class GradedRun:
             text = "" if override else self.trial.target.source(exercise.module).text
         except ChapterBroken:  # no test ran far enough to find that the chapter is broken
             return
-        result.forbidden = list(override.forbidden) if override else [*reference_imports(text), *forbidden_calls(text, exercise.name, exercise.forbids)]
+        result.forbidden = list(override.forbidden) if override else [*reference_imports(text), *self.forbidden_in_source(text, result)]
         if not result.forbidden:
             result.forbidden = describe_shortcuts(exercise.name, self.shortcuts[exercise.name])
+
+    def forbidden_in_source(self, text: str, result: ExerciseResult) -> list[str]:
+        """A sentence for each forbidden call in the source of an exercise; what was replaced by the reference's does not count."""
+        return forbidden_calls(without_definitions(text, result.replaced), result.exercise.name, result.exercise.forbids)
 
     def _record_progress(self) -> None:
         if not self.trial.target.is_own_folder or self.trial.whole:

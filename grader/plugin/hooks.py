@@ -25,8 +25,9 @@ torch.set_num_threads(1)
 from grader.course.suites import tests_of  # noqa: E402
 from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
-from grader.plugin import terminal  # noqa: E402
+from grader.plugin import exercise_items, terminal  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
+from grader.plugin.judging import Judging, exercise_of  # noqa: E402
 from grader.plugin.pytest_internals import fixtures_of  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
 from grader.verdict.examples import collect_pinned, run_own_examples, run_pinned, seed_examples, use_headway_profile  # noqa: E402
@@ -39,6 +40,7 @@ if _collecting:
 
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
+JUDGING = pytest.StashKey[Judging]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if option.results and not Path(option.results).resolve().parent.is_dir():
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
-    config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
+    run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
+    run.prepare = functools.partial(_register, run)
+    config.stash[JUDGING] = Judging(run)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -88,6 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     run = config.stash[RUN]
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
+    exercise_items.note_collected(run, items)
     for item in items:
         mark = item.get_closest_marker("exercise")
         if mark is None:
@@ -97,9 +102,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not _is_wanted(exercise, run):
             left.append(item)
             continue
-        run.register_test(exercise, item.name, float(mark.kwargs.get("weight", 1.0)))
-        _prepare(_function(item), run)
+        run.prepare(item)
         kept.append(item)
+    if all(item.get_closest_marker("exercise") for item in kept):
+        kept.sort(key=lambda item: load_syllabus().exercises.index(_exercise_of(item)))  # then what an exercise uses is judged before it
+        items[:] = [*kept, *left]
     _expect_the_rest(kept, run)
     if left:
         config.hook.pytest_deselected(items=left)
@@ -125,6 +132,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _function(item: pytest.Item) -> pytest.Function:
     assert isinstance(item, pytest.Function), "@exercise marks functions only"
     return item
+
+
+def _register(run: GradedRun, item: pytest.Item) -> None:
+    """Make a graded test ready to run, once."""
+    if item.nodeid in run.prepared:
+        return
+    run.prepared.add(item.nodeid)
+    mark = item.get_closest_marker("exercise")
+    assert mark is not None
+    run.register_test(load_syllabus().exercise(mark.args[0]), item.name, float(mark.kwargs.get("weight", 1.0)))
+    _prepare(_function(item), run)
 
 
 def _prepare(item: pytest.Function, run: GradedRun) -> None:
@@ -178,6 +196,30 @@ def _exercise_of(item: pytest.Item):
 
 
 # ---- running one
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_protocol")
+def pytest_end_chapter(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Run a test, and end the worker of a chapter after the last of its tests: a submission has one worker at a time."""
+    result = yield
+    run, exercise = item.config.stash[RUN], exercise_of(item)
+    following = exercise_of(nextitem) if nextitem is not None else None
+    if run.trial.in_worker and exercise and exercise.chapter != (following.chapter if following else ""):
+        run.trial.end_chapter(exercise.chapter)
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Replaces pytest's own function for tests whose exercise may use others that have to be replaced: it reports the verdict only."""
+    judging = item.config.stash[JUDGING]
+    if not judging.concerns(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in judging.accept(item, judging.judge(item)):
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -234,6 +276,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
     run.conclude()
+    session.config.stash[JUDGING].conclude()
     if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, but the points are withheld
     option = session.config.option

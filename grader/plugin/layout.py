@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 
 from grader.teaching.show.catalog import has_picture
-from grader.verdict.results import ExerciseResult, Failure
+from grader.verdict.results import ExerciseResult, Failure, replaced_sentences
 
 WIDTH = 80
 ALSO = 4  # further failed tests of an exercise that are listed by name
@@ -43,6 +43,8 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
     page.title(result.exercise.name)
     for sentence in result.forbidden:
         page.wrapped(f"No points for this exercise: {sentence}.", red=True)
+    for sentence in replaced_sentences(result.replaced):
+        page.wrapped(sentence, yellow=True)
     failures, also = result.failures, page.few.get("also", ALSO)
     for mistake in result.diagnosis.mistakes if result.diagnosis else ():
         page.wrapped(mistake.says, red=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
 from grader.plugin.layout import Page, print_result
 from grader.plugin.pytest_internals import width_of
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, join_names
 
 if TYPE_CHECKING:
     import pytest
@@ -33,7 +32,7 @@ def header(run: GradedRun) -> list[str]:
     options = [
         "in a worker process" if trial.in_worker else "",
         f"seed {trial.seed}" if trial.seed else "",
-        "with your own earlier chapters (--whole)" if trial.whole else "",
+        "with your own code only (--whole)" if trial.whole else "",
     ]
     chosen = ", ".join(filter(None, options))
     return [f"headway: testing {whose} in {trial.target.folder}"] + ([f"         {chosen}"] if chosen else [])
@@ -48,7 +47,7 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
         page.failure(words)
         page.line("Fix this first: its tests cannot run. The other chapters were tested.")
     failing_results = [r for r in run.results.values() if r.exercise.module not in run.broken and (r.forbidden or r.failures)]
-    depends = {result.exercise.name: text for result in failing_results if (text := _dependency(run, result, failing_results))}
+    depends = {result.exercise.name: text for result in failing_results if (text := _dependency(result))}
     whole = [r for r in failing_results if verbose or r.exercise.name not in depends]
     for result in whole if verbose else whole[:SHOWN_WHOLE]:
         print_result(page, result, verbose)
@@ -76,20 +75,13 @@ def summary(reporter: pytest.TerminalReporter, run: GradedRun) -> None:
     page.blank()
 
 
-def _dependency(run: GradedRun, result: ExerciseResult, failing_results: list[ExerciseResult]) -> str:
-    """The words about the earlier failing exercise that it depends on: one that its code calls in the same chapter, or with --whole one of an earlier chapter; or ""."""
-    if earlier := run.earlier_failing_exercise(result):
-        return f"builds on {earlier.name} of {earlier.chapter}, so fix {earlier.name}"
-    try:
-        segment = find_definition(run.trial.target.source(result.exercise.module).text, result.exercise.name)
-    except (SourceProblem, ChapterBroken):
+def _dependency(result: ExerciseResult) -> str:
+    """With --whole: the words about an earlier failing exercise that this one uses; or ""."""
+    if not result.follows:
         return ""
-    for other in failing_results:
-        if other is result:
-            break
-        if segment and other.exercise.chapter == result.exercise.chapter and re.search(rf"(?<![\w.]){other.exercise.name}\(", segment.text):
-            return f"calls {other.exercise.name}, so fix {other.exercise.name}"
-    return ""
+    cause = load_syllabus().exercise(result.follows)
+    words = f"uses {cause.name}" if cause.chapter == result.exercise.chapter else f"builds on {cause.name} of {cause.chapter}"
+    return f"{words}, so fix {cause.name}"
 
 
 def keyword_note(keyword: str, run: GradedRun) -> str:
@@ -118,6 +110,8 @@ def _points(page: Page, run: GradedRun) -> None:
         for result in mine:
             score = f"{progress.format_earned(result.earned, result.exercise.points)}/{progress.format_points(result.exercise.points)}"
             page.columns(f"  {result.exercise.name}", score, _outcome_text(result, len(run.weights[result.exercise.name])), **_outcome_colour(result))
+            if result.replaced and not result.failures:
+                page.wrapped(f"with the reference's {join_names(result.replaced)}", indent=4)
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
         page.columns("total", f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}", "", bold=True)
@@ -166,8 +160,8 @@ def _next_step(run: GradedRun) -> list[str]:
     alone = f"pytest{target} --exercise {undone.name}" if target or run.trial.whole else f"headway check {undone.name}"
     lines = [f"Next: {'fix' if failing else 'write'} {undone.name} in {_place(run, undone)}", f"      {alone}{' --whole' if run.trial.whole else ''}"]
     if run.trial.whole and failing and builds_on(run.trial.target, undone.module):
-        lines += ["To test it with the reference's earlier chapters instead of yours:", f"      {alone}"]
-        lines += ["If it passes then, the problem is in one of your earlier chapters."]
+        lines += ["To test it with the reference's code instead of what yours gets wrong:", f"      {alone}"]
+        lines += ["If it passes then, the problem is in something that it uses."]
     return lines
 
 

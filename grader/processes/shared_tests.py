@@ -18,16 +18,12 @@ from os import _exit, close, fork, getpid, kill, pipe, read, waitpid, waitstatus
 from typing import Any, TypeVar
 
 import pytest
-from grader.course.syllabus import load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
+from grader.plugin.attempts import Attempt
 from grader.plugin.graded_run import GradedRun
-from grader.plugin.hooks import RUN
-from grader.plugin.pytest_internals import run_test
+from grader.plugin.hooks import JUDGING, RUN
 from grader.processes.report import Report, restart_capture
-from grader.reproduction.example import FailedExample
 from grader.system import process_tree
-from grader.verdict.results import ExerciseResult, TestResult
-from grader.verdict.trial import Record
 
 T = TypeVar("T")
 
@@ -39,22 +35,6 @@ FEWEST = 3  # tests that must remain
 def count_processes() -> int:
     """The number of processes that share a run's tests on this machine."""
     return min(MOST, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
-
-
-@dataclass
-class Found:
-    """The result of one test, in whatever process it ran."""
-
-    reports: list[pytest.TestReport] = field(default_factory=list)
-    tests: dict[str, list[TestResult]] = field(default_factory=dict)  # by exercise
-    shortcuts: dict[str, set[str]] = field(default_factory=dict)
-    broken: dict[str, Any] = field(default_factory=dict)
-    records: dict[str, list[Record]] = field(default_factory=dict)
-    examples: dict[str, FailedExample] = field(default_factory=dict)
-
-    @property
-    def ran_out_of_time(self) -> bool:
-        return any(test.outcome == "timeout" for tests in self.tests.values() for test in tests)
 
 
 @dataclass
@@ -71,9 +51,11 @@ class Sharing:
         self.session, self.report, self.processes = session, report, processes
         self.run: GradedRun = session.config.stash[RUN]
         self.reported = 0  # number of tests, from the first on
-        self.found: dict[int, Found] = {}  # by place, and not reported yet
+        self.found: dict[int, Attempt] = {}  # by place, and not reported yet
         self.siblings: list[Sibling] = []
-        self.quiet: list[pytest.TestReport] | None = None  # collects the reports of the running test; None: pytest reports them at once
+        self.judging = session.config.stash[JUDGING]
+        self.shared = False  # does a test report nothing, because only its first attempt is made here?
+        self.last = Attempt()  # the attempt made last
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> bool:
@@ -94,10 +76,10 @@ class Sharing:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Replaces pytest's own function, which reports while the test runs."""
-        if self.quiet is None:
+        """While tests are shared: make the first attempt only. The process that reports decides, because it has the results of all tests before this one."""
+        if not self.shared:
             return None
-        self.quiet += run_test(item, nextitem)
+        self.last = self.judging.first_attempt(item)
         return True
 
     def _share(self) -> None:
@@ -124,17 +106,14 @@ class Sharing:
 
     # ---- one test, in any process
 
-    def _test(self, place: int) -> Found:
-        item, run = self.session.items[place], self.run
-        self.quiet = []
-        known = run.results, run.shortcuts, run.broken, run.trial.records, run.examples
-        run.results, run.shortcuts, run.broken, run.trial.records, run.examples = {}, {}, {}, {}, {}
+    def _test(self, place: int) -> Attempt:
+        item = self.session.items[place]
+        self.shared = True
         try:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            tests = {name: result.tests for name, result in run.results.items()}
-            return Found(self.quiet, tests, run.shortcuts, run.broken, run.trial.records, run.examples)
+            return self.last
         finally:
-            run.results, run.shortcuts, run.broken, run.trial.records, run.examples = known
+            self.shared = False
 
     # ---- a sibling
 
@@ -200,16 +179,10 @@ class Sharing:
             self._report_next()
 
     def _report_next(self) -> None:
-        found, item, hook, run = self.found.pop(self.reported), self.session.items[self.reported], self.session.config.hook, self.run
+        found, item, hook = self.found.pop(self.reported), self.session.items[self.reported], self.session.config.hook
         self.reported += 1
-        for name, tests in found.tests.items():
-            run.results.setdefault(name, ExerciseResult(load_syllabus().exercise(name))).tests += tests
-            run.shortcuts.setdefault(name, set()).update(found.shortcuts.get(name, ()))
-            run.trial.records.setdefault(name, []).extend(found.records.get(name, ()))
-        run.broken |= found.broken
-        run.examples |= found.examples
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in found.reports:
+        for report in self.judging.accept(item, self.judging.settle(item, found)):
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
@@ -220,14 +193,9 @@ class Sharing:
         """Run the tests behind the first that ran out of time, as if none of them had run."""
         first = min(place for place, found in self.found.items() if found.ran_out_of_time)
         self.found = {place: found for place, found in self.found.items() if place <= first}
-        self.run.trial.timeouts.clear()
         while self.reported < len(self.session.items):
-            known = self.found.get(self.reported)
-            if known is None:
+            if self.reported not in self.found:
                 self.found[self.reported] = self._test(self.reported)
-            elif known.ran_out_of_time:
-                for name in known.tests:
-                    self.run.trial.timeouts[name] = 1
             self._report_next()
 
 

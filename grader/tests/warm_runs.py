@@ -13,6 +13,8 @@ from pathlib import Path
 
 from grader.processes.client import Address
 from grader.processes.job import CheckJob, decode, read
+from grader.verdict.results import ExerciseResult
+from grader.verdict.summary import Verdict
 from kit_copy import Kit
 
 CHAPTER = "ch03_attention"
@@ -39,6 +41,13 @@ class RunOutput:
     again: list[str] = field(default_factory=list)
     done: int | None = None
     trouble: str = ""
+    verdict: Verdict | None = None
+
+    def result(self, name: str) -> ExerciseResult:
+        assert self.verdict is not None, self.trouble
+        found = self.verdict.result(name)
+        assert found is not None, list(self.verdict.outcomes)
+        return found
 
     @property
     def prose(self) -> str:
@@ -73,14 +82,15 @@ class WarmKit:
     def job(self, name: str = "softmax", in_worker: bool = False) -> CheckJob:
         return CheckJob(name, str(self.kit.root), in_worker=in_worker)
 
-    def ask(self, name: str = "softmax") -> RunOutput:
+    def ask(self, name: str = "softmax", in_worker: bool = False) -> RunOutput:
         output = RunOutput()
-        with self.address.ask(self.job(name)) as sock:
+        with self.address.ask(self.job(name, in_worker)) as sock:
             for message in read(sock):
                 output.text += message.get("text", "")
                 output.again += [message["again"]] if "again" in message else []
                 output.trouble = message.get("trouble", output.trouble)
                 output.done = message.get("done", output.done)
+                output.verdict = Verdict.from_data(message["verdict"]) if "verdict" in message else output.verdict
                 for result in message.get("verdict", {}).get("results", []):
                     output.outcomes[result["exercise"]] = [test["outcome"] for test in result["tests"]]
         return output

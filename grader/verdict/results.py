@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,14 @@ from grader.version import __version__
 NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its own exercise raised NotImplementedError
 NOT_RUN = "Not run:"  # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")  # from worst to best; the outcome of an exercise is the worst of its tests
+
+
+REASONS = {  # why the reference's definition was used: the words for one exercise of the learner's, and for several
+    "not written": ("{} is not written yet", "{} are not written yet"),
+    "failed": ("Your {} fails its tests", "Your {} fail their tests"),
+    "forbidden": ("Your {} uses forbidden code", "Your {} use forbidden code"),
+    "timeout": ("Your {} runs out of time or ends its process", "Your {} run out of time or end their process"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,8 @@ class TestResult:
     explanation: str = ""
     details: Failure | None = None  # shown to the learner, but not written to the JSON file
     leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
+    replaced: dict[str, str] = field(default_factory=dict)  # exercise whose reference was used in this test → why: a key of REASONS
+    follows: str = ""  # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
 
 
 @dataclass
@@ -90,6 +101,16 @@ class ExerciseResult:
         return sorted((test for test in self.tests if test.outcome not in ("passed", "todo")), key=lambda test: not test.leads)
 
     @property
+    def replaced(self) -> dict[str, str]:
+        """The exercises of the same chapter whose reference was used while this one was judged, each with the reason: a key of REASONS."""
+        return {name: why for test in self.tests for name, why in test.replaced.items()}
+
+    @property
+    def follows(self) -> str:
+        """With --whole: a failing exercise that this one uses, so that it may fail for that reason alone; or ""."""
+        return next((test.follows for test in self.tests if test.follows), "")
+
+    @property
     def outcome(self) -> str:
         if self.forbidden and any(test.outcome == "passed" for test in self.tests):
             return "failed"
@@ -103,6 +124,25 @@ class ExerciseResult:
         if self.forbidden or not total:
             return 0.0
         return float(self.exercise.points) if won == total else round(self.exercise.points * won / total, 2)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """"softmax, split_heads and merge_heads"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def replaced_sentences(replaced: dict[str, str]) -> list[str]:
+    """What the learner reads about definitions that were replaced: a sentence for each reason."""
+    sentences = []
+    for why, (one, several) in REASONS.items():
+        names = [name for name, reason in replaced.items() if reason == why]
+        if len(names) == 1:
+            whose = "the reference's" if why == "not written" else f"the reference's {names[0]}"
+            sentences.append(f"{one.format(names[0])}, so {whose} was used here.")
+        elif names:
+            sentences.append(f"{several.format(join_names(names))}, so the reference's were used here.")
+    return sentences
 
 
 @dataclass
@@ -142,6 +182,7 @@ def _exercise_as_json(result: ExerciseResult) -> dict:
         "outcome": result.outcome,
         "diagnosis": diagnosis.as_json() if diagnosis else None,
         "forbidden": result.forbidden,
+        "replaced": [{"name": name, "why": why} for name, why in result.replaced.items()],
         "tests": [
             {
                 "name": test.name,

@@ -11,6 +11,7 @@ import math
 import random
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -55,6 +56,15 @@ class Record:
                 digest.update(buffer)
             found.append(digest.digest())
         return found
+
+
+@dataclass
+class Traces:
+    """What tests have left in a trial: what `Trial.add` needs to make an attempt at a test count."""
+
+    records: dict[str, list[Record]] = field(default_factory=dict)
+    record_bytes: dict[str, int] = field(default_factory=dict)
+    timeouts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -143,6 +153,31 @@ class Trial:
             sources = package_sources(resolve("solutions"), chapter, whole=True)
             self._references[chapter.id] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
         return self._references[chapter.id]
+
+    # ---- an attempt at a test, which may be discarded
+
+    @contextlib.contextmanager
+    def separate_attempt(self, replaced: tuple[str, ...]) -> Iterator[Traces]:
+        """In this context tests run with these exercises replaced, and leave their traces in the value, not in this trial."""
+        before = self.replaced, self.records, self._record_bytes, self.timeouts
+        self.replaced, self.records, self._record_bytes, self.timeouts = replaced, {}, dict(self._record_bytes), dict(self.timeouts)
+        traces = Traces()
+        try:
+            yield traces
+        finally:
+            traces.records = self.records
+            traces.record_bytes = {name: size - before[2].get(name, 0) for name, size in self._record_bytes.items() if name in self.records}
+            traces.timeouts = {name: count - before[3].get(name, 0) for name, count in self.timeouts.items()}
+            self.replaced, self.records, self._record_bytes, self.timeouts = before
+
+    def add(self, traces: Traces) -> None:
+        """Make the traces of an attempt count: it is the verdict of its test."""
+        for name, records in traces.records.items():
+            self.records.setdefault(name, []).extend(records)
+            self._record_bytes[name] = self._record_bytes.get(name, 0) + traces.record_bytes.get(name, 0)
+        for name, count in traces.timeouts.items():
+            if count:
+                self.timeouts[name] = self.timeouts.get(name, 0) + count
 
     # ---- a test, and an example of it
 

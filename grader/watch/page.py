@@ -11,7 +11,7 @@ from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.plugin.layout import Page, has_failing_picture, print_result
 from grader.teaching.show.half_blocks import find_colour_system
 from grader.teaching.show.terminal import render_picture
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, replaced_sentences
 from grader.verdict.summary import Verdict
 from grader.watch.state import State
 from rich.text import Text
@@ -106,6 +106,8 @@ def _print_verdict(page: _Lines, state: State, verdict: Verdict) -> None:
     elif result.outcome == "passed":
         page.title("passed")
         page.wrapped(f"{exercise.name} works: {_count(result)}. {exercise.why}", green=True)
+        for sentence in replaced_sentences(result.replaced):
+            page.wrapped(sentence, yellow=True)
         page.wrapped(exercise.unlocks)
         if following := next_unpassed(exercise):
             page.blank()

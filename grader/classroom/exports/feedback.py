@@ -12,7 +12,7 @@ from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.scoring import format_points
 from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import Exercise
-from grader.verdict.results import ExerciseResult
+from grader.verdict.results import ExerciseResult, replaced_sentences
 
 FOLDER = "feedback"
 FILE_START = "# Feedback for "
@@ -43,7 +43,7 @@ def page(person: Person, graded: GradedClass) -> str:
             incomplete.append(result)
     parts += [_broken(person, module, graded) for module in person.broken]
     parts += [_section(person, result) for result in incomplete]
-    parts += [_list("Passed", passed, person, {})] if passed else []
+    parts += [_list("Passed", passed, person, results)] if passed else []
     parts += [_list("Still to do", todo, person, results)] if todo else []
     if incomplete:
         seed = submission_seed(graded.seed, person.digest)
@@ -64,13 +64,17 @@ def _broken(person: Person, module: str, graded: GradedClass) -> str:
 
 
 def _list(title: str, exercises: list[Exercise], person: Person, results: dict[str, ExerciseResult]) -> str:
-    lines = [f"- {_exercise_points(person, exercise)}{_missing_reason(results.get(exercise.name))}" for exercise in exercises]
+    lines = [f"- {_exercise_points(person, exercise)}{_remark(results.get(exercise.name))}" for exercise in exercises]
     return "\n".join([f"## {title}", "", *lines])
 
 
-def _missing_reason(result: ExerciseResult | None) -> str:
-    """Why the tests could not run: the exercise, or one that it uses, is not implemented."""
-    reasons = dict.fromkeys(test.message for test in result.tests if test.outcome == "todo" and test.message) if result else {}
+def _remark(result: ExerciseResult | None) -> str:
+    """What was replaced while a passed exercise was judged; or why tests could not run: the exercise, or one that it uses, is not implemented."""
+    if result is None:
+        return ""
+    if result.outcome == "passed":
+        return f": {_escape_markdown(' '.join(replaced_sentences(result.replaced)))}" if result.replaced else ""
+    reasons = dict.fromkeys(test.message for test in result.tests if test.outcome == "todo" and test.message)
     return f": {_escape_markdown('; '.join(reasons))}" if reasons else ""
 
 

@@ -8,7 +8,7 @@ from grader.classroom.judging.graded_class import Person
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import KINDS, classify, plain_name
 from grader.plugin.layout import ALSO
-from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult
+from grader.verdict.results import Diagnosis, ExerciseResult, Failure, TestResult, replaced_sentences
 
 PRINTED = 6  # the last lines that the code printed
 
@@ -21,6 +21,7 @@ class IncompleteExercise:
     chapter: str
     points: str
     forbidden: list[str]
+    replaced: list[str]  # sentences
     diagnosis: Diagnosis | None
     first: TestResult | None
     also: list[str]
@@ -78,7 +79,8 @@ def _describe_exercise(person: Person, result: ExerciseResult) -> IncompleteExer
     also = [f"{test.outcome}: {test.name}" for test in failures[1:]]
     named = len(also) if len(also) == ALSO + 1 else min(len(also), ALSO)
     return IncompleteExercise(
-        result.exercise.name, result.exercise.chapter, points, result.forbidden, result.diagnosis, first, also[:named], len(also) - named
+        result.exercise.name, result.exercise.chapter, points, result.forbidden, replaced_sentences(result.replaced), result.diagnosis,
+        first, also[:named], len(also) - named,
     )  # fmt: skip
 
 

@@ -148,11 +148,11 @@ def _share(person: Person, names: list[str]) -> Decimal:
 
 
 def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[MisconceptionTally]:
-    """Every known mistake of this class, the most frequent first."""
+    """Every known mistake of this class, the most frequent first: causes only, not exercises that fail because of another one."""
     found: dict[tuple[str, str], MisconceptionTally] = {}
     for place, person in people:
         for result in person.results:
-            for mistake in result.diagnosis.mistakes if result.diagnosis else ():
+            for mistake in result.diagnosis.mistakes if result.diagnosis and not result.follows else ():
                 one = found.setdefault((result.exercise.name, mistake.id), MisconceptionTally(result.exercise, mistake))
                 one.who.append((place, person))
                 one.example = one.example or next((test for test in result.failures if test.details), None)
@@ -160,11 +160,11 @@ def tally_misconceptions(people: Iterable[NumberedPerson]) -> list[Misconception
 
 
 def tally_unexplained(people: Iterable[NumberedPerson]) -> list[UnexplainedTally]:
-    """Exercises with failures that no diagnosis, shortcut or broken chapter explains, sorted by the number of people, largest first."""
+    """Exercises with failures that no diagnosis, shortcut, broken chapter or other failing exercise explains, sorted by the number of people, largest first."""
     found: dict[str, UnexplainedTally] = {}
     for place, person in people:
         for result in person.results:
-            if not result.failures or result.diagnosis or result.forbidden or result.exercise.module in person.broken:
+            if not result.failures or result.diagnosis or result.follows or result.forbidden or result.exercise.module in person.broken:
                 continue
             one = found.setdefault(result.exercise.name, UnexplainedTally(result.exercise))
             one.who.append((place, person))

@@ -125,11 +125,11 @@ def test_only_what_the_replaced_names_use_is_in_the_package(package_of):
 
 
 def test_what_needs_the_judged_exercise_is_not_replaced():
-    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], "double") == ()
-    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], "quadruple") == ("double",)
+    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], {"double"}) == ()
+    assert replaceable(REFERENCE, ["double", "quadruple", "Base", "missing"], {"quadruple"}) == ("double",)
     chapter = reference_of("ch03_attention")
-    assert "softmax" in replaceable(chapter, ["softmax", "MultiHeadAttention"], "scaled_dot_product_attention")
-    assert replaceable(chapter, ["MultiHeadAttention"], "softmax") == ()
+    assert "softmax" in replaceable(chapter, ["softmax", "MultiHeadAttention"], {"scaled_dot_product_attention"})
+    assert replaceable(chapter, ["MultiHeadAttention"], {"softmax"}) == ()
 
 
 def test_parameters_and_attributes_are_not_uses_of_an_exercise():

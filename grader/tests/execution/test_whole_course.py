@@ -134,7 +134,7 @@ def test_the_earlier_chapter_is_named_as_the_one_to_fix_first(runs):
 def test_the_command_to_try_again_finds_the_same(runs):
     out = runs["wrong, alone"].out
     assert "--exercise GPT --whole\n" in out
-    assert "If it passes then, the problem is in one of your earlier chapters." in out
+    assert "If it passes then, the problem is in something that it uses." in out
     assert "--whole" not in runs["no ch03, with reference"].out
 
 

@@ -24,9 +24,20 @@ import pytest
 FOUND = Path(os.environ["HEADWAY_COUNTED"])
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item, nextitem):
-    from grader.plugin.hooks import RUN, _chapter_of
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    result = yield
+    count(item, nextitem)
+    return result
+
+
+def _chapter_of(item):
+    from grader.plugin.judging import exercise_of
+    return exercise_of(item).chapter if item is not None else ""
+
+
+def count(item, nextitem):
+    from grader.plugin.hooks import RUN
     trial = item.config.stash[RUN].trial
     zygote = trial.pool.zygote.pid if trial.pool.zygote else 0
     workers = len(Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) if zygote else 0
@@ -73,9 +84,9 @@ def test_records_are_kept_up_to_a_limit_and_dropped_if_nothing_failed():
             pass
 
     class Asking:
-        connection, log = Sent(), []
+        connection, log, spent = Sent(), [], 0.0
 
-    trial._boundaries[exercise.chapter] = Asking()
+    trial._boundaries[trials._Package(exercise.chapter, "", ())] = Asking()
     for number in range(40):
         trial._running, trial._test = exercise, f"test {number}"
         trial.end_test("passed")

@@ -83,7 +83,11 @@ def test_a_class_that_uses_other_cells(notebook):
     assert "MultiHeadAttention works." in shown.text
     notebook.run("def merge_heads(x):\n    return x.flatten(2)")
     shown = notebook.run('check("MultiHeadAttention", MultiHeadAttention)')
+    assert "MultiHeadAttention works." in shown.text
+    assert "Your merge_heads fails its tests, so the reference's merge_heads was used here." in shown.line
+    shown = notebook.run('check("merge_heads", merge_heads)')
     assert "works." not in shown.text and "FAILED" in shown.text
+    assert "mine" in notebook.run("merge_heads.mine = True\nprint(vars(merge_heads))").printed, "the notebook's own function is back"
 
 
 def test_a_result_that_nothing_can_learn_through(notebook):
@@ -91,13 +95,13 @@ def test_a_result_that_nothing_can_learn_through(notebook):
     assert "softmax: the result has no gradient back to the inputs" in shown.line
 
 
-def test_a_stub_is_to_do_and_a_stub_it_needs_is_named(notebook):
+def test_a_stub_is_to_do_and_a_stub_it_needs_is_replaced(notebook):
     shown = notebook.run('def causal_mask(q_len, k_len=None):\n    raise NotImplementedError\ncheck("causal_mask", causal_mask)')
     assert "causal_mask is not implemented yet." in shown.text and "FAILED" not in shown.text
     notebook.run("def softmax(x, dim=-1):\n    raise NotImplementedError")
-    number = notebook.cells
     shown = notebook.run(reference("ch03_attention", "scaled_dot_product_attention") + "\ncheck(scaled_dot_product_attention)")
-    assert f"Next: write the code that scaled_dot_product_attention needs; softmax in cell In[{number}] is not implemented yet." in shown.line
+    assert "scaled_dot_product_attention works." in shown.text
+    assert "softmax is not written yet, so the reference's was used here." in shown.line
 
 
 def test_a_failure_points_to_the_cell_and_its_line(notebook):
@@ -117,9 +121,10 @@ def test_the_other_names_come_from_the_notebook_and_else_from_the_learners_file(
         notebook.run(reference("ch03_attention", name))
     notebook.run(reference("ch03_attention", "fuse_qkv").replace("attention: MultiHeadAttention", "attention"))
     shown = notebook.run("check(fuse_qkv)")
-    assert "Next: write the code that fuse_qkv needs; MultiHeadAttention in ch03_attention.py is not implemented yet." in shown.line
+    assert "fuse_qkv works." in shown.text and "MultiHeadAttention is not written yet, so the reference's was used here." in shown.line
     notebook.kit.solve("ch03_attention")
-    assert "fuse_qkv works." in notebook.run("check(fuse_qkv)").text
+    shown = notebook.run("check(fuse_qkv)")
+    assert "fuse_qkv works." in shown.text and "was used here" not in shown.line
     chapter.write_bytes(stub)
     notebook.run(reference("ch03_attention", "MultiHeadAttention"))
     assert "fuse_qkv works." in notebook.run("check(fuse_qkv)").text

@@ -1,0 +1,89 @@
+"""Which of the learner's exercises pass their tests, recorded by content, so that one exercise can be judged without running the tests of others.
+
+The file is a cache: a missing, outdated or damaged entry is found again by running the tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import platform
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+
+from grader.course.source import SourceProblem, parse
+from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, load_syllabus
+from grader.execution.errors import ChapterBroken
+from grader.execution.names_used import closure, names_used
+from grader.execution.target import Target
+from grader.files import write_whole
+from grader.verdict.results import REASONS
+from grader.version import __version__
+
+FILE = EXERCISES / ".headway" / "states.json"
+MOST = 1000  # entries; the oldest are dropped
+_STATES = {"passed", *REASONS}
+_ROOMS = ("course", "execution", "verdict", "plugin")  # of the kit, that decide about a verdict
+
+
+class StateRecord:
+    """The record for one target; it is used for the learner's own folder only."""
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.target, self.seed = target, seed
+
+    def state_of(self, exercise: str) -> str | None:
+        """The recorded state of the exercise as it is now."""
+        if not self.target.is_own_folder or not self._stored:
+            return None
+        key = self._key(exercise)
+        return self._stored.get(key) if key else None
+
+    def store(self, states: dict[str, str]) -> None:
+        """Record the states of exercises as they are now."""
+        if not self.target.is_own_folder:
+            return
+        new = {key: state for name, state in states.items() if (key := self._key(name))}
+        if new.items() <= self._stored.items():
+            return
+        kept = {key: state for key, state in self._stored.items() if key not in new} | new
+        try:
+            write_whole(FILE, json.dumps(dict(list(kept.items())[-MOST:]), indent=0) + "\n")
+        except OSError:
+            return  # without the record, tests of other exercises run again where a test fails
+
+    @cached_property
+    def _stored(self) -> dict[str, str]:
+        try:
+            data = json.loads(FILE.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return {key: state for key, state in data.items() if state in _STATES} if isinstance(data, dict) and all(isinstance(s, str) for s in data.values()) else {}
+
+    @cached_property
+    def _conditions(self) -> str:
+        """What a state depends on besides the learner's code: the suites' content, the kit's files, the versions and the seed."""
+        digest = hashlib.sha256()
+        for suite in sorted(TESTS.glob("*.py")):
+            digest.update(suite.read_bytes())
+        kit = Path(__file__).parents[1]
+        for path in [*(path for room in _ROOMS for path in sorted((kit / room).rglob("*.py"))), *sorted(SOLUTIONS.glob("*.py")), EXERCISES / "syllabus.toml"]:
+            status = path.stat()
+            digest.update(f"{path.name} {status.st_mtime_ns} {status.st_size}\n".encode())
+        versions = [__version__, platform.python_version(), version("torch"), version("hypothesis"), version("pytest"), str(self.seed)]
+        return digest.hexdigest() + " " + " ".join(versions)
+
+    def _key(self, exercise: str) -> str | None:
+        """A fingerprint of the definition, of all that it uses in its chapter, and of what runs when the chapter is imported; None if it cannot be read."""
+        module = load_syllabus().exercise(exercise).module
+        try:
+            text = self.target.source(module).text
+            names = names_used(text)
+        except (SourceProblem, ChapterBroken):
+            return None
+        used = closure(names, {exercise, *names.run_at_import})
+        definitions = {statement for statement in names.statements.values()}
+        parts = [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
+        return hashlib.sha256("\n".join([exercise, self._conditions, *parts]).encode()).hexdigest()

@@ -1,0 +1,239 @@
+"""Judges each test so that a mistake costs its own points only: while one exercise is judged, the others of its chapter that it uses are the learner's
+where they pass all their tests, and the reference's where they fail, run out of time, or are not written.
+
+A test runs first with the learner's own chapter. What is not written is replaced from the beginning, and so is what is known to fail. If the test
+fails, the states of the exercises that it uses are looked up, or found by running their tests, and it runs again with those replaced that fail. A test
+that passes with the learner's own definitions or with the replaced ones is passed: replacing never takes a point away.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pytest
+from grader.course.source import SourceProblem, is_written
+from grader.course.syllabus import SOLUTIONS, Exercise, is_handout, load_syllabus
+from grader.execution.errors import ChapterBroken
+from grader.execution.names_used import NamesUsed, closure, names_used
+from grader.execution.reference_parts import is_reference_definition, replaceable
+from grader.execution.target import reference_of
+from grader.plugin import exercise_items
+from grader.plugin.attempts import Attempt, accept, attempt
+from grader.plugin.exercise_states import StateRecord
+from grader.plugin.graded_run import GradedRun
+from grader.verdict.results import ExerciseResult
+from grader.verdict.trial import TIMEOUTS_AN_EXERCISE
+
+PASSED = "passed"  # a state of an exercise; the others are the keys of results.REASONS
+MOST_ATTEMPTS = 4  # at one test: each may use names that the one before it did not reach
+
+
+class Judging:
+    """Judges the tests of one run."""
+
+    def __init__(self, run: GradedRun) -> None:
+        self.run = run
+        self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
+        self._texts: dict[str, str] = {}
+        self._concerned: dict[str, bool] = {}
+        self.judged: list[str] = []  # exercises whose state is being found; they use each other's own definitions
+
+    def concerns(self, item: pytest.Item) -> bool:
+        """Whether definitions may have to be replaced for this test; otherwise pytest runs it as any other."""
+        trial, exercise = self.run.trial, exercise_of(item)
+        if exercise is None or trial.whole or trial.target.folder == SOLUTIONS or reference_of(exercise.module) is None:
+            return False
+        if exercise.name not in self._concerned:
+            chapter = load_syllabus().chapter(exercise.chapter)
+            self._concerned |= {e.name: any(not self._is_reference(other) for other in chapter.exercises if other is not e) for e in chapter.exercises}
+        return self._concerned[exercise.name]
+
+    def judge(self, item: pytest.Item) -> Attempt:
+        """The attempt that decides this test."""
+        return self.settle(item, self.first_attempt(item))
+
+    def first_attempt(self, item: pytest.Item) -> Attempt:
+        """A test with everything replaced that is known to need it, without running other tests."""
+        exercise = _require(exercise_of(item))
+        if not self.concerns(item):
+            return attempt(self.run, item)
+        used = self._used_by(exercise, set())
+        wanted = {name for name in used if self._known_state(name) not in (PASSED, None)} | self._needed_at_import(exercise)
+        return self._attempt(item, exercise, self._replaceable(exercise, wanted))
+
+    def settle(self, item: pytest.Item, found: Attempt) -> Attempt:
+        """The verdict after a first attempt: that one, or one with other definitions replaced."""
+        if found.cannot_change or not self.concerns(item):
+            return found
+        exercise = _require(exercise_of(item))
+        last, tried = found, {found.replaced}
+        for _ in range(MOST_ATTEMPTS):
+            if last.cannot_change or self.run.trial.timeouts.get(exercise.name, 0) >= TIMEOUTS_AN_EXERCISE:
+                break
+            wanted = {name for name in self._used_by(exercise, last.names) if self._state(name) != PASSED}
+            names = self._replaceable(exercise, wanted | set(last.replaced))
+            if names in tried:
+                break
+            tried.add(names)
+            last = self._attempt(item, exercise, names)
+        if last.passed:
+            return last
+        states = {name: self._known_state(name) for name in last.replaced}
+        own = self._replaceable(exercise, [name for name, state in states.items() if state == "not written"])
+        if own in tried or "timeout" in states.values():
+            return found if found.passed else last
+        alone = self._attempt(item, exercise, own)
+        return alone if alone.passed else last
+
+    def accept(self, item: pytest.Item, found: Attempt) -> list[pytest.TestReport]:
+        """Store the verdict of a test; its reports, to be logged."""
+        accept(self.run, found)
+        return found.reports
+
+    def conclude(self) -> None:
+        """After the last test: record the states of this run's exercises."""
+        if not self.run.trial.whole:
+            found = {name: state for name, result in self.run.results.items() if (state := self._state_of_result(result, complete=True))}
+            self.record.store({name: state for name, state in {**self.states, **found}.items() if state != "not written"})
+
+    # ---- which definitions to replace
+
+    def _attempt(self, item: pytest.Item, exercise: Exercise, names: tuple[str, ...]) -> Attempt:
+        found = attempt(self.run, item, names)
+        used = self._used_by(exercise, found.names) if names else set()
+        reasons = {name: self._known_state(name) or PASSED for name in names if name in used}
+        for test in found.tests.get(exercise.name, ()):
+            if test.outcome != "todo":
+                test.replaced = reasons
+        return found
+
+    def _replaceable(self, exercise: Exercise, names: set[str] | list[str]) -> tuple[str, ...]:
+        """Those that can be replaced: the reference of the judged exercise must not be there, and a handout has no reference of hidden ones."""
+        reference = reference_of(exercise.module)
+        hidden = load_syllabus().chapter(exercise.chapter).hidden if is_handout() else ()
+        return replaceable(reference, names, {exercise.name, *hidden}) if reference else ()
+
+    def _used_by(self, exercise: Exercise, names: set[str]) -> set[str]:
+        """The other exercises of the chapter that this one uses, or that its test uses by these names, directly or through others."""
+        others = {other.name for other in _neighbours(exercise)}
+        if override := self.run.trial.target.override_in(exercise.module):
+            names = names | override.names_used({exercise.name, *names})
+        known = self._names_in(exercise.module)
+        if known is None:
+            return names & others
+        found = closure(known, {exercise.name, *names})
+        used = found.union(*(known.used[statement] for statement in {known.statements[name] for name in found}))  # undefined names too
+        return (used | names) & others
+
+    def _needed_at_import(self, exercise: Exercise) -> set[str]:
+        """The exercises without which the chapter does not import: stubs that it calls then, and deleted definitions that it names then."""
+        known = self._names_in(exercise.module)
+        if known is None:
+            return set()
+        called = closure(known, known.run_at_import) | known.run_at_import
+        missing = known.needed_at_import - known.statements.keys()
+        return {other.name for other in _neighbours(exercise) if other.name in called | missing and not self._is_written(other)}
+
+    def _names_in(self, module: str) -> NamesUsed | None:
+        try:
+            return names_used(self._text(module))
+        except SourceProblem:
+            return None
+
+    # ---- the state of an exercise
+
+    def _state(self, name: str) -> str:
+        """`passed`, or why the exercise is to be replaced; its tests are run where that is not known."""
+        if name in self.judged:
+            return PASSED
+        if (known := self._known_state(name)) is not None:
+            return known
+        self.judged.append(name)
+        try:
+            self.states[name] = self._find_state(load_syllabus().exercise(name))
+        finally:
+            self.judged.remove(name)
+        return self.states[name]
+
+    def _known_state(self, name: str) -> str | None:
+        exercise = load_syllabus().exercise(name)
+        if self._is_reference(exercise):
+            return PASSED
+        if not self._is_written(exercise):
+            return "not written"
+        result = self.run.results.get(name)
+        state = self._state_of_result(result) if result else None
+        return state or self.states.get(name) or self.record.state_of(name)
+
+    def _find_state(self, exercise: Exercise) -> str:
+        result = ExerciseResult(exercise)
+        for item in exercise_items.items_of(self.run, exercise):
+            found = self.judge(item)
+            result.tests += found.tests.get(exercise.name, ())
+            if not found.passed:
+                return _reason(found.outcomes, any(found.shortcuts.values()))
+        return "forbidden" if self.run.forbidden_in_source(self._text(exercise.module), result) else PASSED
+
+    def _state_of_result(self, result: ExerciseResult, complete: bool = False) -> str | None:
+        """The state that the tests of this run show; None if too few have run. `complete`: only if all have run."""
+        name = result.exercise.name
+        outcomes = {test.outcome for test in result.tests}
+        shortcut = bool(self.run.shortcuts.get(name) or result.forbidden)
+        partial = self.run.weights.get(name, {}).keys() - {test.name for test in result.tests}
+        if partial and (complete or outcomes <= {PASSED, "todo"}):
+            return None
+        if not shortcut and outcomes == {PASSED} and self.run.forbidden_in_source(self._text(result.exercise.module), result):
+            shortcut = True
+        return PASSED if outcomes == {PASSED} and not shortcut else _reason(outcomes, shortcut)
+
+    def _is_written(self, exercise: Exercise) -> bool:
+        override = self.run.trial.target.override_in(exercise.module)
+        if override and exercise.name in {override.name, *override.others}:
+            return True
+        try:
+            return is_written(self._text(exercise.module), exercise.name)
+        except SourceProblem:
+            return True  # the chapter does not import, which is said as that
+
+    def _is_reference(self, exercise: Exercise) -> bool:
+        """Whether the reference has the same definition; then it passes, and replacing it would change nothing."""
+        override = self.run.trial.target.override_in(exercise.module)
+        if override and exercise.name in {override.name, *override.others}:
+            return False
+        reference = reference_of(exercise.module)
+        names = frozenset(other.name for other in load_syllabus().chapter(exercise.chapter).exercises)
+        return reference is not None and is_reference_definition(self._text(exercise.module), reference, exercise.name, names)
+
+    def _text(self, module: str) -> str:
+        if module not in self._texts:
+            target = self.run.trial.target
+            try:
+                self._texts[module] = target.source(module).text if target.has(module) else ""
+            except ChapterBroken:
+                self._texts[module] = ""
+        return self._texts[module]
+
+    @cached_property
+    def record(self) -> StateRecord:
+        return StateRecord(self.run.trial.target, self.run.trial.seed)
+
+
+def exercise_of(item: pytest.Item) -> Exercise | None:
+    """The exercise of a graded test; None for any other test."""
+    mark = item.get_closest_marker("exercise")
+    return load_syllabus().exercise(mark.args[0]) if mark else None
+
+
+def _require(exercise: Exercise | None) -> Exercise:
+    assert exercise is not None, "only graded tests are judged"
+    return exercise
+
+
+def _neighbours(exercise: Exercise) -> list[Exercise]:
+    return [other for other in load_syllabus().chapter(exercise.chapter).exercises if other.name != exercise.name]
+
+
+def _reason(outcomes: set[str], shortcut: bool) -> str:
+    if outcomes & {"timeout", "error"}:
+        return "timeout"
+    return "forbidden" if shortcut and outcomes <= {PASSED} else "failed"

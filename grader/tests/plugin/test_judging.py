@@ -1,0 +1,190 @@
+"""A mistake costs its own points only: what an exercise uses and what fails is the reference's while that exercise is judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+from grader.classroom.judging.job import GradeJob
+from grader.course.source import find_definition, replace_definition
+from grader.course.syllabus import load_syllabus
+from grader.execution.sandbox.isolation import available
+from grader.processes.client import ServerProcess
+from grader.verdict.results import NOT_IMPLEMENTED
+from grader.verdict.summary import Verdict
+from pytest_runs import grade, solution
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only")
+
+CHAPTER, ATTENTION = "ch03_attention", "scaled_dot_product_attention"
+WRONG = "def softmax(x, dim=-1):\n    exps = torch.exp(x - x.amax())\n    return exps / exps.sum()\n"
+USERS = (ATTENTION, "SelfAttentionHead", "MultiHeadAttention", "FusedSelfAttention")
+NOTE = "open({!r}, 'a').write('{}\\n')"
+
+
+@pytest.fixture
+def write(warm, tmp_path):
+    """Write chapter 3 (or another) with these definitions; everything else is the reference's with a comment of the learner's in each body."""
+    states = warm.kit.exercises / ".headway" / "states.json"
+    states.unlink(missing_ok=True)
+
+    def write(chapter: str = CHAPTER, stubs: tuple[str, ...] = (), **definitions: str) -> None:
+        text = solution(chapter[:4])
+        stub = (warm.kit.root / "stub").joinpath(f"{chapter}.py").read_text(encoding="utf-8")
+        for name in stubs:
+            text = replace_definition(text, name, find_definition(stub, name).text)
+        for name, new in definitions.items():
+            text = replace_definition(text, name, new)
+        warm.kit.file(chapter).write_text(text, encoding="utf-8")
+
+    if not (warm.kit.root / "stub").exists():
+        shutil.copytree(warm.kit.exercises, warm.kit.root / "stub")
+    return write
+
+
+def own(name: str, text: str = "", chapter: str = "ch03", body: str = "") -> str:
+    """A correct definition that is not the reference's: the last line of its first function follows a statement without effect."""
+    lines = (text or find_definition(solution(chapter), name).text).splitlines(keepends=True)
+    place = max(number for number, line in enumerate(lines) if line.strip().startswith(("return ", "self.")))
+    indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+    return "".join([*lines[:place], f"{indent}{body or 'unused = None'}\n", *lines[place:]])
+
+
+@pytest.mark.parametrize("in_worker", [False, True])
+def test_a_wrong_softmax_costs_its_own_points_only(warm, write, in_worker):
+    write(softmax=WRONG)
+    output = warm.ask("ch03", in_worker)
+    worth = {exercise.name: exercise.points for exercise in load_syllabus().chapter("ch03").exercises}
+    earned = {result.exercise.name: result.earned for result in output.verdict.results}
+    assert earned.pop("softmax") < worth.pop("softmax") and earned == worth
+    assert all(output.result(name).replaced == {"softmax": "failed"} for name in USERS)
+    assert not output.result("causal_mask").replaced and not output.result("split_heads").replaced
+    assert "with the reference's softmax" in output.prose
+
+
+def test_a_mistake_in_both_is_diagnosed_in_both(warm, write):
+    text = find_definition(solution("ch03"), ATTENTION).text.replace("scores / math.sqrt(q.size(-1))", "scores / q.size(-1)")
+    wrong_axis = WRONG.replace("exps.sum()", "exps.sum(0, keepdim=True)")
+    write(softmax=wrong_axis, **{ATTENTION: text})
+    output = warm.ask(ATTENTION)
+    assert output.result(ATTENTION).diagnosis.id
+    assert "Your softmax fails its tests, so the reference's softmax was used here." in output.prose
+    assert "divides 0 by 0" not in output.prose and "also fails" not in output.prose
+    chapter = warm.ask("ch03")
+    assert chapter.result(ATTENTION).diagnosis == output.result(ATTENTION).diagnosis
+    assert chapter.result("MultiHeadAttention").outcome == "passed"
+    assert chapter.result("MultiHeadAttention").replaced == {"softmax": "failed", ATTENTION: "failed"}
+
+
+def test_the_last_exercise_can_be_written_first(warm, write):
+    names = [exercise.name for exercise in load_syllabus().chapter("ch03").exercises]
+    write(stubs=tuple(names[:-1]))
+    output = warm.ask("ch03")
+    assert output.result(names[-1]).outcome == "passed" and set(output.result(names[-1]).replaced.values()) == {"not written"}
+    assert {test.message for name in names[:-1] for test in output.result(name).tests} == {NOT_IMPLEMENTED}
+    text = warm.kit.file(CHAPTER).read_text()
+    for name in names[:-1]:
+        text = replace_definition(text, name, "")
+    warm.kit.file(CHAPTER).write_text(text)
+    output = warm.ask(names[-1])
+    assert output.result(names[-1]).outcome == "passed", "deleted definitions count as not written"
+
+
+@pytest.mark.parametrize("in_worker", [False, True])
+def test_an_endless_loop_does_not_slow_later_exercises(warm, write, in_worker):
+    write(softmax="def softmax(x, dim=-1):\n    while True:\n        pass\n")
+    output = warm.ask("ch03", in_worker)
+    assert {test.outcome for test in output.result("softmax").tests} == {"timeout"}
+    for name in USERS:
+        assert output.result(name).outcome == "passed" and output.result(name).replaced == {"softmax": "timeout"}
+        assert sum(test.seconds for test in output.result(name).tests) < 4, "no test of it has waited for the loop"
+
+
+def test_subclasses_are_rebuilt_on_a_replaced_base(warm, write):
+    text = solution("ch10")
+    base = find_definition(text, "CachedSelfAttention").text
+    broken = base.replace("def forward(self", "def forward(self, *args, **kwargs):\n        return torch.zeros(1)\n\n    def unused(self", 1)
+    assert broken != base
+    write("ch10_kv_cache", CachedSelfAttention=broken)
+    output = warm.ask("ch10")
+    assert output.result("CachedSelfAttention").outcome == "failed"
+    others = [result for result in output.verdict.results if result.exercise.name != "CachedSelfAttention"]
+    assert {result.outcome for result in others} == {"passed"}
+    assert output.result("CachedGPT").replaced == {"CachedSelfAttention": "failed"}
+
+
+def test_a_right_exercise_runs_no_other_test(warm, write, tmp_path):
+    log = tmp_path / "log"
+    write(softmax=own("softmax", body=NOTE.format(str(log), "softmax")), causal_mask=own("causal_mask", body=NOTE.format(str(log), "causal_mask")))
+    assert warm.ask(ATTENTION).result(ATTENTION).outcome == "passed"
+    assert log.exists() and "causal_mask" not in log.read_text()
+    assert list(recorded(warm).values()) == ["passed"], "only the exercise itself has a state"
+
+
+def recorded(warm) -> dict[str, str]:
+    return json.loads((warm.kit.exercises / ".headway" / "states.json").read_text())
+
+
+def test_states_are_recorded_by_content(warm, write, tmp_path):
+    log = tmp_path / "log"
+    wrong = find_definition(solution("ch03"), "FusedSelfAttention").text.replace("return self.c_proj(", "return 2 * self.c_proj(")
+    mask = own("causal_mask", body=NOTE.format(str(log), "causal_mask"))
+
+    def calls_of_mask() -> int:
+        log.unlink(missing_ok=True)
+        output = warm.ask("FusedSelfAttention")
+        assert output.result("FusedSelfAttention").outcome == "failed" and not output.result("FusedSelfAttention").replaced
+        return log.read_text().count("causal_mask")
+
+    write(FusedSelfAttention=wrong, causal_mask=mask)
+    first = calls_of_mask()
+    again = calls_of_mask()
+    assert again < first and "passed" in recorded(warm).values()
+    write(FusedSelfAttention=wrong, causal_mask=mask.replace("unused", "other") + "\n# changed\nchanged = 1\n")
+    assert calls_of_mask() == again, "a comment and a name that it does not use change nothing"
+    write(FusedSelfAttention=wrong, causal_mask=own("causal_mask", mask, body="pass"))
+    assert calls_of_mask() == first, "its text has changed, so its tests run again"
+    (warm.kit.exercises / ".headway" / "states.json").write_text("[{damaged")
+    assert calls_of_mask() == first
+
+
+def test_an_exercise_that_passes_only_with_its_own_helper_passes(warm, write):
+    """Replacing takes no point away: here two functions agree on another interface than the reference's."""
+    split = "def split_heads(x, n_heads):\n    B, T, D = x.shape\n    return x.reshape(B, T, n_heads, D // n_heads)\n"
+    attention = find_definition(solution("ch03"), "MultiHeadAttention").text
+    for queries in ("Tq", "Tk"):
+        attention = attention.replace(f"self.n_heads)  # (B, H, {queries}, d_head)", "self.n_heads).transpose(1, 2)")
+    write(split_heads=split, MultiHeadAttention=attention)
+    assert warm.ask("MultiHeadAttention").result("MultiHeadAttention").outcome == "passed"
+    output = warm.ask("ch03")
+    assert output.result("split_heads").outcome == "failed" and output.result("MultiHeadAttention").outcome == "passed"
+    assert output.result("FusedSelfAttention").replaced == {"split_heads": "failed"}
+
+
+def test_forbidden_code_costs_its_own_points_only(warm, write):
+    write(**{ATTENTION: own(ATTENTION, body="torch.nn.functional.scaled_dot_product_attention(q, k, v)")})
+    output = warm.ask("ch03")
+    assert output.result(ATTENTION).forbidden
+    assert output.result("MultiHeadAttention").outcome == "passed" and output.result("MultiHeadAttention").replaced == {ATTENTION: "forbidden"}
+
+
+def test_whole_replaces_nothing_and_marks_what_follows(tmp_path):
+    (tmp_path / f"{CHAPTER}.py").write_text(replace_definition(solution("ch03"), "softmax", WRONG))
+    run = grade(f"--target={tmp_path}", "--chapter=ch03", "--whole", results=tmp_path / "whole.json")
+    assert run.exercise(ATTENTION)["outcome"] == "failed" and run.exercise(ATTENTION)["diagnosis"] is None
+    assert all(exercise["replaced"] == [] for exercise in run.results["exercises"])
+    assert f"{ATTENTION} also fails; it uses softmax, so fix softmax first." in " ".join(run.out.split())
+
+
+def test_the_class_grader_replaces_too():
+    server = ServerProcess(str(available()), module="grader.classroom.judging.server")
+    try:
+        names = [exercise.name for exercise in load_syllabus().chapter("ch03").exercises]
+        job = GradeJob({CHAPTER: replace_definition(solution("ch03"), "softmax", WRONG)}, {}, names, 3, 300.0)
+        verdict = next(Verdict.from_data(message["verdict"]) for message in server.answers(job, 5) if "verdict" in message)
+    finally:
+        server.end()
+    assert {result.exercise.name for result in verdict.results if result.outcome != "passed"} == {"softmax"}
+    assert verdict.result(ATTENTION).replaced == {"softmax": "failed"}
