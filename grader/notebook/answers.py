@@ -70,7 +70,7 @@ def headline(result: ExerciseResult) -> tuple[str, str]:
     if result.outcome == "passed":
         return f"{name} works", "green"
     if result.outcome == "todo":
-        return f"{name} is not implemented yet", "amber"
+        return f"{name} is not {'complete' if result.written else 'implemented'} yet", "amber"
     words = {"failed": "failed", "timeout": "ran out of time", "error": "could not run"}
     counts = [f"{n} of {len(tests)} tests {words[kind]}" for kind in words if (n := sum(test.outcome == kind for test in tests))]
     return f"{name}: {', '.join(counts)}", "red"
@@ -103,6 +103,7 @@ def _closing_sentences(verdict: Verdict, found: Exercise | Chapter, override: De
         needed = missing_dependency(undone)
         if needed and isinstance(found, Exercise):
             return [*said, f"Next: write the code that {undone.exercise.name} needs; {needed}."]
+        said += [undone.written] if undone.written else []
         return [*said, f'Next: write {undone.exercise.name}. For a hint: `hint("{undone.exercise.name}")`']
     if override is not None and not _is_recorded_as_passed(override.name):
         said.append(f"To record your points, copy the code into exercises/{override.module}.py and run `headway check {override.name}`.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from grader.course.source import SourceProblem, find_definition, without_definit
 from grader.course.source_check import forbidden_calls, reference_imports
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.course.torch_operators import describe_shortcuts
+from grader.course.written_parts import describe_written
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo, printable
 from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
@@ -128,6 +130,8 @@ class GradedRun:
             if any(test.outcome == "failed" for test in result.tests) and not result.follows:
                 result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
             mark_leading_test(result)
+            if any(test.message == NOT_IMPLEMENTED for test in result.tests):
+                result.written = describe_written(self._text_of(result.exercise), result.exercise.name)
             if self.scripts:
                 leave_script(result, self.examples, self.trial, self.scripts)
         self._record_progress()
@@ -142,6 +146,12 @@ class GradedRun:
         cause = next((exercise for exercise in earlier if (exercise.module, exercise.name) in used), None)
         for test in result.failures:
             test.follows = cause.name if cause else ""
+
+    def _text_of(self, exercise: Exercise) -> str:
+        override = self.trial.target.override_in(exercise.module)
+        with suppress(ChapterBroken):
+            return override.text if override else self.trial.target.source(exercise.module).text
+        return ""
 
     def _find_shortcuts(self, result: ExerciseResult) -> None:
         exercise = result.exercise

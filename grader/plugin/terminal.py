@@ -104,7 +104,7 @@ def _points(page: Page, run: GradedRun) -> None:
             continue
         earned, points = sum(r.earned for r in mine), sum(r.exercise.points for r in mine)
         page.columns(f"{chapter.id} {chapter.title}", f"{progress.format_earned(earned, points)}/{progress.format_points(points)}", "", bold=True)
-        if all(result.outcome == "todo" and not result.earned for result in mine):
+        if all(result.outcome == "todo" and not result.earned and not result.written for result in mine):
             page.line("  not implemented yet" if len(mine) == 1 else f"  none of the {len(mine)} exercises is implemented yet", yellow=True)
             continue
         for result in mine:
@@ -115,9 +115,16 @@ def _points(page: Page, run: GradedRun) -> None:
     if len({result.exercise.chapter for result in results}) > 1:
         whole = run.result()
         page.columns("total", f"{progress.format_earned(whole.earned, whole.points)}/{progress.format_points(whole.points)}", "", bold=True)
-    if all(test.message == NOT_IMPLEMENTED for result in results for test in result.tests):
+    for result in [result for result in results if result.written][:SHOWN_WHOLE]:
+        page.blank()
+        page.wrapped(_written_sentence(result), yellow=True)
+    if all(result.is_untouched for result in results):
         page.blank()
         page.line("Nothing is wrong: these exercises are not implemented yet.")
+
+
+def _written_sentence(result: ExerciseResult) -> str:
+    return result.written if result.written.startswith(result.exercise.name) else f"{result.exercise.name}: {result.written}"
 
 
 def _outcome_text(result: ExerciseResult, every: int) -> str:

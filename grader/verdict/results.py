@@ -93,6 +93,7 @@ class ExerciseResult:
     forbidden: list[str] = field(default_factory=list)
     partial: bool = False  # some of its tests did not run
     missing_weight: float = 0.0  # of the tests that did not run
+    written: str = ""  # of an exercise that is begun: what is written and what is still to do, in a sentence
     script: str = ""  # the command that runs the failure again, if a script was left
 
     @property
@@ -109,6 +110,11 @@ class ExerciseResult:
     def follows(self) -> str:
         """With --whole: a failing exercise that this one uses, so that it may fail for that reason alone; or ""."""
         return next((test.follows for test in self.tests if test.follows), "")
+
+    @property
+    def is_untouched(self) -> bool:
+        """Is it the stub, as far as the tests see?"""
+        return not self.written and all(test.message == NOT_IMPLEMENTED for test in self.tests)
 
     @property
     def outcome(self) -> str:

@@ -139,10 +139,12 @@ def _print_file_problem(page: _Lines, state: State) -> None:
 
 
 def _print_todo(page: _Lines, result: ExerciseResult) -> None:
-    page.title("not implemented yet")
+    page.title("not complete yet" if result.written else "not implemented yet")
     waits = {test.message for test in result.tests if test.outcome == "todo"} - {"", NOT_IMPLEMENTED}
     if waits:
         page.wrapped(f"{result.exercise.name} cannot be tested yet, because {sorted(waits)[0]}.", yellow=True)
+    elif result.written:
+        page.wrapped(f"{result.written} Save the file when it is; the result appears here.", yellow=True)
     else:
         page.wrapped("Write the code and save the file; the result appears here.", yellow=True)
 
