@@ -19,13 +19,15 @@ from grader.verdict.trial import Trial
 
 def leave_script(result: ExerciseResult, examples: Mapping[str, FailedExample], trial: Trial, folder: Path) -> None:
     """Write the script of the failed test that is shown in full, and note the command in the result."""
+    if trial.target.override is not None:
+        return  # code of a notebook, which no script can open
     name = result.exercise.name
     if not result.failures:
         if result.outcome == "passed" and not result.partial:
             remove_script(name, folder)
         return
     example = examples.get(result.failures[0].name)
-    if example is None or trial.target.folder is None or trial.target.override is not None:
+    if example is None or trial.target.folder is None:
         remove_script(name, folder)
         return
     try:

@@ -58,7 +58,7 @@ def write_script(example: FailedExample, chosen: Slice, target: Target, whole: b
     facts = {
         "exercise": exercise.name, "test": example.test, "sentence": example.sentence, "kind": example.kind, "tolerance": example.tolerance,
         "worker": example.in_worker, "exact": chosen.exact, "digest": chapter_digest(target, exercise.module),
-        "folder": str(target.folder) if target.folder and not target.is_own_folder else "",
+        "folder": str(target.folder.resolve()) if target.folder and not target.is_own_folder else "",
         "shown": shown, "results": [_packed_reply(example, place) for place in example.positions] if example.kind != "import" else [],
         "call_line": _call_line(text),
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pdb
 import shlex
@@ -18,6 +19,9 @@ from grader.reproduction.chapters import close_chapters
 from grader.reproduction.files import StoredScript, last_script, stored_script
 from grader.reproduction.running import ScriptRun, StillRunning, error_line, flush, own_traceback, run_script, verdict_of
 from grader.reproduction.script import chapter_digest
+from grader.verdict.comparing import tolerance
+from grader.verdict.value_text import first_difference
+from torch import Tensor
 
 RIGHT, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 SECONDS = 6.0  # for a call that did not end in the tests
@@ -81,10 +85,19 @@ def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Ex
     if isinstance(run.error, StillRunning):
         return f"The call has not ended after {SECONDS:g} s."
     if run.error is not None:
-        return f"The call raises {error_line(run.error)}."
+        return f"{'Importing the chapter' if stored.facts.get('kind') == 'import' else 'The call'} raises {error_line(run.error)}."
     if verdict == "wrong":
-        return "The result is still wrong." if stored.facts.get("kind") != "rule" else "The call still breaks the rule."
+        return "The call still breaks the rule." if stored.facts.get("kind") == "rule" else f"The result is still wrong{_difference(run)}."
     return f"The result is another one now. Run {tests} to find out whether it is right."
+
+
+def _difference(run: ScriptRun) -> str:
+    """Where two tensors first differ, and how many of their values; empty for anything else."""
+    got, expected = run.space.get("got"), run.space.get("expected")
+    if not (isinstance(got, Tensor) and isinstance(expected, Tensor)) or got.is_meta or expected.is_meta:
+        return ""
+    found = first_difference(got, expected, tolerance(expected))
+    return f": it {found.removeprefix('it ')}" if found.startswith(("first", "differs")) else f": {found}" if found else ""
 
 
 # ---- errors and the debugger
@@ -93,7 +106,7 @@ def _conclusion(verdict: str, run: ScriptRun, stored: StoredScript, exercise: Ex
 def _print_error(problem: BaseException, path: Path) -> None:
     """The traceback from the script on, without the kit's own frames."""
     found = traceback.TracebackException(type(problem), problem, own_traceback(problem, path))
-    frames = [frame for frame in found.stack if not frame.filename.startswith((_KIT, "<frozen"))]
+    frames = [frame for frame in found.stack if not frame.filename.startswith((_KIT, "<frozen", importlib.__file__))]
     found.stack = traceback.StackSummary.from_list(frames[-20:])
     if isinstance(problem, StillRunning):
         print("".join(found.stack.format()), end="", file=sys.stderr)
