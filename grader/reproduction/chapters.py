@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from grader.execution.target import NoTarget, package_sources, resolve
 from torch import Tensor, nn
 
 
-def open_chapter(name: str, folder: str | None = None, whole: bool = False, replaced: tuple[str, ...] = (), beside: ModuleType | None = None) -> ModuleType:
+def open_chapter(name: str, folder: str | None = None, whole: bool = False, replaced: Sequence[str] = (), beside: ModuleType | None = None) -> ModuleType:
     """The chapter's module, for example `open_chapter("ch03_attention")`.
 
     `folder` is another folder than exercises/; `whole` takes its own earlier chapters too; `replaced` are exercises of the chapter for which the
@@ -29,7 +30,7 @@ def open_chapter(name: str, folder: str | None = None, whole: bool = False, repl
     if not target.has(chapter.name):
         raise NoTarget(f"there is no {chapter.name}.py in {target.folder}")
     try:
-        package = ChapterPackage(package_sources(target, chapter, whole, replaced), "chapters")
+        package = ChapterPackage(package_sources(target, chapter, whole, tuple(replaced)), "chapters")
     except ChapterBroken as problem:
         raise NoTarget(f"{Path(str(target.folder)).name}/{chapter.name}.py cannot be opened: {problem.message}") from None
     _packages[package.name] = package

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,7 +113,10 @@ def _requests(made: Statements, example: FailedExample, chosen: Slice) -> list[s
             result = "got" if direct else made.names.new(_ORDER[min(len(shown), 3)])
         if failed and example.kind == "rule":
             _before_rule(made, example, request)
+        count = len(made.lines)
         code = made.write(place, request, reply, out, result)
+        if not failed and "error" in reply and len(made.lines) > count:
+            made.lines[-1] = "with contextlib.suppress(Exception):  # this raises an error, as it should\n" + textwrap.indent(made.lines[-1], "    ")
         if failed and request[0] in READINGS and any(example.requests[later][0] not in READINGS for later in chosen.places if later > place):
             name = made.names.new("before")  # a later request may change what was read
             made.lines.append(f"{name} = copy.deepcopy({code})")
@@ -251,7 +255,7 @@ def _header(example: FailedExample, made: Statements | None, chapter: str, targe
     ]  # fmt: skip
     helpers = "\n\n\n".join(helper.rstrip() for helper in made.helpers) if made else ""
     code = f"{helpers}\n{body}"
-    uses = {word for word in ("copy", "math", "random") if re.search(rf"\b{word}\.", code)}
+    uses = {word for word in ("contextlib", "copy", "math", "random") if re.search(rf"\b{word}\.", code)}
     uses |= {"random"} if chosen.seeded and made else set()
     saved = bool(made and made.saved)
     lines += [f"import {word}" for word in sorted(uses)]
@@ -266,8 +270,9 @@ def _header(example: FailedExample, made: Statements | None, chapter: str, targe
     if target.folder is not None and not target.is_own_folder:
         options += f", folder={json.dumps(str(target.folder.resolve()))}"
     options += ", whole=True" if whole else ""
-    options += f", replaced={example.replaced!r}" if example.replaced else ""
-    yours = "your file; earlier chapters are the reference's" if not whole else "your file, and your own earlier chapters"
+    options += f", replaced={json.dumps(example.replaced)}" if example.replaced else ""
+    others = " and ".join([*example.replaced, "earlier chapters"])
+    yours = f"your file, with the reference's {others}" if not whole else "your file, and your own earlier chapters"
     lines.append(f'{chapter} = open_chapter("{example.exercise.module}"{options})  # {yours}')
     if made:
         lines += [f'{variable} = open_chapter("{earlier}", beside={chapter})' for earlier, variable in made.opened.items()]

@@ -121,7 +121,7 @@ def _debug(stored: StoredScript) -> ScriptRun | None:
         run = run_script(stored.path)
         _debug_error(run, stored.path)
         return run
-    print("The debugger stops before the failed call. s: step into it, n: next line, c: go on, q: quit")
+    print("Stopped before the failed call. s: step into it, n: next line, c: go on, q: quit")
     debugger = _Debugger(nosigint=True)
     debugger.rcLines.append("continue")  # from the first line of the script, where it stops first
     text = stored.path.read_text(encoding="utf-8")

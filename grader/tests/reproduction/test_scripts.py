@@ -230,5 +230,5 @@ def test_replaced_exercises_are_replaced_in_the_script_too(leave):
 
     broken = ("    largest = ", "    return 7\n    largest = ")
     left = leave("scaled_dot_product_attention", "scores / math.sqrt(q.size(-1))", "scores / 1", test, replaced=("softmax",), also=broken)
-    assert "replaced=('softmax',)" in left.text and left.run()[0] == "wrong"
+    assert 'replaced=["softmax"]' in left.text and left.run()[0] == "wrong"
     assert isinstance(left.run()[1].space["got"], torch.Tensor)
