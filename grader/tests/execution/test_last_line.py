@@ -6,11 +6,14 @@ import pytest
 import torch
 from boundaries import forks
 from grader.course.chapter_source import ChapterSource
+from grader.course.syllabus import load_syllabus
 from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.in_process import InProcessHost
 from grader.execution.last_line import BEGINNING, find_line
 from grader.execution.proxy import Boundary, Implementation
+from grader.execution.target import Target
 from grader.execution.worker import Worker, WorkerPool
+from grader.verdict.trial import CALL_SECONDS, LATER_CALL_SECONDS, Trial
 
 FILE = "/somewhere/of/the/learner/ch03_tóy.py"
 LOOPS = '''
@@ -119,3 +122,20 @@ def test_only_a_line_of_the_learners_file_is_taken_from_a_stack():
     for forged in (frame("/etc/passwd", 1), frame(name, 10**6), frame(name, 0), '  File "', "\x00" * 99, frame(name + "x", 3)):
         assert find_line((head + forged).encode(), [source]) is None
     assert find_line((frame(name, 8)).encode(), [source]) is None
+
+
+def test_one_time_limit_is_paid_in_full():
+    """After the first call that does not end, a second one gets less time, and then no more tests of the exercise run."""
+    exercise = load_syllabus().exercise("softmax")
+    run = Trial(Target("learner", None, {exercise.module: "def softmax(x, dim=-1):\n    while True: pass\n"}), call_seconds=1.0)
+    said = []
+    for test in ("first", "second", "third"):
+        run.begin_test(exercise, test)
+        with pytest.raises(OutOfTime) as caught:
+            run.begin_example()
+            Implementation(run.boundary(exercise.chapter)).softmax(torch.ones(2))
+        said.append(str(caught.value))
+        run.end_test("timeout")
+    run.close()
+    assert said == ["the call did not end within 1 s", f"the call did not end within {LATER_CALL_SECONDS} s", said[2]] and said[2].startswith("not run")
+    assert CALL_SECONDS + LATER_CALL_SECONDS < 6
