@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 import report_examples as classes
 from grader.classroom import sanitize
+from grader.classroom.gradebook import columns
 from grader.classroom.report import write
 from grader.classroom.report.numbers import format_count, format_number
 from grader.classroom.report.tally import classify, measure_distribution, tally_chapters, tally_exercises, tally_misconceptions, tally_unexplained
@@ -61,6 +62,18 @@ def test_explained_failures_are_not_listed_as_unexplained():
     assert riddle.usual_message is None  # no other person got this message
     twice = tally_unexplained([(1, SMALL.people[3]), (2, SMALL.people[3])])[0]
     assert twice.usual_message == ("All of it is NaN.", 2)
+
+
+def test_causes_are_counted_and_not_their_consequences():
+    """With --whole: an exercise that uses a failing one is no misunderstanding of its own, whether or not its failure has a name."""
+    known, unknown = result("causal_mask", "failed", diagnosis=classes.DIAGONAL), result("gelu", "failed")
+    people = [(1, person("one", result("softmax", "failed"), known, unknown))]
+    assert len(tally_misconceptions(people)) == 1 and len(tally_unexplained(people)) == 2
+    for follower in (known, unknown):
+        follower.tests[0].follows = "softmax"
+    stored = columns.make_row(known)
+    assert columns.parse_result(known.exercise, *stored[2:]).follows == "softmax", "the gradebook stores it"
+    assert tally_misconceptions(people) == [] and [tally.exercise.name for tally in tally_unexplained(people)] == ["softmax"]
 
 
 def test_totals_are_counted_in_tenths_with_full_points_apart():

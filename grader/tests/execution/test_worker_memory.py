@@ -170,3 +170,48 @@ def test_a_chapter_without_text_does_what_it_does_with_text():
     with pytest.raises(AssertionError, match="positive"):
         module.f(0)
     package.close()
+
+
+REPLACING = textwrap.dedent('''
+    import gc, inspect, sys, traceback
+
+    def softmax(x, dim=-1):
+        raise NotImplementedError
+
+    def scaled_dot_product_attention(q, k, v, mask=None, bias=None):
+        return softmax(q @ k.transpose(-2, -1)), traceback.format_stack()
+
+    def of_the_reference():
+        """Every function and class of the reference's chapter 3 in this process, and the names in its code."""
+        things = [thing for thing in gc.get_objects() if inspect.isfunction(thing) or inspect.isclass(thing)]
+        theirs = [thing for thing in things if str(getattr(thing, "__module__", "")).endswith("_ch03_attention")]
+        return sorted({thing.__qualname__ for thing in theirs if not thing.__module__.endswith(".ch03_attention")})
+
+    def shown():
+        try:
+            softmax(None)
+        except Exception:
+            return traceback.format_exc() + str(inspect.getfile(softmax))
+''')
+
+
+def test_a_worker_has_only_the_replaced_definitions_and_a_worker_for_one_exercise_only():
+    pool = WorkerPool(isolation=Isolation())
+    syllabus = load_syllabus()
+    trial = Trial(Target("submission", None, {"ch03_attention": REPLACING}), in_worker=True, pool=pool, call_seconds=300.0)
+    pids = []
+    for judged, replaced in (("softmax", ()), ("scaled_dot_product_attention", ("softmax",)), ("MultiHeadAttention", ("softmax",))):
+        trial.replaced = replaced
+        trial.begin_test(syllabus.exercise(judged), "test")
+        boundary = trial.boundary("ch03")
+        boundary.begin(1)
+        assert boundary.replaced == replaced == trial.current_boundary.replaced
+        learner = Implementation(boundary)
+        assert learner.of_the_reference() == list(replaced)
+        if replaced:
+            said = learner.shown()
+            assert "x.amax" not in said and "solutions" not in said and "<_ch03_attention>" in said
+        pids.append(boundary.connection.process)
+    assert len(set(pids)) == 3, "each exercise with replaced definitions has a worker of its own"
+    trial.close()
+    pool.close()

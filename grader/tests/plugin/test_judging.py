@@ -92,7 +92,7 @@ def test_the_last_exercise_can_be_written_first(warm, write):
     assert output.result(names[-1]).outcome == "passed", "deleted definitions count as not written"
 
 
-@pytest.mark.parametrize("in_worker", [False, True])
+@pytest.mark.parametrize("in_worker", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_an_endless_loop_does_not_slow_later_exercises(warm, write, in_worker):
     write(softmax="def softmax(x, dim=-1):\n    while True:\n        pass\n")
     output = warm.ask("ch03", in_worker)
@@ -102,6 +102,7 @@ def test_an_endless_loop_does_not_slow_later_exercises(warm, write, in_worker):
         assert sum(test.seconds for test in output.result(name).tests) < 4, "no test of it has waited for the loop"
 
 
+@pytest.mark.thorough
 def test_subclasses_are_rebuilt_on_a_replaced_base(warm, write):
     text = solution("ch10")
     base = find_definition(text, "CachedSelfAttention").text
@@ -178,6 +179,7 @@ def test_whole_replaces_nothing_and_marks_what_follows(tmp_path):
     assert f"{ATTENTION} also fails; it uses softmax, so fix softmax first." in " ".join(run.out.split())
 
 
+@pytest.mark.thorough
 def test_the_class_grader_replaces_too():
     server = ServerProcess(str(available()), module="grader.classroom.judging.server")
     try:
