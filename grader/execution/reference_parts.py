@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.sealed.format import module_bytes, read_tree
+from grader.course.sealed.format import module_bytes, read_tree, without_docstrings
 from grader.course.source import SourceProblem, bound_names
 from grader.execution.names_used import NamesUsed, closure, names_used
 from grader.execution.replacing import replacement_module
@@ -56,13 +56,11 @@ def is_reference_definition(text: str, reference: ChapterSource, name: str, exer
 
 @lru_cache(maxsize=32)
 def _dumps(text: str) -> dict[str, str]:
-    return _dump_statements(module_bytes(text))
+    body = without_docstrings(ast.parse(text)).body
+    return {name: ast.dump(node) for node in body for name in bound_names(node)}
 
 
 @lru_cache(maxsize=32)
 def _dumps_of_reference(reference: ChapterSource) -> dict[str, str]:
-    return _dump_statements(reference.sealed or module_bytes(reference.text))
-
-
-def _dump_statements(module: bytes) -> dict[str, str]:
-    return {name: ast.dump(node) for node in read_tree(module).body for name in bound_names(node)}
+    body = read_tree(reference.sealed or module_bytes(reference.text)).body
+    return {name: ast.dump(node) for node in body for name in bound_names(node)}

@@ -41,6 +41,10 @@ class StateRecord:
         key = self._key(exercise)
         return self._stored.get(key) if key else None
 
+    def has_failures_of(self, exercise: str) -> bool:
+        """Whether any version of the exercise is recorded as failing; without one, `state_of` need not be called to find out that it fails."""
+        return self.target.is_own_folder and any(state != "passed" and key.startswith(f"{exercise} ") for key, state in self._stored.items())
+
     def store(self, states: dict[str, str]) -> None:
         """Record the states of exercises as they are now."""
         if not self.target.is_own_folder:
@@ -86,4 +90,4 @@ class StateRecord:
         used = closure(names, {exercise, *names.run_at_import})
         definitions = {statement for statement in names.statements.values()}
         parts = [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
-        return hashlib.sha256("\n".join([exercise, self._conditions, *parts]).encode()).hexdigest()
+        return f"{exercise} {hashlib.sha256(chr(10).join([self._conditions, *parts]).encode()).hexdigest()}"

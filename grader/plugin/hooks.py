@@ -276,7 +276,6 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple | None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
     run.conclude()
-    session.config.stash[JUDGING].conclude()
     if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, but the points are withheld
     option = session.config.option
@@ -301,5 +300,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
+        config.stash[JUDGING].conclude()  # after the verdict is shown
         run.trial.close()
         run.trial.pool.close()

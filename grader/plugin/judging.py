@@ -35,18 +35,12 @@ class Judging:
         self.run = run
         self.states: dict[str, str] = {}  # of exercises whose tests were run for the sake of others
         self._texts: dict[str, str] = {}
-        self._concerned: dict[str, bool] = {}
         self.judged: list[str] = []  # exercises whose state is being found; they use each other's own definitions
 
     def concerns(self, item: pytest.Item) -> bool:
         """Whether definitions may have to be replaced for this test; otherwise pytest runs it as any other."""
         trial, exercise = self.run.trial, exercise_of(item)
-        if exercise is None or trial.whole or trial.target.folder == SOLUTIONS or reference_of(exercise.module) is None:
-            return False
-        if exercise.name not in self._concerned:
-            chapter = load_syllabus().chapter(exercise.chapter)
-            self._concerned |= {e.name: any(not self._is_reference(other) for other in chapter.exercises if other is not e) for e in chapter.exercises}
-        return self._concerned[exercise.name]
+        return exercise is not None and not trial.whole and trial.target.folder != SOLUTIONS and reference_of(exercise.module) is not None
 
     def judge(self, item: pytest.Item) -> Attempt:
         """The attempt that decides this test."""
@@ -58,7 +52,7 @@ class Judging:
         if not self.concerns(item):
             return attempt(self.run, item)
         used = self._used_by(exercise, set())
-        wanted = {name for name in used if self._known_state(name) not in (PASSED, None)} | self._needed_at_import(exercise)
+        wanted = {name for name in used if self._known_failure(name)} | self._needed_at_import(exercise)
         return self._attempt(item, exercise, self._replaceable(exercise, wanted))
 
     def settle(self, item: pytest.Item, found: Attempt) -> Attempt:
@@ -157,13 +151,18 @@ class Judging:
 
     def _known_state(self, name: str) -> str | None:
         exercise = load_syllabus().exercise(name)
-        if self._is_reference(exercise):
-            return PASSED
-        if not self._is_written(exercise):
+        return self._known_failure(name) or self._state_in_run(name) or (PASSED if self._is_reference(exercise) else self.record.state_of(name))
+
+    def _known_failure(self, name: str) -> str | None:
+        """Why the exercise is to be replaced, if that is known and quick to find: this is asked for before every test."""
+        if not self._is_written(load_syllabus().exercise(name)):
             return "not written"
+        state = self._state_in_run(name) or (self.record.state_of(name) if self.record.has_failures_of(name) else None)
+        return None if state == PASSED else state
+
+    def _state_in_run(self, name: str) -> str | None:
         result = self.run.results.get(name)
-        state = self._state_of_result(result) if result else None
-        return state or self.states.get(name) or self.record.state_of(name)
+        return (self._state_of_result(result) if result else None) or self.states.get(name)
 
     def _find_state(self, exercise: Exercise) -> str:
         result = ExerciseResult(exercise)

@@ -40,7 +40,7 @@ def unpack(data: bytes, name: str) -> Any:
 
 def module_bytes(text: str) -> bytes:
     """The syntax tree of a module as bytes, without docstrings and comments."""
-    return join_statements(_node_value(_without_docstrings(ast.parse(text)).body))
+    return join_statements(_node_value(without_docstrings(ast.parse(text)).body))
 
 
 def split_statements(module: bytes) -> list:
@@ -103,7 +103,7 @@ _LISTS = frozenset(
 )
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [ast.Pass()])

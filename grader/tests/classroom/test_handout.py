@@ -229,7 +229,7 @@ def test_every_python_reads_what_another_python_sealed(tmp_path):
 def test_a_sealed_chapter_is_the_same_tree_without_its_docstrings():
     text = read_source(SOLUTIONS / f"{MODULE}.py")
     tree = sealed_format.read_tree(sealed_format.module_bytes(text))
-    assert ast.dump(tree) == ast.dump(sealed_format._without_docstrings(ast.parse(text)))
+    assert ast.dump(tree) == ast.dump(sealed_format.without_docstrings(ast.parse(text)))
     assert not any(ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef))
     assert set(sealed_format.raise_outline(sealed_format.module_bytes(text)).split("\n")) == {"", "raise ..."}
 

@@ -9,7 +9,7 @@ import traceback
 import pytest
 from grader.course.chapter_source import ChapterSource
 from grader.execution.chapter_package import ChapterPackage
-from grader.execution.reference_parts import reference_definitions, replaceable
+from grader.execution.reference_parts import is_reference_definition, reference_definitions, replaceable
 from grader.execution.replacing import replacement_module
 from grader.execution.target import Target, reference_of, resolve, uses
 
@@ -130,6 +130,17 @@ def test_what_needs_the_judged_exercise_is_not_replaced():
     chapter = reference_of("ch03_attention")
     assert "softmax" in replaceable(chapter, ["softmax", "MultiHeadAttention"], {"scaled_dot_product_attention"})
     assert replaceable(chapter, ["MultiHeadAttention"], {"softmax"}) == ()
+
+
+def test_a_definition_is_compared_with_the_references_without_its_comments():
+    reference = reference_of("ch03_attention")
+    names = frozenset({"softmax", "scaled_dot_product_attention", "MultiHeadAttention"})
+    text = reference.text.replace("    exps = torch.exp(x - largest)", "    # mine\n    exps = torch.exp(x - largest)\n")
+    assert all(is_reference_definition(text, reference, name, names) for name in names)
+    changed = text.replace("torch.exp(x - largest)", "torch.exp(x)")
+    assert not is_reference_definition(changed, reference, "softmax", names)
+    assert is_reference_definition(changed, reference, "scaled_dot_product_attention", names), "other exercises are judged themselves"
+    assert not is_reference_definition(changed, reference, "scaled_dot_product_attention", frozenset()), "helpers belong to the definition"
 
 
 def test_parameters_and_attributes_are_not_uses_of_an_exercise():

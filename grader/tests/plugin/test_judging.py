@@ -141,10 +141,8 @@ def test_states_are_recorded_by_content(warm, write, tmp_path):
 
     write(FusedSelfAttention=wrong, causal_mask=mask)
     first = calls_of_mask()
-    again = calls_of_mask()
-    assert again < first and "passed" in recorded(warm).values()
-    write(FusedSelfAttention=wrong, causal_mask=mask.replace("unused", "other") + "\n# changed\nchanged = 1\n")
-    assert calls_of_mask() == again, "a comment and a name that it does not use change nothing"
+    write(FusedSelfAttention=wrong, causal_mask=mask + "\n# changed\nchanged = 1\n")
+    assert calls_of_mask() < first and "passed" in recorded(warm).values(), "a comment and a name that it does not use change nothing"
     write(FusedSelfAttention=wrong, causal_mask=own("causal_mask", mask, body="pass"))
     assert calls_of_mask() == first, "its text has changed, so its tests run again"
     (warm.kit.exercises / ".headway" / "states.json").write_text("[{damaged")
