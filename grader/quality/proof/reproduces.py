@@ -1,7 +1,8 @@
 """Runs the script of each failure, as `headway repro` does, and checks that it makes the same failure again.
 
 For every known mistake of the chosen exercises, and for each test that fails: the script calls the learner's function, `got` is what the page shows,
-and the result is still wrong. `--shown` takes only the failure that the page shows, with the diagnosis that chooses it.
+and the result is still wrong. `--field` takes the freely written code of `grader/tests/field` instead. `--shown` takes only the failure that the
+page shows, with the diagnosis that chooses it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from grader.execution.target import Target
 from grader.plugin import hooks
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
+from grader.quality.devcheck.subjects import solution_of
+from grader.quality.proof.field import attempts
 from grader.quality.proof.running import parsed, parser
 from grader.reproduction.example import FailedExample
 from grader.reproduction.files import store_script
@@ -158,9 +161,17 @@ def known_mistakes(names: Iterable[str]) -> Iterator[Case]:
             yield name, mistake.id, text_with_mistake(exercise.module, mistake)
 
 
+def field_attempts(names: Iterable[str]) -> Iterator[Case]:
+    chosen = set(names)
+    for attempt in attempts():
+        if attempt.exercise in chosen:
+            yield attempt.exercise, attempt.name, f"{solution_of(load_syllabus().exercise(attempt.exercise))}\n\n{attempt.code}"
+
+
 def run(arguments: list[str]) -> int:
     options = parser("reproduces", __doc__ or "", 1)
     options.add_argument("--shown", action="store_true", help="only the failure that the page shows, with the diagnosis")
+    options.add_argument("--field", action="store_true", help="the freely written code instead of the known mistakes")
     options.add_argument("--verbose", action="store_true", help="print the scripts that fail")
     chosen = parsed(options, arguments)
     counts: Counter[tuple[str, bool]] = Counter()
@@ -173,7 +184,8 @@ def run(arguments: list[str]) -> int:
             if chosen.verbose:
                 print(each.script, file=out, flush=True)
 
-    reproduce(known_mistakes(exercise.name for exercise in chosen.exercises), chosen.shown, done)
+    cases = field_attempts if chosen.field else known_mistakes
+    reproduce(cases(exercise.name for exercise in chosen.exercises), chosen.shown, done)
     for kind in sorted({kind for kind, _ in counts}):
         print(f"{kind:<10} {counts[kind, True]:>5} of {counts[kind, True] + counts[kind, False]} reproduce", file=out)
     return int(any(not fine for _, fine in counts))
