@@ -218,6 +218,8 @@ class Statements:
             text = value_code(value, WRITTEN)
         except NotCode:
             return self.variable(value, name)
+        if isinstance(value, list | dict | set) and wrap_code(text) in self.known:
+            return self.known[wrap_code(text)]  # the very object, which the call may change
         return text if len(text) <= INLINE else self.variable(value, name)
 
     def _container(self, value: Any, name: str) -> str:

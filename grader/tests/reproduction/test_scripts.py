@@ -232,3 +232,11 @@ def test_replaced_exercises_are_replaced_in_the_script_too(leave):
     left = leave("scaled_dot_product_attention", "scores / math.sqrt(q.size(-1))", "scores / 1", test, replaced=("softmax",), also=broken)
     assert 'replaced=["softmax"]' in left.text and left.run()[0] == "wrong"
     assert isinstance(left.run()[1].space["got"], torch.Tensor)
+
+
+def test_a_changed_list_is_the_list_that_is_compared(leave):
+    def test(learner, reference):
+        learner.merge_pair([1, 2, 1, 2], (1, 2), 9)
+
+    left = leave("merge_pair", "    merged = []", "    ids.append(0)\n    merged = []", test)
+    assert "merge_pair(ids, (1, 2), 9)" in left.text and left.run()[0] == "wrong"
