@@ -28,7 +28,7 @@ SOME = 0.5  # that two mistakes must explain which explain every test
 CERTAIN = 12.0  # that a mistake must explain, or MANY tests, if its answer is different in a corner case
 MANY = 3
 SHARE = 4  # it must explain one in so many of the failed tests
-FEW = 3  # mistakes that explain a test, if it counts: an answer that many mistakes give shows none of them
+FEW = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
 MOST_PAIRS = 240  # that are tried
 
 Passing = list[tuple[Record, int]]  # with the number of replies, from the first on, that correct code gives
@@ -53,10 +53,12 @@ class Candidate:
 
     @property
     def possible(self) -> bool:
-        """Does it give the learner's right answers? Code of another style may differ in one test if it agrees in many."""
-        corners = self.breaks + sum(match.end == CORNER for match in self.matches)
+        """Does it pass what the learner's code passes? In one failed test, code of another style may differ in a corner case if it agrees in many."""
+        ends = [match.end for match in self.matches if not match.full]
+        if self.breaks or CORNER not in ends:
+            return not self.breaks
         places = self.explained()
-        return corners == 0 or corners == 1 and (len(places) >= MANY or sum(self.matches[place].weight for place in places) >= CERTAIN)
+        return len(ends) == 1 and (len(places) >= MANY or sum(self.matches[place].weight for place in places) >= CERTAIN)
 
     def explained(self) -> list[int]:
         """The places of the records that it explains."""
@@ -101,11 +103,16 @@ def diagnose(exercise: Exercise, records: list[Record], each: Map = map) -> Diag
 
 
 def _search(exercise: Exercise, known: list[Misconception], failing: list[Facts], passing: Passing, each: Map) -> Candidate | None:
-    """The best explanation by two mistakes, or by one that does not explain everything."""
+    """The best explanation by two mistakes, or by one that does not explain everything.
+
+    One of two mistakes must explain an answer alone. Two that explain answers only together may be a third mistake: two edits can make one swap.
+    """
     alone = list(each(lambda mistake: _compare(exercise, (mistake,), failing, passing), known))
+    explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(failing))]
+    failing = [replace(facts, weights=facts.without_weight()) if many > max(FEW, len(alone) // 4) else facts for facts, many in zip(failing, explaining)]
+    alone = [replace(one, matches=[replace(match, weight=min(match.weight, facts.most)) for match, facts in zip(one.matches, failing)]) for one in alone]
     possible = sorted((one for one in alone if one.possible), key=lambda one: -one.weight)
-    evident = bool(possible and possible[0].weight)
-    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight or not evident][:MOST_PAIRS]
+    pairs = [(one.mistakes[0], other.mistakes[0]) for one, other in combinations(possible, 2) if one.weight][:MOST_PAIRS]
     together = [found for found in each(lambda pair: _compare(exercise, pair, failing, passing, completely=True), pairs) if found.complete]
     return _best_pair(together, alone) or _best_partly(possible, failing)
 
@@ -133,11 +140,7 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
     def gain(pair: Candidate, one: Misconception) -> float:
         return sum(both.weight for both, match in zip(pair.matches, single[one].matches) if not match.full)
 
-    def shows(pair: Candidate) -> bool:
-        """Is it unlikely that the two agree with another mistake, in one place where they cancel each other?"""
-        return pair.weight >= SOME and (len(pair.matches) > 1 or any(single[one].weight for one in pair.mistakes))
-
-    together = [pair for pair in together if shows(pair) and all(gain(pair, one) > 0 for one in pair.mistakes)]
+    together = [pair for pair in together if pair.weight >= SOME and all(gain(pair, one) > 0 for one in pair.mistakes)]
     if not together:
         return None
     if len(together) == 1:
@@ -149,13 +152,11 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
 def _best_partly(possible: list[Candidate], failing: list[Facts]) -> Candidate | None:
     """The mistake that explains the most tests, if it is only one, and perhaps a second one that explains other tests."""
-    explained = [set(one.explained()) for one in possible]
-    common = {place for place in range(len(failing)) if sum(place in places for places in explained) > FEW}
     certain = [one for one in possible if not any(match.end == CONFLICT for match in one.matches)]
-    best = _only_best(certain, common)
+    best = _only_best(certain, set())
     if best is None or SHARE * len(best.explained()) < len(failing):
         return None
-    other = _only_best(certain, common | set(best.explained()))
+    other = _only_best(certain, set(best.explained()))
     if other is None:
         return best
     matches = [max(pair, key=lambda match: (match.full, match.weight)) for pair in zip(best.matches, other.matches)]

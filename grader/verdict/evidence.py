@@ -32,6 +32,14 @@ class Facts:
     rights: list[Reply]  # the reference's replies
     weights: list[float | None]  # for each reply; None: it is the reference's
 
+    @property
+    def most(self) -> float:
+        """The weight of all wrong replies."""
+        return sum(weight or 0.0 for weight in self.weights)
+
+    def without_weight(self) -> list[float | None]:
+        return [None if weight is None else 0.0 for weight in self.weights]
+
 
 @dataclass(frozen=True)
 class Match:
@@ -141,8 +149,8 @@ def _unusual(value: Any, right: Any) -> float:
             return min(4.0, len(set(value)) / 2)
         others = right if isinstance(right, list | tuple) and len(right) == len(value) else [None] * len(value)
         return sum(_unusual(part, other) for part, other in zip(value, others))
-    if isinstance(value, str):
-        return min(4.0, len(set(value)) / 2)
+    if isinstance(value, str):  # one word may be one of a few names
+        return min(4.0, len(value.split()) / 2)
     if isinstance(value, float):
         return 1.5 if math.isfinite(value) and value not in (0.0, 1.0, -1.0) else 0.25
     return 0.25
