@@ -23,13 +23,13 @@ from grader.verdict.replay import open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
 from grader.verdict.trial import Record
 
-ENOUGH = 3.0  # unusual values that a mistake must explain if it does not explain every test
+ENOUGH = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
 SOME = 0.5  # that two mistakes must explain which explain every test
 CERTAIN = 12.0  # that a mistake must explain, or MANY tests, if its answer is different in a corner case
 MANY = 3
 SHARE = 4  # it must explain one in so many of the failed tests
 FEW = 3  # mistakes, or a quarter of them: if more explain a test, it does not count, because such an answer shows none of them
-MOST_PAIRS = 240  # that are tried
+MOST_PAIRS = 120  # that are tried
 
 Passing = list[tuple[Record, int]]  # with the number of replies, from the first on, that correct code gives
 Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
@@ -171,6 +171,6 @@ def _only_best(possible: list[Candidate], without: set[int]) -> Candidate | None
         return len(places), sum(candidate.matches[place].weight for place in places)
 
     ranked = sorted(possible, key=score, reverse=True)
-    if not ranked or score(ranked[0])[1] < ENOUGH or (len(ranked) > 1 and score(ranked[1]) == score(ranked[0])):
+    if not ranked or score(ranked[0])[1] < (ENOUGH if score(ranked[0])[0] > 1 else 2 * ENOUGH) or (len(ranked) > 1 and score(ranked[1]) == score(ranked[0])):
         return None
     return ranked[0]

@@ -146,11 +146,11 @@ def _unusual(value: Any, right: Any) -> float:
         return sum(_unusual(part, other.get(key)) for key, part in value.items())
     if isinstance(value, list | tuple):
         if all(isinstance(part, int | str) for part in value):
-            return min(4.0, len(set(value)) / 2)
+            return min(2.0, len(set(value)) / 2)
         others = right if isinstance(right, list | tuple) and len(right) == len(value) else [None] * len(value)
         return sum(_unusual(part, other) for part, other in zip(value, others))
     if isinstance(value, str):  # one word may be one of a few names
-        return min(4.0, len(value.split()) / 2)
+        return min(2.0, len(value.split()) / 2)
     if isinstance(value, float):
         return 1.5 if math.isfinite(value) and value not in (0.0, 1.0, -1.0) else 0.25
     return 0.25
