@@ -31,7 +31,7 @@ def named():
         jobs.setdefault(exercise.name, []).append(Subject("free", str(place), whole))
     found = {}
     for _, results in run_jobs([TryJob(name, False, 0, tuple(subjects)) for name, subjects in jobs.items()], 2):
-        found |= {int(one["name"]): set(one["diagnosis"].split(" and ")) if one["diagnosis"] else set() for one in results}
+        found |= {int(one["name"]): set(one["names"]) for one in results}
     return found
 
 
