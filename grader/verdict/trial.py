@@ -31,7 +31,7 @@ from grader.verdict import comparing
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
-LATER_CALL_SECONDS = 0.8  # for a call, once a test of the exercise has run out of time: about a hundred times what a correct one takes
+LATER_CALL_SECONDS = 0.8  # for a call in process, once a test of the exercise has run out of time: a learner is waiting. A class has the full limit
 TIMEOUTS_AN_EXERCISE = 2  # then its other tests are not run: an exercise whose code never ends takes about 6 s in all
 RECORD_BYTES = 8 * 1024 * 1024  # of an example's answers; larger ones are not stored for the diagnosis: legitimate answers are at most 0.5 MB
 ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
@@ -214,7 +214,8 @@ class Trial:
         reference = self._reference(load_syllabus().chapter(exercise.chapter))
         reference.begin(self.example_seed)
         boundary = self.boundary(exercise.chapter)
-        boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if self.timeouts.get(exercise.name) else self.call_seconds
+        hurry = not self.in_worker and bool(self.timeouts.get(exercise.name))
+        boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
         try:
             boundary.begin(self.example_seed, exercise.forbids, exercise.gradient)
         except ChapterBroken as problem:
