@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grader.course import progress, status
 from grader.course.names import match_name
-from grader.course.source import SourceProblem, find_definition
+from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.target import builds_on
@@ -160,7 +160,7 @@ def _next_step(run: GradedRun) -> list[str]:
         if step is None:
             whole = all(chapter.exercises for chapter in load_syllabus().chapters)
             return ["You have passed every exercise." + (" To test all your chapters together: pytest --whole" if whole else "")]
-        return [f"Next: write {step.exercise.name} in {step.location}", f"      {step.command}"]
+        return [f"Next: {_verb(run, step.exercise)} {step.exercise.name} in {step.location}", f"      {step.command}"]
     if undone is None:
         return ["All tests that ran have passed." if any(result.partial for result in run.results.values()) else "All tests passed."]
     target = "" if own else f" --target {shlex.quote(run.trial.target.label)}"
@@ -170,6 +170,13 @@ def _next_step(run: GradedRun) -> list[str]:
         lines += ["To test it with the reference's code instead of what yours gets wrong:", f"      {alone}"]
         lines += ["If it passes then, the problem is in something that it uses."]
     return lines
+
+
+def _verb(run: GradedRun, exercise: Exercise) -> str:
+    try:
+        return "fix" if is_written(run.trial.target.source(exercise.module).text, exercise.name) else "write"
+    except (SourceProblem, ChapterBroken):
+        return "fix"
 
 
 def _place(run: GradedRun, exercise: Exercise) -> str:
