@@ -27,6 +27,8 @@ def count_parameters(model: nn.Module) -> int:
     return vector.nelement()
 
 
-# variant: those that an optimizer would change
+# variant: those that are trained and those that are frozen
 def count_parameters(model):
-    return sum(p.nelement() for _, p in model.named_parameters() if p.requires_grad)
+    trained = sum(p.nelement() for _, p in model.named_parameters() if p.requires_grad)
+    frozen = sum(p.nelement() for _, p in model.named_parameters() if not p.requires_grad)
+    return trained + frozen
