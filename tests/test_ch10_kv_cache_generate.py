@@ -165,11 +165,13 @@ def test_the_text_ends_when_all_rows_are_finished(learner, reference):
 
 @exercise("generate_cached")
 def test_eos_in_the_prompt_finishes_nothing(learner, reference):
-    """Only an eos_id that the model writes finishes a row; one in the prompt does not."""
+    """Only an eos_id that the model writes finishes a row; one in the prompt, or at its very end, does not."""
     n, seed = drawn()
     mine, model, ids, eos = ending(learner, reference, n, seed, in_prompt=True)
-    got = learner.generate_cached(mine, ids, n.new, eos_id=eos, **GREEDY)
-    same(got, reference.generate(model, ids, n.new, eos_id=eos, **GREEDY), "the text of prompts that contain eos_id")
+    last = torch.cat([ids[:, :-1], torch.full_like(ids[:, -1:], eos)], dim=1)
+    got = [learner.generate_cached(mine, prompts, n.new, eos_id=eos, **GREEDY) for prompts in (ids, last)]
+    same(got[0], reference.generate(model, ids, n.new, eos_id=eos, **GREEDY), "the text of prompts that contain eos_id")
+    same(got[1], reference.generate(model, last, n.new, eos_id=eos, **GREEDY), "the text of prompts that end with eos_id")
 
 
 @exercise("generate_cached", weight=8)
