@@ -152,7 +152,9 @@ class Statements:
         output = result or self.names.new("out")
         self.lines.append(f"{output} = {_call_text(f'{owner}(', parts)}{FAILED if result else ''}")
         if "value" not in reply:  # the call or the backward pass raised an error
-            sum_of = f"({output} * {self.variable(cotangent, 'weights_of_the_sum')})" if isinstance(cotangent, Tensor) else output
+            first = self.names.new("first")
+            self.lines.append(f"{first} = {output}[0] if isinstance({output}, tuple | list) else {output}")
+            sum_of = f"({first} * {self.variable(cotangent, 'weights_of_the_sum')})" if isinstance(cotangent, Tensor) else first
             self.lines.append(f"{sum_of}.sum().backward()")
             return output
         self._backward(reply["value"], output, cotangent)
@@ -251,9 +253,10 @@ class Statements:
     def _literal(self, value: Any) -> str:
         """The value as code, on lines of a readable width; empty if it is too large for code."""
         try:
-            return wrap_code(value_code(value, WRITTEN))
+            text = value_code(value, WRITTEN)
         except NotCode:
             return ""
+        return "" if _has_tensors(value) and len(text) > 3 * WIDTH else wrap_code(text)
 
     def literal_or_saved(self, value: Any, name: str) -> str:
         """The code of a value that no variable has."""
