@@ -204,12 +204,13 @@ def test_encoding_applies_the_learned_merges(learner, reference, text, more):
 
 @exercise("BPETokenizer", weight=3)
 def test_the_earliest_learned_merge_goes_first(learner):
-    """Of the merges that could be applied, the earliest learned one is applied, at any place in the text and with a token of any length."""
+    """Of the merges that could be applied, the earliest learned one is applied, at any place in the text, however often it occurs there and however long its token is."""
     cases = [
         ({(98, 99): 256, (97, 98): 257}, {"abc": [97, 256], "ababc": [257, 97, 256]}),
         ({(97, 98): 256, (99, 100): 257, (98, 257): 258, (256, 99): 259}, {"abcd": [256, 257], "bcdabc": [258, 259]}),
         ({(122, 121): 256, (121, 97): 257, (97, 122): 258}, {"azyaz": [97, 256, 258], "zyaz": [256, 258]}),
         ({(99, 100): 256, (98, 99): 257}, {"bcbcbcd": [257, 257, 98, 256]}),
+        ({(99, 98): 256, (97, 98): 257, (98, 99): 258}, {"abcbc": [257, 256, 99]}),
     ]
     tokenizers = [learner.BPETokenizer(merges) for merges, _ in cases]
     for tokenizer, (_, expected) in zip(tokenizers, cases):
