@@ -86,7 +86,7 @@ def test_a_score_is_a_float(learner, seed):
 
 
 def scores_and_sequences(find, model, period, n_sequences, seed, double=False):
-    """The scores, and all ids that went through the model or, where it was never called, through its table of tokens."""
+    """The scores, and each row of ids that went through the model or, where it was never called, through its table of tokens."""
     told = {"model": [], "table": []}
 
     def note(where):
@@ -102,7 +102,7 @@ def scores_and_sequences(find, model, period, n_sequences, seed, double=False):
     finally:
         for hook in hooks:
             hook.remove()
-    return scores, told["model"] or told["table"]
+    return scores, [row.clone() for ids in told["model"] or told["table"] for row in (ids if ids.dim() == 2 else ids[None])]
 
 
 def model_of(learner, reference, seed, period, V, H=3, L=2, tokens_differ=True, **options):
@@ -129,11 +129,10 @@ def same_scores(got, expected, what="the scores"):
 
 def halves(found, period):
     """The first halves of the different rows that went through the model, each repeated once; None if no rows were recorded."""
-    rows = [row for ids in found for row in (ids if ids.dim() == 2 else ids[None])]
-    for row in rows:
+    for row in found:
         holds(len(row) == 2 * period, f"a sequence should have 2 x {period} tokens; one of {len(row)} went through the model")
         holds(torch.equal(row[:period], row[period:]), f"the second half of a sequence should repeat the first; {row.tolist()} does not, with period {period}")
-    return torch.stack(rows)[:, :period].unique(dim=0) if rows else None
+    return torch.stack(found)[:, :period].unique(dim=0) if found else None
 
 
 @exercise("find_induction_heads", weight=3)
