@@ -69,7 +69,7 @@ def test_every_part_of_a_text_counts(learner):
 
 
 def steady(is_validation, texts):
-    """Do all texts get the same answer each time: forwards, backwards, after ten others, and if the code cannot recognise them as the same?"""
+    """Do texts mostly get the same answer twice in a row, always in another order and after ten others, and if the code cannot recognise them as the same?"""
 
     class Unrecognised(str):
         __hash__ = str.__hash__
@@ -77,13 +77,14 @@ def steady(is_validation, texts):
         def __eq__(self, other):
             return self is other
 
+    changed = sum(is_validation(text, 0.5) != is_validation(text, 0.5) for text in texts)
     forwards = [is_validation(text, 0.5) for text in texts]
     backwards = [is_validation(text, 0.5) for text in reversed(texts)][::-1]
     for i in range(10):
         is_validation(f"another text {i}", 0.5)
     again = [is_validation(text, 0.5) for text in texts]
     unrecognised = [is_validation(Unrecognised(text), 0.5) for text in texts]
-    return forwards == backwards == again == unrecognised
+    return changed < len(texts) / 4, forwards == backwards == again, forwards == unrecognised
 
 
 @exercise("is_validation", weight=2)
@@ -92,9 +93,11 @@ def steady(is_validation, texts):
 def test_the_answer_depends_on_the_text_alone(learner, seed):
     """The same text gets the same answer in any order and with any other texts."""
     texts = [f"text {seed} {i}" for i in range(199)]  # an odd number, so that counting the texts up to here shows
-    share, unchanged = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
+    share, (in_a_row, in_another_order, unrecognised) = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
     right(*share)
-    holds(unchanged, "the same texts, in another order or after others, got other results")
+    holds(in_a_row, "many texts got another result when they were asked for a second time")
+    holds(in_another_order, "the same texts, in another order or after others, got other results")
+    holds(unrecognised, "equal texts got other results when they came later: the results depend on which texts came before")
 
 
 def elsewhere(is_validation, texts):
