@@ -1,0 +1,43 @@
+"""The field test: its texts are whole, and the proof prints what is not caught, not named or named falsely."""
+
+from collections import Counter
+
+import pytest
+from grader.course.known_mistakes import misconceptions
+from grader.course.syllabus import load_syllabus
+from grader.quality.devcheck.trying import Tried
+from grader.quality.proof.field import Attempt, Row, attempts, run
+
+
+def test_each_exercise_has_attempts_whose_faults_are_described():
+    everything = list(attempts())
+    assert len(everything) >= 300 and sum(len(attempt.faults) == 2 for attempt in everything) >= 80
+    assert Counter(attempt.exercise for attempt in everything).keys() == {exercise.name for exercise in load_syllabus().exercises}
+    for attempt in everything:
+        exercise = load_syllabus().exercise(attempt.exercise)
+        compile(attempt.code, attempt.name, "exec")
+        assert exercise.name in attempt.code and len(attempt.faults) == len(attempt.known) in (1, 2), attempt.name
+        assert attempt.true_names <= {mistake.id for mistake in misconceptions(exercise.module, exercise.name)}, attempt.name
+
+
+def test_a_name_counts_only_if_it_is_true_of_the_code():
+    attempt = Attempt("softmax 1", "softmax", "", ["one", "two"], [["a", "b"], ["c"]])
+
+    def row(outcome: str, *names: str) -> Row:
+        found = Row()
+        found.add(attempt, Tried("attempt", "softmax 1", 0.0, outcome, {}, {}, list(names), [], 0.0))
+        return found
+
+    assert [(found.caught, found.named, found.named_all, found.false) for found in (row("failed", "b", "c"), row("failed", "a"), row("failed", "a", "d"))] == [
+        (1, 1, 1, 0),
+        (1, 1, 0, 0),
+        (1, 1, 0, 1),
+    ]
+    assert row("passed").problems == ["softmax 1 passes all tests", "softmax 1 is not named; true would be a, b, c"]
+
+
+@pytest.mark.thorough
+def test_attempts_are_caught_and_never_named_falsely(capsys):
+    run(["--exercise", "softmax", "--exercise", "WordTokenizer"])
+    out = capsys.readouterr().out
+    assert "passes all tests" not in out and "named falsely:" not in out, out
