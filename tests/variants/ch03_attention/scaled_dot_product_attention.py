@@ -20,19 +20,6 @@ def scaled_dot_product_attention(q, k, v, mask=None, bias=None):
     return torch.matmul(weights, v), weights
 
 
-# variant: the mask multiplied after the softmax, and what is left made to sum to 1 again
-def scaled_dot_product_attention(q, k, v, mask=None, bias=None):
-    scores = q @ k.mT / math.sqrt(q.size(-1))
-    if bias is not None:
-        scores = scores + bias
-    weights = softmax(scores, dim=-1)
-    if mask is not None:
-        weights = weights * mask
-        total = weights.sum(-1, keepdim=True)
-        weights = weights / torch.where(total == 0, torch.ones_like(total), total)
-    return weights @ v, weights
-
-
 # variant: mask and bias joined into one additive bias, added the other way round; both sides scaled by the fourth root
 def scaled_dot_product_attention(q, k, v, mask=None, bias=None):
     root = q.size(-1) ** 0.25
