@@ -127,14 +127,22 @@ class GradedRun:
                     result.missing_weight += weight
             self._find_shortcuts(result)
             self._mark_consequences(result)
-            if any(test.outcome == "failed" for test in result.tests) and not result.follows:
-                result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
-            mark_leading_test(result)
-            if any(test.message == NOT_IMPLEMENTED for test in result.tests):
-                result.written = describe_written(self._text_of(result.exercise), result.exercise.name)
-            if self.scripts:
-                leave_script(result, self.examples, self.trial, self.scripts)
+            try:
+                self._explain(result)
+            except Exception as problem:  # code in process may have changed torch itself; the outcomes stand
+                name, text = result.exercise.name, printable(f"{type(problem).__name__}: {problem}", 200)
+                self.notes.append(f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?")
         self._record_progress()
+
+    def _explain(self, result: ExerciseResult) -> None:
+        """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""
+        if any(test.outcome == "failed" for test in result.tests) and not result.follows:
+            result.diagnosis = diagnose(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+        mark_leading_test(result)
+        if any(test.message == NOT_IMPLEMENTED for test in result.tests):
+            result.written = describe_written(self._text_of(result.exercise), result.exercise.name)
+        if self.scripts:
+            leave_script(result, self.examples, self.trial, self.scripts)
 
     def _mark_consequences(self, result: ExerciseResult) -> None:
         """With --whole: mark the failures of an exercise that uses, directly or through others, one that fails earlier in the course."""

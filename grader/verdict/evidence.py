@@ -166,8 +166,8 @@ def _unusual_elements(value: torch.Tensor, right: Any) -> float:
     if bool((x == x.flatten()[0]).all()) or not bool(x.isfinite().any()):
         return 0.25
     y = right.double()
-    different = ~torch.isclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
-    numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else torch.zeros_like(different)
+    different = ~(((x - y).abs() <= 1e-5 + 1e-4 * y.abs()) | (x == y) | (x.isnan() & y.isnan()))  # the code in process may have replaced torch.isclose
+    numbers = different & x.isfinite() & y.isfinite() & (y != 0) if value.is_floating_point() else different & False
     count = int(different.sum())
     pattern = _pattern(count, different.numel()) if count < different.numel() else float(len(x.unique()) > 1)
     return max(_distinct(x[numbers]), pattern, 0.25)
