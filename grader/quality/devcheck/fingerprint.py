@@ -28,7 +28,7 @@ PRINTING = (  # files in those rooms that affect no result
     "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
     "plugin/layout.py", "plugin/terminal.py",
     "quality/devcheck/fingerprint.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
-    "verdict/explanation.py", "verdict/relations",
+    "reproduction", "verdict/explanation.py", "verdict/relations",
 )  # fmt: skip
 
 
