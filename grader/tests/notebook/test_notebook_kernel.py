@@ -57,7 +57,8 @@ def test_threads_are_as_many_as_before_the_first_check(notebook):
 
 
 def test_an_endless_loop_ends_in_any_thread(notebook):
-    endless = RIGHT.replace("def softmax", "def right") + "calls = []\ndef softmax(x, dim=-1):\n    calls.append(1)\n    while len(calls) == 1:\n        {body}\n    return right(x, dim)\n"
+    right = RIGHT.replace("def softmax", "def right")
+    endless = right + "calls = []\ndef softmax(x, dim=-1):\n    calls.append(1)\n    while len(calls) == 1:\n        {body}\n    return right(x, dim)\n"
     catching = "try:\n            1 / len(calls)\n        except BaseException:\n            pass"
     shown = notebook.run(endless.format(body=catching) + 'check("softmax", softmax)')
     assert "The call did not end within 5 s." in shown.text and "TIMEOUT" in shown.text
