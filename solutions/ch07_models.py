@@ -178,10 +178,7 @@ class Seq2Seq(nn.Module):
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers the parameters hold: a matrix used in two places counts once, buffers not at all.
-
-    Frozen parameters count too, and so do those on the device `meta`, which have a shape but no memory.
-    """
+    """How many numbers the parameters hold: a matrix used in two places counts once, buffers not at all."""
     # TODO 1: add up the sizes of the parameters, each once
     ### BEGIN SOLUTION
     return sum(parameter.numel() for parameter in model.parameters())

