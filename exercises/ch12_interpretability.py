@@ -31,8 +31,7 @@ from .ch09_sampling import looking_at
 def residual_stream(model: GPT, ids: Tensor) -> list[Tensor]:
     """What flows through the model: the stream after the embeddings, then after each block, n_layers + 1 tensors (B, T, D).
 
-    Works in eval mode without gradient. Afterwards none of your hooks is left, even when the run fails, and every module
-    has its own mode.
+    Works in eval mode without gradient. Afterwards none of your hooks is left, and every module has its own mode.
     """
     # TODO 1: on the first block, hang a hook that notes what comes in: register_forward_pre_hook
     # TODO 2: on every block, hang one that notes what comes out: register_forward_hook
@@ -101,9 +100,8 @@ def patch_residual(
 ) -> Tensor:
     """Run on the corrupted ids, but with the stream after block `layer` taken from the clean run: logits (B, T, V).
 
-    Only at `position`, or everywhere when that is None. Works in eval mode without gradient. Afterwards none of your hooks is
-    left, even when a run fails. Raises a ValueError that names `layer` for any layer but 0 to n_layers - 1 (there is no layer -1),
-    and a ValueError for inputs of different shapes.
+    Only at `position`, or everywhere when that is None. Works in eval mode without gradient. Raises a ValueError that names
+    `layer` for any layer but 0 to n_layers - 1 (there is no layer -1), and a ValueError for inputs of different shapes.
     """
     # TODO 1: check layer and shapes; name the numbers in the error
     # TODO 2: take the clean stream after block `layer`; mind what the first entry of residual_stream is

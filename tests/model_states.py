@@ -64,29 +64,6 @@ def observed(look, model, *arguments):
     return found
 
 
-def hooks_after_a_failure(look, model, failing, *arguments):
-    """Are the hooks the same after a run that fails as soon as the model reads the token `failing`?"""
-
-    def hooks():
-        return [(list(module._forward_pre_hooks), list(module._forward_hooks)) for module in model.modules()]
-
-    def fail(module, inputs):
-        if (inputs[0] == failing).any():
-            raise RuntimeError("this model cannot read the token")
-
-    model.token_emb.register_forward_pre_hook(fail)
-    before = hooks()
-    try:
-        look(model, *arguments)
-    except RuntimeError:
-        pass
-    return hooks() == before
-
-
-def check_hooks_after_a_failure(same):
-    holds(same, "a run of the model raised an error, and your hook is still there: remove it in a `finally`")
-
-
 def check_hooks_and_modes(found):
     holds(found["hooks"], "the model's hooks have changed: remove all of your hooks, and keep those of other code")
     parts, whole = found["modes"]

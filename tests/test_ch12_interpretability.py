@@ -4,16 +4,7 @@ import torch
 from devices_and_dtypes import load_meta_device
 from grader.plugin.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
-from model_states import (
-    check_hooks_after_a_failure,
-    check_hooks_and_modes,
-    check_second_run,
-    check_trainable,
-    draw_sizes,
-    hooks_after_a_failure,
-    observed,
-    training_pair,
-)
+from model_states import check_hooks_and_modes, check_second_run, check_trainable, draw_sizes, observed, training_pair
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
@@ -161,18 +152,6 @@ def test_each_run_returns_its_own_stream(learner, reference):
 def test_the_stream_of_models_of_other_dtypes_and_devices(learner, reference):
     """The stream has the model's dtype, and is where the model is."""
     in_other_dtypes(learner, reference, "the stream", learner.residual_stream, reference.residual_stream, judge_stream)
-
-
-@exercise("residual_stream")
-def test_a_run_that_fails_leaves_no_hook_behind(learner, reference):
-    """If the model raises an error, your hooks are removed all the same."""
-    n, seed = draw_sizes()
-    mine, model = training_pair(learner, reference, n, seed)
-    ids = gpt_ids(n, seed)
-    got = learner.residual_stream(mine, ids)
-    found = learner.bring(hooks_after_a_failure)(learner.residual_stream, mine, int(ids[0, 0]), ids)
-    judge_stream(got, reference.residual_stream(model, ids))
-    check_hooks_after_a_failure(found)
 
 
 # ---- logit_lens
