@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 from grader.execution.values import unpack
+from grader.reproduction.literals import WRITTEN, has_tensors, literal, value_key, wrap_code
 from grader.reproduction.names import NameSpace, Parameters, argument_name, object_name
 from grader.verdict.value_code import NotCode, value_code
 from torch import Tensor
 
-WIDTH = 110
 FAILED = "  # the failed call"  # `headway repro --pdb` stops there
 INLINE = 40  # characters of an argument that is written in the call
-WRITTEN = 30  # numbers of a tensor that is written out; a larger one is saved in a file
 Request = tuple[str, Any, list[bytes]]
 
 
@@ -39,6 +38,7 @@ class Statements:
     names: NameSpace
     lines: list[str] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)  # sources of the test's helpers
+    brought: dict[str, str] = field(default_factory=dict)  # source of a helper → its name in the script
     saved: dict[str, Any] = field(default_factory=dict)  # values in the file next to the script
     code: dict[int, str] = field(default_factory=dict)  # of each object
     kinds: dict[int, tuple[str, str]] = field(default_factory=dict)  # of each object: class or function, and method
@@ -82,10 +82,11 @@ class Statements:
         return f"{self.opened[where]}.{name}"
 
     def _bring(self, place: int, op: str, name: str, source: str, **_: Any) -> str:
-        if source not in self.helpers:
-            self.helpers.append(source)
+        if source not in self.brought:
+            self.brought[source] = self.names.new(name)
+            self.helpers.append(re.sub(rf"\b{name}\b", self.brought[source], source))
             self.parameters.add(source)
-        return name
+        return self.brought[source]
 
     def _attribute(self, place: int, op: str, owner: Ref, name: str, reply: dict, **_: Any) -> str:
         if "handle" in str(reply.get("value"))[:12]:
@@ -214,7 +215,7 @@ class Statements:
             return self.object_code(value)
         if _has_refs(value):
             return self._container(value, name)
-        if isinstance(value, Tensor) or _has_tensors(value):
+        if isinstance(value, Tensor) or has_tensors(value):
             return self.variable(value, name)
         try:
             text = value_code(value, WRITTEN)
@@ -233,7 +234,7 @@ class Statements:
         return f"({inside},)" if len(value) == 1 else f"({inside})"
 
     def variable(self, value: Any, name: str) -> str:
-        text = self._literal(value)
+        text = literal(value)
         key = text or f"saved {value_key(value)}"
         if key not in self.known:
             variable = self.known[key] = self.names.new(name)
@@ -243,44 +244,19 @@ class Statements:
         return self.known[key]
 
     def _leaf(self, value: Tensor, name: str) -> str:
-        variable, text = self.names.new(name), self._literal(value)
+        variable, text = self.names.new(name), literal(value)
         if not text:
             self.saved[variable] = value
         code = f"{text[:-1]}, requires_grad=True)" if text else f'saved["{variable}"].requires_grad_()'
         self.lines.append(f"{variable} = {code}")
         return variable
 
-    def _literal(self, value: Any) -> str:
-        """The value as code, on lines of a readable width; empty if it is too large for code."""
-        try:
-            text = value_code(value, WRITTEN)
-        except NotCode:
-            return ""
-        return "" if _has_tensors(value) and len(text) > 3 * WIDTH else wrap_code(text)
-
     def literal_or_saved(self, value: Any, name: str) -> str:
         """The code of a value that no variable has."""
-        if text := self._literal(value):
+        if text := literal(value):
             return text
         self.saved[name] = value
         return f'saved["{name}"]'
-
-
-def value_key(value: Any) -> str:
-    """Text that only equal values have."""
-    if isinstance(value, Tensor):
-        plain = value.detach().contiguous()
-        return f"{plain.dtype} {tuple(plain.shape)} {plain.device} {b'' if plain.is_meta else plain.reshape(-1).view(torch.uint8).numpy().tobytes()!r}"
-    if isinstance(value, list | tuple):
-        return f"{type(value).__name__}({', '.join(map(value_key, value))})"
-    if isinstance(value, dict):
-        return f"dict({', '.join(f'{key!r}: {value_key(part)}' for key, part in value.items())})"
-    return repr(value)
-
-
-def _has_tensors(value: Any) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return any(isinstance(part, Tensor) or _has_tensors(part) for part in parts)
 
 
 def _has_refs(value: Any) -> bool:
@@ -291,15 +267,3 @@ def _has_refs(value: Any) -> bool:
 
 def _call_text(start: str, parts: list[str]) -> str:
     return f"{start}{', '.join(parts)})"
-
-
-def wrap_code(text: str) -> str:
-    """The code of a value on lines of a readable width, broken after commas; code with strings stays on one line."""
-    if len(text) <= WIDTH or "'" in text or '"' in text:
-        return text
-    lines = [""]
-    for piece in re.split(r"(?<=, )", text):
-        if len(lines[-1]) + len(piece) > WIDTH:
-            lines.append("    ")
-        lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
