@@ -8,8 +8,8 @@ import random
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from os import _exit, getpid
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -26,6 +26,7 @@ from grader.execution.forbidden.reports import Notice
 from grader.execution.gradients import gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import NOTE, InnerCalls, compile_helper
 from grader.execution.overrides import DefinitionOverride
+from grader.execution.rebinding import inheriting_classes, replaced
 from grader.execution.replacing import is_replacement, replacement_module
 from grader.execution.threads import Threads, new_threads, pauses, running_threads
 from grader.execution.values import CannotCross, pack, unpack
@@ -55,6 +56,7 @@ class Host:
         for source in [source for source in sources if not source.code]:  # so that tracebacks and inspect find the text where the file cannot be read
             linecache.cache[source.filename] = (len(source.text), None, source.text.splitlines(True), source.filename)
         self._replacements: dict[str, Any] = {}  # the reference's definitions that replace the learner's, once they are loaded
+        self._inheriting: list[type] = []  # classes of the overriding definition's module that inherit from replaced ones
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.forbidden: tuple[str, ...] = ()
@@ -65,7 +67,7 @@ class Host:
 
     def answer(self, op: str, tree: Any, buffers: list[bytes]) -> Reply:
         """Carry out one request. Every exception becomes an answer, except that of a time limit."""
-        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"), self._replaced_in_override():  # packing an answer may run the learner's code too
+        with shortcuts.watching(self.forbidden, self.notice, importing=op == "load"), self.replaced_in_override():  # packing an answer may run the learner's code too
             try:
                 arguments = unpack(tree, buffers, self.find_object)
                 self.inner_calls.number += op in ("call", "gradients")
@@ -87,23 +89,10 @@ class Host:
                 if getpid() != self.pid:
                     _exit(0)  # a process that the learner's code forked returned here; the tests go on in the original process only
 
-    @contextmanager
-    def _replaced_in_override(self) -> Iterator[None]:
-        """Bind the replaced names among the globals of the overriding definition too: it finds its helpers there, and not in the chapter."""
+    def replaced_in_override(self) -> AbstractContextManager[None]:
+        """The replaced definitions are used in the code of the overriding one too: it finds its helpers elsewhere, not in the chapter."""
         space = self.override.space if self.override and self._replacements else None
-        if space is None:
-            yield
-            return
-        before = {name: space.get(name, _ABSENT) for name in self._replacements}
-        space.update(self._replacements)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is _ABSENT:
-                    space.pop(name, None)
-                else:
-                    space[name] = value
+        return replaced(space, self._replacements, self._inheriting) if space is not None else nullcontext()
 
     # ---- the operations
 
@@ -122,11 +111,13 @@ class Host:
         """Import the chapter, and check that it leaves no thread running."""
         before = running_threads()
         module = self.package.module(self.chapter)
-        if replaced := self.package.sources[self.chapter].replaced:
+        if names := self.package.sources[self.chapter].replaced:
             definitions = vars(self.package.module(replacement_module(self.chapter)))
-            self._replacements = {name: definitions[name] for name in replaced}
+            self._replacements = {name: definitions[name] for name in names}
         if self.override:
             vars(module).update(self.override.others | {self.override.name: self.override.value} | self._replacements)
+            if self._replacements and self.override.space is not None:
+                self._inheriting = inheriting_classes(self.override.space, [self.override.value, *self.override.others.values()], self._replacements)
         self._no_thread_left(before, "importing the chapter")
 
     def do_get(self, name: str) -> Any:

@@ -27,17 +27,17 @@ class DefinitionOverride:
         found: set[str] = set()
         waiting = [name for name in names if name in here]
         while waiting:
-            new = _names_in(here[waiting.pop()]) - found
+            new = global_names(here[waiting.pop()]) - found
             found |= new
             waiting += new & here.keys()
         return found
 
 
-def _names_in(value: Any) -> set[str]:
-    """The global names in the code of a function, or of a class's methods."""
+def global_names(value: Any) -> set[str]:
+    """The global names in the code of a function, or of a class's methods; of a class also those of its base classes."""
     methods = [getattr(method, "__func__", method) for method in vars(value).values()] if isinstance(value, type) else [value]
     waiting = [code for method in methods if isinstance(code := getattr(inspect.unwrap(method), "__code__", None), CodeType)]
-    found: set[str] = set()
+    found = {base.__name__ for base in value.__mro__[1:]} if isinstance(value, type) else set()
     while waiting:
         code = waiting.pop()
         found |= {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
