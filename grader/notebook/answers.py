@@ -1,4 +1,4 @@
-"""The results of `check` and `hint`: true or false, with a page as text and as HTML."""
+"""The results of `check`, `hint` and `repro`: true or false, with a page as text and as HTML."""
 
 from __future__ import annotations
 
@@ -54,6 +54,12 @@ def hint_answer(hint: Hint) -> Answer:
     notes = [more, *([hint.problem] if hint.problem else [])]
     said = [hint.title, *_wrapped(hint.text), *(line for note in notes for line in _wrapped(note))]
     return Answer(True, "\n".join(said), html.card("blue", hint.title, [html.sentence(hint.text), *(html.aside(note) for note in notes)]))
+
+
+def code_answer(text: str) -> Answer:
+    """Code for a cell."""
+    said = "This is the call that failed. Run it in a cell; you can change it there."
+    return Answer(True, text.rstrip("\n"), html.card("blue", "", [html.sentence(said), html.block(text.rstrip("\n"))]))
 
 
 def verdict_answer(verdict: Verdict, found: Exercise | Chapter, override: DefinitionOverride | None) -> Answer:

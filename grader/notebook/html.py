@@ -63,7 +63,7 @@ def troubles(result: ExerciseResult) -> str:
         parts += [sentence(mistake.says, "red"), sentence(mistake.hint)]
     if result.failures:
         first, *others = result.failures
-        parts.append(failure(first.details) if first.details else sentence(first.message))
+        parts.append(failure(first.details, result.script) if first.details else sentence(first.message))
         names = [test.name.partition("[")[0] for test in others]
         shown = names if len(names) <= ALSO + 1 else names[:ALSO]
         listed = [f'{others[n].outcome}: <span style="{MONO}">{escape(name)}</span>' for n, name in enumerate(shown)]
@@ -72,8 +72,8 @@ def troubles(result: ExerciseResult) -> str:
     return "".join(parts)
 
 
-def failure(words: Failure) -> str:
-    """One failed test as labelled rows; got and expected side by side if there is room."""
+def failure(words: Failure, script: str = "") -> str:
+    """One failed test as labelled rows; got and expected side by side if there is room. `script` makes its call again."""
     rows = [
         ("promised", _prose(words.promise)),
         ("sizes", _code(words.sizes)),
@@ -84,6 +84,7 @@ def failure(words: Failure) -> str:
         ("differs", _prose(words.difference.removeprefix("first differs "))),
         ("that is", f"<b>{_prose(words.explanation)}</b>" if words.explanation else ""),
         ("printed", block(_last_lines(words.printed))),
+        ("run again", _code(script)),
     ]
     cells = "".join(f'<span style="{FADED}">{label}</span><div style="min-width:0">{value}</div>' for label, value in rows if value)
     return f'<div style="display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:.6em 0">{cells}</div>'

@@ -1,9 +1,10 @@
-"""`check` and `hint` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
+"""`check`, `hint` and `repro` as a learner calls them: they validate the arguments, and reply to wrong ones with a sentence."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from grader.course.source import SourceProblem, find_definition
 from grader.course.status import read_course
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName
-from grader.notebook.answers import Answer, hint_answer, sentence_answer, verdict_answer
+from grader.notebook.answers import Answer, code_answer, hint_answer, sentence_answer, verdict_answer
 
 _NOTHING: Any = object()
 
@@ -58,6 +59,32 @@ def hint(name: Any = None, level: int | None = None) -> Answer:
         return sentence_answer(str(problem))
     shown = reveal_hint(exercise, level)
     return hint_answer(shown) if shown else sentence_answer(f"{exercise.name} has no hints.")
+
+
+def repro(name: Any = None) -> Answer:
+    """The call of the last failure in this notebook, of any exercise or of one, as code. In a notebook it replaces the text of the cell that asks for it."""
+    from grader.reproduction.files import CELLS, FOLDER, last_script, stored_script
+
+    try:
+        course = read_course()
+        if callable(name):
+            name = _own_name(name, course)
+        exercise = None if name is None else _found(name, _NOTHING, course)
+        if isinstance(exercise, Chapter):
+            raise InvalidCall(f'Give the name of an exercise, not of a chapter: repro("{exercise.exercises[0].name}").')
+        stored = stored_script(exercise.name, FOLDER / CELLS) if exercise else last_script(FOLDER / CELLS)
+        if stored is None and exercise and stored_script(exercise.name):
+            raise InvalidCall(f"{exercise.name} has failed in exercises/{exercise.module}.py only; to run that call again: `!headway repro {exercise.name}`")
+        if stored is None:
+            example = exercise.name if exercise else "softmax"
+            raise InvalidCall(f'There is no failed check{f" of {example}" if exercise else ""} to run again; to check it: `check("{example}", {example})`')
+        text = stored.path.read_text(encoding="utf-8")
+    except (InvalidCall, SourceProblem, UnknownName) as problem:
+        return sentence_answer(str(problem))
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        shell.set_next_input(text, replace=True)
+    return code_answer(text)
 
 
 def _checked(found: Exercise | Chapter, given: Any) -> Answer:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +74,9 @@ def _run(found: Exercise | Chapter, override: DefinitionOverride | None) -> Verd
         raise NotRun(f"{found.name} could not be tested. pytest said:\n{_last_words(said.getvalue())}")
     verdict = hooks.run.verdict()
     verdict.notes.extend(notes)
+    if "IPython" in sys.modules:
+        for result in verdict.results:  # in a cell, a command begins with an exclamation mark
+            result.script = re.sub("^headway ", "!headway ", result.script)
     return verdict
 
 

@@ -15,6 +15,7 @@ from grader.files import write_whole
 from grader.reproduction.script import Script
 
 FOLDER = EXERCISES / ".headway" / "repro"
+CELLS = "cells"  # the folder in that one with the scripts for notebooks
 
 
 @dataclass(frozen=True)

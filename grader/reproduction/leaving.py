@@ -9,8 +9,9 @@ from pathlib import Path
 from grader.course.syllabus import load_syllabus
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
 from grader.execution.target import package_sources
+from grader.reproduction.cells import write_cell
 from grader.reproduction.example import FailedExample
-from grader.reproduction.files import remove_script, store_script
+from grader.reproduction.files import CELLS, remove_script, store_script
 from grader.reproduction.script import Script, write_script
 from grader.reproduction.slicing import choose_slice
 from grader.verdict.results import ExerciseResult
@@ -19,9 +20,9 @@ from grader.verdict.trial import Trial
 
 def leave_script(result: ExerciseResult, examples: Mapping[str, FailedExample], trial: Trial, folder: Path) -> None:
     """Write the script of the failed test that is shown in full, and note the command in the result."""
-    if trial.target.override is not None:
-        return  # code of a notebook, which no script can open
     name = result.exercise.name
+    in_notebook = trial.target.override is not None
+    folder = folder / CELLS if in_notebook else folder
     if not result.failures:
         if result.outcome == "passed" and not result.partial:
             remove_script(name, folder)
@@ -35,12 +36,14 @@ def leave_script(result: ExerciseResult, examples: Mapping[str, FailedExample], 
     except (Exception, ChapterBroken, HostDied, OutOfTime):  # a failure without a script is better than a run without a verdict
         remove_script(name, folder)
         return
-    if store_script(script, name, folder):
-        result.script = f"headway repro {name}"
+    if script is None:
+        remove_script(name, folder)
+    elif store_script(script, name, folder):
+        result.script = f'from grader import repro; repro("{name}")' if in_notebook else f"headway repro {name}"
 
 
-def make_script(example: FailedExample, trial: Trial) -> Script:
-    """The script of a failed example of this trial's target."""
+def make_script(example: FailedExample, trial: Trial) -> Script | None:
+    """The script of a failed example of this trial's target; of a notebook's code a cell, or None if the notebook has no name for that code."""
     chapter = load_syllabus().chapter(example.exercise.chapter)
     connect = None
     if example.kind != "import":
@@ -48,4 +51,7 @@ def make_script(example: FailedExample, trial: Trial) -> Script:
             connect = partial(trial.connect, chapter, package_sources(trial.target, chapter, trial.whole, example.replaced))
         except ChapterBroken:
             connect = None
-    return write_script(example, choose_slice(example, connect), trial.target, trial.whole)
+    chosen = choose_slice(example, connect)
+    if trial.target.override is not None:
+        return write_cell(example, chosen, trial.target)
+    return write_script(example, chosen, trial.target, trial.whole)

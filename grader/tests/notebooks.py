@@ -82,5 +82,5 @@ def with_check(template: Path, folder: Path) -> Iterator[Notebook]:
     """A notebook that has imported `check` and `hint`, in another folder than the copy of the kit that it uses."""
     shutil.copytree(template, folder / "kit")
     with opened(Kit(folder / "kit"), folder / "elsewhere") as notebook:
-        notebook.run("import math, torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\nfrom grader import check, hint")
+        notebook.run("import math, torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\nfrom grader import check, hint, repro")
         yield notebook

@@ -127,7 +127,7 @@ Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write t
 
 A stub that is not implemented yet is `todo`, not a failure. A failed test shows what should hold, the smallest example that breaks it, what you
 returned next to what was expected, and which known mistake it is if your code behaves exactly like one. In a notebook, use
-`from grader import check, hint` and then `check("{example}", {example})` to test what a cell defines.
+`from grader import check, hint, repro` and then `check("{example}", {example})` to test what a cell defines.
 
 Earlier chapters use the reference solution, so you can start here. The tests compare your code with the reference in `reference/`. It is sealed, so that
 you do not read it by accident; a determined reader could open it. You learn most when you find your own solution.

@@ -114,6 +114,7 @@ class _Cases:
                 yield Reproduction(name, label, test.name, "none", f"no script for: {test.message}")
                 continue
             script = make_script(example, run.trial)
+            assert script is not None, "only a notebook's code may have none"
             store_script(script, name, folder)
             yield Reproduction(name, label, test.name, example.kind, problem_of_script(folder / f"{name}.py", script.facts, example, file), script.text)
         run.trial.close()

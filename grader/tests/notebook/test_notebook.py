@@ -90,6 +90,18 @@ def test_a_class_that_uses_other_cells(notebook):
     assert "mine" in notebook.run("merge_heads.mine = True\nprint(vars(merge_heads))").printed, "the notebook's own function is back"
 
 
+def test_a_class_inherits_from_the_references_class_if_its_own_base_fails(notebook):
+    broken = reference("ch05_layers", "LayerNorm").replace("self.eps = eps", "self.eps = 0.5").replace("torch.ones", "torch.zeros")
+    own = "class Norm(LayerNorm):\n    kind = 'mine'\n\nclass RMSNorm(Norm):\n    def __init__(self, d_model, eps=1e-6):\n        super().__init__(d_model, eps)\n"
+    own += "        del self.bias\n\n" + reference("ch05_layers", "RMSNorm").partition("\n\n    def forward")[2].join(["    def forward", "\n"])
+    shown = notebook.run(broken + "\n\n" + own + "\ncheck(RMSNorm)")
+    assert "RMSNorm works." in shown.text, shown.text
+    assert "Your LayerNorm fails its tests, so the reference's LayerNorm was used here." in shown.line
+    assert notebook.run("Norm.__bases__ == (LayerNorm,) and RMSNorm(3).eps").text == "0.5", "the notebook's own base class is back"
+    fixed = reference("ch05_layers", "LayerNorm")
+    assert "was used here" not in notebook.run(fixed + "\n\n" + own + "\ncheck(RMSNorm)").line
+
+
 def test_a_result_that_nothing_can_learn_through(notebook):
     shown = notebook.run(RIGHT.replace(".exp()", ".exp().detach()") + 'check("softmax", softmax)')
     assert "softmax: the result has no gradient back to the inputs" in shown.line
@@ -152,6 +164,65 @@ def test_an_unreadable_file_does_not_prevent_a_check(notebook, chapter):
     chapter.write_text("import nowhere\n", encoding="utf-8")
     shown = notebook.run('check("softmax", softmax)')
     assert "ch03_attention.py does not import" in shown.text and "nowhere" in shown.html
+
+
+# ---- the failed call as a cell
+
+
+def test_the_failed_call_is_a_cell_that_calls_the_notebooks_function(notebook):
+    shown = notebook.run(WRONG + 'x = "mine"\ndef other():\n    return x\ncheck("softmax", softmax)')
+    again = 'from grader import repro; repro("softmax")'
+    assert again in shown.text and again in "".join(ElementTree.fromstring(shown.html).itertext())
+    code = notebook.run(f"answer = [{again.partition('; ')[2]}]\nanswer[0]")
+    assert "got = softmax(x_2" in code.text and "# To run it in the debugger" in code.text, "`x` is in use"
+    assert "import torch" in "".join(ElementTree.fromstring(code.html).itertext())
+    printed = notebook.run(code.text).printed
+    assert "got\ntensor(" in printed and "expected\ntensor(" in printed
+    assert notebook.run("torch.allclose(got, expected)").text == "False"
+    notebook.run(RIGHT)
+    notebook.run(code.text)
+    assert notebook.run("torch.allclose(got, expected)").text == "True"
+    replacing = "repro()\n[(it['text'][:9], it['replace']) for it in get_ipython().payload_manager.read_payload() if it['source'] == 'set_next_input']"
+    assert notebook.run(replacing).text == "[('# softmax', True)]"
+    notebook.run("check(softmax)")
+    assert "There is no failed check of softmax to run again" in notebook.run("repro(softmax)").line
+
+
+def test_the_cell_uses_the_references_definitions_that_the_check_used(notebook):
+    notebook.run(WRONG)
+    attention = reference("ch03_attention", "scaled_dot_product_attention").replace("/ math.sqrt(q.size(-1))", "/ q.size(-1)")
+    assert "math.sqrt" not in attention
+    shown = notebook.run(attention + "\ncheck(scaled_dot_product_attention)")
+    assert "FAILED" in shown.text and "so the reference's softmax was used here" in shown.line
+    code = notebook.run("repro()").text
+    assert 'with chapter_of("scaled_dot_product_attention", scaled_dot_product_attention, replaced=["softmax"]):' in code
+    notebook.run("own = softmax\n" + code)
+    assert notebook.run("torch.allclose(got, expected), softmax is own").text == "(False, True)"
+    notebook.run(reference("ch03_attention", "scaled_dot_product_attention") + "\n" + code)
+    assert notebook.run("torch.allclose(got, expected), softmax is own").text == "(True, True)"
+
+
+@pytest.mark.parametrize(
+    ("cell", "call"),
+    [
+        ("def mine(x, dim=-1):\n    return x\ncheck('softmax', mine)", "mine("),
+        ("check('softmax', lambda x, dim=-1: x)", "(lambda x, dim=-1: x)("),
+        ("class Mine:\n    @staticmethod\n    def softmax(x, dim=-1):\n        return x\ncheck('softmax', Mine.softmax)", "Mine.softmax("),
+    ],
+)
+def test_the_cell_finds_the_object_that_was_checked(notebook, cell, call):
+    notebook.run(cell)
+    code = notebook.run("repro('softmax')").text
+    assert call in code
+    assert "got\ntensor(" in notebook.run(code).printed
+
+
+def test_a_failure_of_the_file_has_the_command(notebook, chapter):
+    notebook.run(RIGHT + "check(softmax)")
+    chapter.write_text(chapter.read_text(encoding="utf-8") + WRONG, encoding="utf-8")
+    assert "run again !headway repro softmax" in notebook.run('check("softmax")').line
+    assert "to run that call again: !headway repro softmax" in notebook.run("repro(softmax)").line
+    (notebook.kit.exercises / "progress.txt").unlink(missing_ok=True)
 
 
 # ---- shortcuts
