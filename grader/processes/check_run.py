@@ -14,6 +14,7 @@ from grader.course.syllabus import Chapter, load_syllabus
 from grader.execution.worker import WorkerPool
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
+from grader.plugin.judging import exercise_of
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, reporter_on, restart_capture
@@ -31,20 +32,17 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
         os.chdir(job.cwd)
     config = session.config
     found = load_syllabus().find(job.name)
-    chapter, names = (found.id, {e.name for e in found.exercises}) if isinstance(found, Chapter) else (found.chapter, {found.name})
+    names = {exercise.name for exercise in found.exercises} if isinstance(found, Chapter) else {found.name}
     run: GradedRun = config.stash[RUN]
     run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
-    suites = [item for item in session.items if item.path.name.startswith(f"test_{chapter}_")]
-    session.items[:] = [item for item in suites if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
+    session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.testscollected = len(session.items)
     restart_capture(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")
     config.option.verbose = QUIET
-    reporter = reporter_on(config, report, job.columns, job.colour)
-    reporter.pytest_sessionstart(session)
-    reporter.stats["deselected"] = [item for item in suites if item not in session.items]
+    reporter_on(config, report, job.columns, job.colour).pytest_sessionstart(session)
     report.flush()
     if fork and not job.in_worker and count_processes() > 1:
         config.pluginmanager.register(Sharing(session, report, count_processes()))

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.excerpt import excerpt_of, find_problem
@@ -18,6 +19,9 @@ from grader.processes.client import NoServer, ServerLost, ask_running_server
 from grader.processes.job import CheckJob, retry_sentence
 from grader.verdict.summary import Verdict
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import pytest
 
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # the kit is already imported when pytest starts here
 PASSED, NOT_YET, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -120,9 +124,16 @@ def _run_in_pytest(suites: list[Path], found: Exercise | Chapter, *options: str)
         results = Path(folder) / "results.json"
         arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", *QUIET, "--results", str(results)]
         quiet = [] if os.environ.get("PYTEST_ADDOPTS") else ["-q"]  # no header; the learner's own options may ask for one
-        status = int(pytest.main([*arguments, *quiet, *options, *chosen, *map(str, suites)]))
+        status = int(pytest.main([*arguments, *quiet, *options, *chosen, *map(str, suites)], plugins=[_ChosenTestsOnly()]))
         try:
             data = json.loads(results.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             data = {"exercises": []}
     return {exercise["name"]: exercise["outcome"] for exercise in data["exercises"]}, status
+
+
+class _ChosenTestsOnly:
+    """A plugin of pytest: the last line does not count the tests of other exercises as "deselected", because only this one was asked for."""
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.stats.pop("deselected", None)
