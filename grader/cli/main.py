@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from grader.cli.arguments import AnyDrawable, AnyExercise, AnyName, AnyWalk, ExerciseName, Names, RequiredName, join_optional, join_words, split_names
 from grader.cli.commands import completing
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
@@ -20,12 +21,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-AnyName = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names, show_default=False)]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names)]
-ExerciseName = Annotated[str, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
-MaybeExercise = Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -52,7 +47,7 @@ def check(name: AnyName = None) -> None:
     """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet."""
     from grader.cli.commands.check import check
 
-    raise typer.Exit(check(name))
+    raise typer.Exit(check(join_optional(name)))
 
 
 @app.command()
@@ -62,7 +57,7 @@ def watch(name: AnyName = None) -> None:
     With the name of an exercise, the watch stays on that exercise."""
     from grader.cli.commands.watch import watch
 
-    raise typer.Exit(watch(name))
+    raise typer.Exit(watch(join_optional(name)))
 
 
 @app.command("next")
@@ -89,12 +84,12 @@ def hint(
     """Show the next hint; each says more than the one before."""
     from grader.cli.commands.hint import hint
 
-    raise typer.Exit(hint(name, level))
+    raise typer.Exit(hint(join_optional(name), level))
 
 
 @app.command()
 def repro(
-    name: MaybeExercise = None,
+    name: AnyExercise = None,
     debug: Annotated[bool, typer.Option("--pdb", help="Start the debugger: before the wrong call, or where an error is raised.")] = False,
 ) -> None:
     """Run the call of the last failure again, or of an exercise's.
@@ -102,7 +97,7 @@ def repro(
     It is a script in exercises/.headway/repro. Exit status 0: right now; 1: still wrong."""
     from grader.cli.commands.repro import repro
 
-    raise typer.Exit(repro(name, debug))
+    raise typer.Exit(repro(join_optional(name), debug))
 
 
 @app.command()
@@ -110,26 +105,26 @@ def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="
     """Show how your code differs from the reference."""
     from grader.cli.commands.diff import diff
 
-    raise typer.Exit(diff(name, peek))
+    raise typer.Exit(diff(join_words(name), peek))
 
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)] = None,
+    name: AnyDrawable = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Save the picture in a file.", show_default=False)] = None,
 ) -> None:
     """Draw your result of an exercise beside the reference's."""
     from grader.cli.commands.show import show
 
-    raise typer.Exit(show(name, out))
+    raise typer.Exit(show(join_optional(name), out))
 
 
 @app.command()
-def reset(name: Named, undo: Annotated[bool, typer.Option("--undo", help="Restore the code that the last reset saved.")] = False) -> None:
+def reset(name: RequiredName, undo: Annotated[bool, typer.Option("--undo", help="Restore the code that the last reset saved.")] = False) -> None:
     """Put the stub back; your code is saved."""
     from grader.cli.commands.reset import reset, undo_reset
 
-    raise typer.Exit(undo_reset(name) if undo else reset(name))
+    raise typer.Exit((undo_reset if undo else reset)(join_words(name)))
 
 
 @app.command("open")
@@ -137,7 +132,7 @@ def open_command(name: AnyName = None) -> None:
     """Open an exercise in your editor, at its line."""
     from grader.cli.commands.open import open_in_editor
 
-    raise typer.Exit(open_in_editor(name))
+    raise typer.Exit(open_in_editor(join_optional(name)))
 
 
 @app.command()
@@ -159,7 +154,7 @@ def book(
     It opens at the current chapter, or at NAME; Control-C stops it."""
     from grader.cli.commands.book import book
 
-    raise typer.Exit(book(name, port, browser))
+    raise typer.Exit(book(join_optional(name), port, browser))
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -177,7 +172,7 @@ def measure(
 
 @app.command()
 def walk(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=completing.walks, show_default=False)] = None,
+    name: AnyWalk = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers; the run stays repeatable.")] = 0,
     pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file for the picture (.svg).", show_default=False)] = None,
@@ -187,7 +182,7 @@ def walk(
     Without NAME it lists them."""
     from grader.cli.commands.walk import walk
 
-    raise typer.Exit(walk(name, seed, pace, out))
+    raise typer.Exit(walk(" ".join(name) if name else None, seed, pace, out))
 
 
 @app.command()
@@ -200,7 +195,7 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; f
 
 @app.command("dev-check")
 def dev_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)] = None,
+    names: Names = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, in process and in workers.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Test everything again, without the cache.")] = False,
@@ -211,7 +206,7 @@ def dev_check(
     Every known mistake is caught and named, every correct variant accepted."""
     from grader.cli.commands.maintain import dev_check
 
-    raise typer.Exit(dev_check(names or [], full, fresh, table, changed))
+    raise typer.Exit(dev_check(split_names(names), full, fresh, table, changed))
 
 
 @app.command()

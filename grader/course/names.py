@@ -15,11 +15,11 @@ def normalise(text: str) -> str:
 
 
 def match_name(typed: str, names: Iterable[str]) -> str | None:
-    """The name that equals the typed one apart from letter case; an exactly equal one first."""
+    """The name that equals the typed one apart from letter case and separators; an exactly equal one first."""
     known = list(names)
     if typed in known:
         return typed
-    return next((name for name in known if name.lower() == typed.strip().lower()), None)
+    return next((name for name in known if normalise(name) == normalise(typed)), None)
 
 
 def match_titles(typed: str, titles: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped
+from grader.course.names import match_name
 from grader.course.syllabus import is_handout
 from grader.teaching.walks import list_walks
 
@@ -17,9 +18,10 @@ def walk(name: str | None, seed: int, pace: bool, out: Path | None) -> int:
     """Take the walk of that name; without one, list them all. Exit status 1: the walk ran, but its picture was not saved; 2: wrong use; 130: Control-C."""
     if name is None:
         return _list()
-    if name not in list_walks():
-        near = get_close_matches(name, list_walks(), n=1)
-        print_error(f"there is no walk {name!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all"))
+    typed, name = name, match_name(name, list_walks())
+    if name is None:
+        near = get_close_matches(typed, list_walks(), n=1)
+        print_error(f"there is no walk {typed!r}; " + (f"did you mean {near[0]}?" if near else "`headway walk` lists them all"))
         return UNUSABLE
     if out is not None and (out.suffix.lower() != ".svg" or out.is_dir()):
         print_error(f"--out: the picture is an SVG, so give a file that ends in .svg, as {out.with_suffix('.svg').name if out.name else name + '.svg'}")
