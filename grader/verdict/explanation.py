@@ -17,6 +17,7 @@ from grader.verdict.failed_calls import MOST_CALLS, find_calls, moments_of
 from grader.verdict.relations.engine import explain
 from grader.verdict.results import Failure
 from grader.verdict.sequences import explain_plain
+from grader.verdict.shown_sizes import sizes_of_calls
 from grader.verdict.value_code import SMALL, NotCode, value_code
 from grader.verdict.value_text import first_difference, format_value
 from torch import Tensor
@@ -30,7 +31,7 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
     """The explanation of whatever ended the test; pytest-check fails a test without an exception."""
     calls = _calls_to_show(problem, boundary, example)
     call = calls[-1] if calls else None
-    sizes = " ".join(f"{name}={size}" for name, size in example.sizes.items())
+    sizes = " ".join(f"{name}={size}" for name, size in sizes_of_calls(example.sizes, calls, boundary.calls if boundary else []).items())
     common: dict[str, Any] = dict(promise=promise, sizes=sizes, called=_lines_of_calls(calls), printed=printed)
     is_result_missing = call is not None and call.returned_none and not _was_read_after(call, boundary)
     if isinstance(problem, OutOfTime | HostDied):

@@ -229,3 +229,43 @@ def test_an_error_of_the_learners_code_in_a_helper_is_the_learners(learner):
         learner.bring(helper)(learner.broken, 1)
     words = explain_failure(caught.value, "p", learner._boundary, comparing.current)
     assert words.called[0] == "broken(torch.tensor([1.0, 2.0, 3.0]))" and words.message.startswith("broken raised ValueError")
+
+
+# ---- the sizes
+
+
+def sizes_shown(learner, test, **drawn):
+    comparing.sizes(**drawn)
+    comparing.new_example()
+    with pytest.raises(Exception) as caught:
+        test()
+    return explain_failure(caught.value, "p", learner._boundary, comparing.current).sizes
+
+
+def test_sizes_that_the_call_does_not_have_are_not_shown(learner):
+    batch = torch.ones(2, 3, 8)
+
+    def on_a_row():
+        for row in batch:
+            close(learner.half(row), row, "the row")
+
+    def in_a_list():
+        same(learner.count([7, 8, 9]), 4, "the number")
+
+    assert sizes_shown(learner, lambda: close(learner.half(batch), batch), B=2, T=3, V=8) == "B=2 T=3 V=8"
+    assert sizes_shown(learner, on_a_row, B=2, T=3, V=8) == "T=3 V=8"
+    assert sizes_shown(learner, in_a_list, B=2, T=3, V=8) == "T=3"
+    assert sizes_shown(learner, lambda: close(learner.rate(step=11), 2.0), B=2, T=3, V=8) == ""
+
+
+def test_sizes_of_the_object_that_is_called_are_shown(learner):
+    def test():
+        scale = learner.Scale(by=7)
+        close(scale(torch.ones(3)), torch.ones(3))
+
+    assert sizes_shown(learner, test, B=2, T=3, D=7) == "T=3 D=7"
+
+
+def test_a_factor_of_a_dimension_is_shown_next_to_the_other_factor(learner):
+    assert sizes_shown(learner, lambda: close(learner.pair(torch.ones(3, 10))[0], torch.ones(3, 10)), B=2, T=3, H=4, d_head=5) == "T=3"
+    assert sizes_shown(learner, lambda: close(learner.half(torch.ones(2, 3, 20)), torch.ones(2, 3, 20)), T=3, H=2, d_head=10) == "T=3 H=2 d_head=10"
