@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grader.execution.values import pack, unpack
+from grader.execution.values import CannotCross, pack, unpack
 
 Packed = tuple[Any, list[bytes]]  # a tree and its buffers
 
@@ -14,7 +14,10 @@ def changed_argument(
     target: Any, args: tuple, options: dict, original: Packed, make_handle: Callable[[Any], list], find_object: Callable[[list], Any]
 ) -> str | None:
     """None if no argument changed; else which one did, as " number 2" or " `mask`", or "" if that is not known."""
-    again = pack([target, args, options], make_handle)
+    try:
+        again = pack([target, args, options], make_handle)
+    except CannotCross:  # before the call it could
+        return ""
     if again[1] == original[1] and repr(again[0]) == repr(original[0]):
         return None
     _, before_args, before_options = unpack(*original, find_object)

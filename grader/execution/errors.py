@@ -41,6 +41,10 @@ class RuleBroken(LearnerError):
     """The code ran and broke a rule for all calls: it changed an argument, left a thread running, or returned a value that cannot cross."""
 
 
+class WrongResult(RuleBroken):
+    """A result that the kit cannot use to continue, because its shape is wrong; the message is a whole sentence."""
+
+
 class Todo(BaseException):
     """A stub raised NotImplementedError; the message names the stub if it is known."""
 

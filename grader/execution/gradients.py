@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
+class NoGradient(Exception):
+    """Autograd cannot compute the gradient of the result; the message is for the learner."""
+
+
 def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None) -> dict:
     """Output, and the gradients of <output, cotangent> by the inputs and by the parameters of the module called.
 
-    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend on.
+    The gradient is None for an input that is not a floating tensor, and for everything that the output does not depend on. All are None
+    where the output does not fit the cotangent: the tests' side reports the wrong output.
     """
     leaves = [_leaf(value) for value in inputs]
     module = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
@@ -22,16 +28,31 @@ def gradients(target: Any, inputs: list, options: dict, cotangent: Tensor | None
     first = output[0] if isinstance(output, tuple | list) and output else output
     found: dict[int, Tensor] = {}
     wanted = [value for value in [*leaves, *own.values()] if _floats(value)]
-    if isinstance(first, Tensor) and first.requires_grad:
+    if _floats(first) and first.requires_grad and first.layout is torch.strided and not first.is_nested:
         if cotangent is None:
-            cotangent = torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3).reshape(first.shape)
-        grads = torch.autograd.grad((first * cotangent.to(first.dtype)).sum(), wanted, allow_unused=True)  # grad_outputs= imports half of torch
-        found = {id(value): grad for value, grad in zip(wanted, grads) if grad is not None}
+            cotangent = torch.cos(torch.arange(first.numel(), dtype=torch.float64) * 0.7 + 0.3).reshape(first.shape).to(first.device)
+        if first.shape == cotangent.shape and first.device == cotangent.device:
+            grads = _differentiate((first * cotangent.to(first.dtype)).sum(), wanted)
+            found = {id(value): grad for value, grad in zip(wanted, grads) if grad is not None}
     return {
         "output": output,
         "inputs": [found.get(id(leaf)) for leaf in leaves],
         "parameters": {name: found.get(id(parameter)) for name, parameter in own.items()},
     }
+
+
+def _differentiate(total: Tensor, wanted: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """The gradients; NoGradient if autograd refuses. An error raised by a `backward` of the learner's own passes."""
+    try:
+        return torch.autograd.grad(total, wanted, allow_unused=True)  # grad_outputs= imports half of torch
+    except RuntimeError as problem:
+        frames = (str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(problem.__traceback__))
+        if any(name != __name__ and name.partition(".")[0] != "torch" for name in frames):
+            raise
+        reason = str(problem).partition("\n")[0]
+        if "modified by an inplace operation" in reason:
+            reason = "a tensor that it depends on is changed in place; compute a new tensor"
+        raise NoGradient(f"the gradient of the result cannot be computed: {reason}") from None
 
 
 def is_defined_in(package: str, target: Any) -> bool:

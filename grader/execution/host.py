@@ -23,7 +23,7 @@ from grader.execution.error_notes import line_of_recursion, note_of
 from grader.execution.errors import HostDied, OutOfTime, Where, builtin_kind, message_of
 from grader.execution.forbidden import shortcuts
 from grader.execution.forbidden.reports import Notice
-from grader.execution.gradients import gradients, is_cut_off, is_defined_in, with_gradient
+from grader.execution.gradients import NoGradient, gradients, is_cut_off, is_defined_in, with_gradient
 from grader.execution.inner_calls import NOTE, InnerCalls, compile_helper
 from grader.execution.overrides import DefinitionOverride
 from grader.execution.rebinding import inheriting_classes, replaced
@@ -78,8 +78,9 @@ class Host:
                 body, out = pack(result, self.make_handle)
                 return {"value": body}, out
             except CannotCross as problem:
-                return {"error": {"kind": "rule", "type": "CannotCross", "message": f"returned {problem}", "where": None}}, []
-            except _Refused as problem:
+                verb = "returned" if op in ("call", "gradients") else "contains"
+                return {"error": {"kind": "rule", "type": "CannotCross", "message": f"{verb} {problem}", "where": None}}, []
+            except (_Refused, NoGradient) as problem:
                 return {"error": {"kind": "rule", "type": "Rule", "message": str(problem), "where": None}}, []
             except (OutOfTime, HostDied):
                 raise
@@ -155,7 +156,7 @@ class Host:
 
     def do_shapes(self, module: Any) -> dict[str, list]:
         named = _by_name(_module(module).named_parameters())
-        return {name: [list(parameter.shape), parameter.dtype] for name, parameter in named.items()}
+        return {name: [list(_shape(name, parameter)), parameter.dtype] for name, parameter in named.items()}
 
     def do_state(self, module: Any) -> dict[str, torch.Tensor]:
         return _by_name(_module(module).state_dict().items())
@@ -170,11 +171,14 @@ class Host:
         for name, value in values.items():
             if name not in own:
                 raise _Refused(f"{kind} has no parameter `{name}`; its parameters are: {', '.join(own) or 'none'}")
-            if own[name].shape != value.shape:
+            if _shape(name, own[name]) != value.shape:
                 raise _Refused(f"{kind}'s parameter `{name}` has shape {tuple(own[name].shape)}; it should be {tuple(value.shape)}")
         with torch.no_grad():
             for name, value in values.items():
-                own[name].copy_(value)
+                try:
+                    own[name].copy_(value)
+                except RuntimeError:
+                    raise _Refused(f"{kind}'s parameter `{name}` cannot be changed in place; do its elements share memory? `.clone()` gives each its own") from None
 
     def do_bring(self, name: str, source: str) -> Any:
         """Define a small helper of the test here."""
@@ -187,14 +191,14 @@ class Host:
         return list(self.inner_calls.last.get(number, ()))
 
     def do_gradients(self, target: Any, inputs: list, options: dict, cotangent: Any) -> dict:
+        _require_callable(target)
         before = running_threads()
         result = gradients(target, inputs, options, cotangent)
         self._no_thread_left(before, "the call")
         return result
 
     def call(self, original: Packed, target: Callable, args: tuple, options: dict) -> Any:
-        if not callable(target):
-            raise _Refused(f"an object of type {type(target).__name__} was used where something callable is expected")
+        _require_callable(target)
         before = running_threads()
         flowing = self.differentiable and self._is_learners(target)
         if flowing:
@@ -309,6 +313,18 @@ def _module(value: Any) -> torch.nn.Module:
     if not isinstance(value, torch.nn.Module):
         raise _Refused(f"an object of type {type(value).__name__} was used where an nn.Module is expected")
     return value
+
+
+def _require_callable(target: Any) -> None:
+    if not callable(target):
+        raise _Refused(f"an object of type {type(target).__name__} was used where something callable is expected")
+
+
+def _shape(name: str, parameter: torch.Tensor) -> torch.Size:
+    try:
+        return parameter.shape
+    except RuntimeError:  # of a Lazy module
+        raise _Refused(f"the parameter `{name}` has no shape before the first call; create it with its shape in `__init__`") from None
 
 
 def _by_name(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from grader.execution.calls import Call, Label, Reading, test_lines
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo, Where, mirrored, printable
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo, Where, WrongResult, mirrored, printable
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
 
@@ -279,8 +279,18 @@ def gradients(f: Handle, *inputs: Any, cotangent: Tensor | None = None, **option
     found = f._boundary.call(f._path, "gradients", f, inputs, options, (f, list(inputs), options, cotangent))
     call = f._boundary.calls[-1]
     call.result, call.returned_none = found["output"], found["output"] is None
-    f._boundary.readings.append(Reading(found, f, len(f._boundary.calls), f._boundary.calls[-1].position))
+    f._boundary.readings.append(Reading(found, f, len(f._boundary.calls), call.position))
+    _check_shape(found["output"], cotangent, call)
     return Gradients(found["output"], found["inputs"], found["parameters"])
+
+
+def _check_shape(output: Any, cotangent: Tensor | None, call: Call) -> None:
+    """The cotangent has the shape of a right result; one of another shape is the mistake, and has no gradients to compare."""
+    first = output[0] if isinstance(output, tuple | list) and output else output
+    if cotangent is not None and isinstance(first, Tensor) and first.shape != cotangent.shape:
+        problem = WrongResult("Rule", f"The result has shape {tuple(first.shape)}; it should be {tuple(cotangent.shape)}")
+        problem.call = call
+        raise problem
 
 
 def parameters(module: Handle) -> dict[str, Tensor]:

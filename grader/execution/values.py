@@ -116,8 +116,9 @@ class _Packer:
     def tensor(self, value: torch.Tensor) -> dict:
         if type(value) not in _PLAIN_TENSORS:
             raise CannotCross(f"an object of class {type(value).__name__}, a subclass of torch.Tensor, where a plain tensor belongs")
-        if value.layout is not torch.strided or value.is_quantized:
-            raise CannotCross(f"a {str(value.layout).removeprefix('torch.')} tensor, where an ordinary (dense) one belongs")
+        if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+            kind = "nested" if value.is_nested else "quantized" if value.is_quantized else str(value.layout).removeprefix("torch.")
+            raise CannotCross(f"a {kind} tensor, where an ordinary (dense) one belongs")
         dtype = str(value.dtype).removeprefix("torch.")
         if dtype not in _DTYPES:
             raise CannotCross(f"a tensor of dtype {dtype}, which no exercise uses")

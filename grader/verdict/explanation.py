@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from grader.execution.calls import Call, Label
-from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
+from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, WrongResult
 from grader.execution.proxy import Boundary, Handle
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.error_sentences import NO_MEMORY, NO_SUPER, describe_known_error, returned_none
@@ -48,6 +48,8 @@ def explain_failure(problem: BaseException | None, promise: str, boundary: Bound
         return _mismatch(mismatches, call, common)
     if is_result_missing and "NoneType" in str(problem):
         return Failure(message=_sentence(returned_none(_name(call)), capital=False), **common)
+    if isinstance(problem, WrongResult):
+        return Failure(message=_sentence(problem.message), **common)
     if isinstance(problem, RuleBroken):
         start = "" if call is None or problem.message.startswith(call.what.partition("(")[0]) else f"{call.what}: "
         return Failure(message=_sentence(start + problem.message, capital=False), where=str(problem.where or ""), **common)

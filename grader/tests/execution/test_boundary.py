@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 from boundaries import KINDS, alike, make_boundary, opened
-from grader.execution.errors import LearnerError, RuleBroken
+from grader.execution.errors import LearnerError, RuleBroken, WrongResult
 from grader.execution.proxy import Handle, Implementation, buffers, gradients, load, parameters, randomise, state
 from grader.execution.worker import WorkerPool
 from hypothesis import given, settings
@@ -231,6 +231,64 @@ def test_a_detached_result_has_no_gradient(toy):
     found = gradients(toy.square, x, torch.ones(3))
     assert torch.allclose(found.inputs[0], 2 * x * torch.cos(torch.arange(3) * 0.7 + 0.3), atol=1e-6) and found.inputs[1] is None
     assert gradients(toy.square, torch.arange(3), x).inputs == [None, None]
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 3), (1,), ()])
+def test_gradients_of_a_result_of_another_shape_name_the_shapes(toy, shape):
+    with pytest.raises(WrongResult) as caught:
+        gradients(toy.square, torch.ones(3), torch.ones(3), cotangent=torch.ones(shape))
+    assert str(caught.value) == f"The result has shape (3,); it should be {shape}" and caught.value.call.what == "square"
+    with pytest.raises(WrongResult, match=r"^The result has shape \(1, 3\); it should be \(3,\)$"):
+        gradients(toy.Net().both, torch.ones(1, 2), torch.ones(1, 3), cotangent=torch.ones(3))
+
+
+def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy):
+    def changes_what_is_needed(x):
+        y = torch.exp(x)
+        y.add_(1)
+        return y * y
+
+    def has_its_own_backward(x):
+        class Own(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                raise RuntimeError("own words")
+
+        return Own.apply(x)
+
+    sentence = "^the gradient of the result cannot be computed: a tensor that it depends on is changed in place; compute a new tensor$"
+    with pytest.raises(RuleBroken, match=sentence):
+        gradients(toy.bring(changes_what_is_needed), torch.ones(3))
+    with pytest.raises(RuntimeError, match="^own words$") as caught:
+        gradients(toy.bring(has_its_own_backward), torch.ones(3))
+    assert not isinstance(caught.value, RuleBroken)
+
+
+def test_results_that_autograd_cannot_use_are_named_by_their_kind(toy):
+    unusual = toy.bring(_unusual)
+    assert gradients(unusual, torch.ones(2, 2), "complex", cotangent=torch.ones(2, 2)).inputs == [None, None]
+    for kind in ("nested", "sparse"):
+        with pytest.raises(RuleBroken, match=f"^returned a {kind}\\w* tensor, where an ordinary"):
+            gradients(unusual, torch.ones(2, 2), kind, cotangent=torch.ones(2, 2))
+    with pytest.raises(RuleBroken, match="^contains a sparse_coo tensor, where an ordinary"):
+        toy.bring(_holder)().value  # noqa: B018
+
+
+def _unusual(x, kind):
+    if kind == "complex":
+        return x * 1j
+    return torch.nested.nested_tensor([x, x[:1]]) if kind == "nested" else x.to_sparse()
+
+
+def _holder():
+    class Holder:
+        value = torch.ones(2).to_sparse()
+
+    return Holder()
 
 
 # ---- examples

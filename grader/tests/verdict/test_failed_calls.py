@@ -231,6 +231,19 @@ def test_an_error_of_the_learners_code_in_a_helper_is_the_learners(learner):
     assert words.called[0] == "broken(torch.tensor([1.0, 2.0, 3.0]))" and words.message.startswith("broken raised ValueError")
 
 
+def test_gradients_of_a_result_of_the_wrong_shape_are_the_sentence_of_a_wrong_shape(learner):
+    comparing.new_example()
+    with pytest.raises(Exception) as caught:
+        gradients(learner.half, x(0), cotangent=torch.ones(2, 3))
+    words = explain_failure(caught.value, "p", learner._boundary, comparing.current)
+    with pytest.raises(Exception) as elsewhere:
+        close(learner.half(x(0)), torch.ones(2, 3))
+    assert words.message == "The result has shape (4,); it should be (2, 3)." == explain_failure(
+        elsewhere.value, "p", learner._boundary, comparing.current
+    ).message  # fmt: skip
+    assert words.called == ["half(torch.tensor([0.0, 1.0, 2.0, 3.0]))"] and not words.where
+
+
 # ---- the sizes
 
 
