@@ -17,7 +17,7 @@ _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 def sizes_of_calls(sizes: dict[str, int], shown: list[Call], made: list[Call]) -> dict[str, int]:
     """The sizes that one of the shown calls has in its arguments, or in those of the calls (`made`) that built its objects; all if no call is shown.
 
-    A size is a dimension, a number or a length there.
+    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or steps.
     """
     if not shown:
         return dict(sizes)
@@ -48,10 +48,9 @@ def _numbers_of(call: Call, makers: dict[Handle, Call]) -> Iterator[int]:
             followed.add(id(value))
             yield from _numbers_in(value.what)
             parts = value.callee, *value.args, *value.options.values()
+            yield from (part for part in parts if isinstance(part, int) and not isinstance(part, bool))
         elif isinstance(value, Tensor):
             yield from value.shape
-        elif isinstance(value, int) and not isinstance(value, bool):
-            yield value
         elif isinstance(value, Handle):
             yield from _numbers_in(object.__getattribute__(value, "_path"))
             parts = makers.get(value), object.__getattribute__(value, "_owner")

@@ -268,6 +268,7 @@ def test_the_code_did_not_raise_what_autograd_raises_afterwards(toy):
     assert not isinstance(caught.value, RuleBroken)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_results_that_autograd_cannot_use_are_named_by_their_kind(toy):
     unusual = toy.bring(_unusual)
     assert gradients(unusual, torch.ones(2, 2), "complex", cotangent=torch.ones(2, 2)).inputs == [None, None]

@@ -281,4 +281,4 @@ def test_sizes_of_the_object_that_is_called_are_shown(learner):
 
 def test_a_factor_of_a_dimension_is_shown_next_to_the_other_factor(learner):
     assert sizes_shown(learner, lambda: close(learner.pair(torch.ones(3, 10))[0], torch.ones(3, 10)), B=2, T=3, H=4, d_head=5) == "T=3"
-    assert sizes_shown(learner, lambda: close(learner.half(torch.ones(2, 3, 20)), torch.ones(2, 3, 20)), T=3, H=2, d_head=10) == "T=3 H=2 d_head=10"
+    assert sizes_shown(learner, lambda: close(learner.half(torch.ones(2, 3, 20)), torch.ones(2, 3, 20)), B=None, T=3, H=2, d_head=10) == "T=3 H=2 d_head=10"
