@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--door", action=_Door, choices=("local", "worker"), dest="worker", default=False, help=argparse.SUPPRESS)
     group.addoption("--whole", action="store_true", help="everything that an exercise uses is the target's own; nothing is replaced by the reference's")
     group.addoption("--seed", type=int, default=0, metavar="N", help="other examples, just as repeatable (default 0)")
+    group.addoption("--no-recordings", action="store_true", help="draw all examples and ask the reference again, where both are recorded")
     group.addoption("--results", metavar="FILE", help="write the results as JSON")
 
 

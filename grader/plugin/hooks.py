@@ -26,12 +26,13 @@ from grader.course.suites import tests_of  # noqa: E402
 from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import exercise_items, terminal  # noqa: E402
+from grader.plugin.example_runs import ExampleRuns  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.plugin.judging import Judging, exercise_of  # noqa: E402
-from grader.plugin.pytest_internals import fixtures_of  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
-from grader.verdict.examples import collect_pinned, run_own_examples, run_pinned, seed_examples, use_headway_profile  # noqa: E402
+from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
+from grader.verdict.recordings import Recordings  # noqa: E402
 from grader.verdict.results import write_results  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
 
@@ -41,6 +42,7 @@ if _collecting:
 pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
 JUDGING = pytest.StashKey[Judging]()
+EXAMPLES = pytest.StashKey[ExampleRuns]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
     run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
+    config.stash[EXAMPLES] = ExampleRuns(None if option.no_recordings else Recordings())
     run.prepare = functools.partial(_register, run)
     config.stash[JUDGING] = Judging(run)
 
@@ -148,20 +151,11 @@ def _register(run: GradedRun, item: pytest.Item) -> None:
 def _prepare(item: pytest.Function, run: GradedRun) -> None:
     """Begin every example at the boundary, and hide the warnings of libraries, which do not help a learner."""
     item.add_marker(pytest.mark.filterwarnings("ignore"))
-
-    def each_example(function):
-        @functools.wraps(function)
-        def example(*args, **kwargs):
-            run.trial.begin_example()
-            return function(*args, **kwargs)
-
-        return example
-
-    handle = getattr(item.obj, "hypothesis", None)
+    handle, wrap = getattr(item.obj, "hypothesis", None), item.config.stash[EXAMPLES].each_example
     if handle is None:
-        item.obj = each_example(item.obj)
+        item.obj = wrap(item.obj, item, lambda: run.trial.begin_example())
     elif not hasattr(handle.inner_test, "__wrapped__"):
-        handle.inner_test = each_example(handle.inner_test)
+        handle.inner_test = wrap(handle.inner_test, item, lambda: run.trial.begin_example())
         collect_pinned(item.obj)
         skip_database_key(item.obj)
     give_seed(item, run)
@@ -229,14 +223,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     return (yield)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Run the pinned examples, and those of the run's own seed, after the common examples."""
-    result = yield
-    fixtures = fixtures_of(pyfuncitem)
-    run_pinned(pyfuncitem.obj, fixtures)
-    run_own_examples(pyfuncitem.obj, fixtures, pyfuncitem.config.stash[RUN].trial)
-    return result
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Replaces pytest's own function for graded tests."""
+    if not pyfuncitem.get_closest_marker("exercise"):
+        return None
+    pyfuncitem.config.stash[EXAMPLES].run(pyfuncitem, pyfuncitem.config.stash[RUN].trial)
+    return True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -27,6 +27,13 @@ def fixtures_of(item: pytest.Function) -> dict[str, Any]:
     return {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
 
 
+def drop_output(config: pytest.Config) -> None:
+    """Forget what the running test has printed so far: pytest's plugin `capturemanager`."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None and capture.is_globally_capturing():
+        capture.read_global_capture()
+
+
 def width_of(reporter: pytest.TerminalReporter) -> int:
     """The number of columns that the reporter writes: `TerminalReporter._tw`."""
     return reporter._tw.fullwidth

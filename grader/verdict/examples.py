@@ -61,14 +61,18 @@ def _seed_of(name: str, seed: int) -> int:
     return zlib.crc32(f"{seed} {name}".encode())
 
 
+def has_own_examples(test: Any) -> bool:
+    """Whether the run's seed gives this test examples of its own; at seed 0 none has any, and a test that draws nothing never has."""
+    return getattr(getattr(test, "hypothesis", None), "own_seed", None) is not None
+
+
 def run_own_examples(test: Any, fixtures: dict[str, Any], trial: Any) -> None:
-    """Run the test on the examples of the run's own seed; at seed 0 there are none."""
-    own_seed = getattr(getattr(test, "hypothesis", None), "own_seed", None)  # a test that belongs to no exercise has none
-    if own_seed is None:
+    """Run the test on the examples of the run's own seed."""
+    if not has_own_examples(test):
         return
     trial.own_examples = True
     try:
-        with drawing_others(test, own_seed, lambda usual: max(2, usual // OWN_SHARE)):
+        with drawing_others(test, test.hypothesis.own_seed, lambda usual: max(2, usual // OWN_SHARE)):
             test(**fixtures)
     finally:
         trial.own_examples = False

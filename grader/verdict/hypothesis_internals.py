@@ -44,6 +44,12 @@ def only_generate(test: Any) -> None:
         test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
 
 
+def looks_for_smaller(test: Any) -> bool:
+    """Whether hypothesis looks for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    drawn = getattr(test, "_hypothesis_internal_use_settings", None)
+    return drawn is not None and Phase.shrink in drawn.phases
+
+
 @contextlib.contextmanager
 def drawing_others(test: Any, seed: int, count: Callable[[int], int]) -> Iterator[None]:
     """Draw the examples of another seed; `count` makes their number from the usual one. Relies on `_hypothesis_internal_use_settings` and `…_use_seed`."""

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Exchange, HostConnection, Implementation
+from grader.execution.reference_connection import Answer, ReferenceConnection
 from grader.execution.target import Target, package_sources, resolve
 from grader.execution.worker import Worker, WorkerPool
 from grader.verdict import comparing
@@ -83,6 +84,8 @@ class Trial:
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
         self._references: dict[str, Boundary] = {}
+        self.recorded: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
+        self.noted: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
         self._broken: dict[_Package, ChapterBroken] = {}
         self.names: set[str] = set()  # of the target that the running test has used
         self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
@@ -150,8 +153,7 @@ class Trial:
 
     def _reference(self, chapter: Chapter) -> Boundary:
         if chapter.id not in self._references:
-            sources = package_sources(resolve("solutions"), chapter, whole=True)
-            self._references[chapter.id] = Boundary(InProcessHost(sources, chapter.name, 0, 0, trusted=True))
+            self._references[chapter.id] = Boundary(ReferenceConnection(partial(_start_reference, chapter)))
         return self._references[chapter.id]
 
     # ---- an attempt at a test, which may be discarded
@@ -191,6 +193,11 @@ class Trial:
         assert self._running is not None, "call begin_test first"
         return self._running
 
+    @property
+    def running(self) -> tuple[Exercise, str]:
+        """The exercise and the name of the test that runs."""
+        return self._exercise, self._test
+
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
             self.end_chapter(self._running.chapter)
@@ -211,8 +218,7 @@ class Trial:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         comparing.new_example()
         self.example_seed = zlib.crc32(f"{self.seed if self.own_examples else 0} {self._test}".encode())
-        reference = self._reference(load_syllabus().chapter(exercise.chapter))
-        reference.begin(self.example_seed)
+        self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
         hurry = not self.in_worker and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
@@ -223,6 +229,14 @@ class Trial:
             raise
         torch.default_generator.manual_seed(self.example_seed)
         random.seed(self.example_seed)
+
+    def _begin_reference(self, chapter: str) -> None:
+        reference = self._reference(load_syllabus().chapter(chapter))
+        assert isinstance(reference.connection, ReferenceConnection)
+        if self.noted is not None:
+            self.noted.append([])
+        reference.connection.begin_example(next(self.recorded, []), self.noted[-1] if self.noted is not None else None)
+        reference.begin(self.example_seed)
 
     def end_test(self, outcome: str) -> list[str]:
         """Store the requests of the last example, if it came to a verdict; return the forbidden names that were reported while it ran."""
@@ -254,7 +268,7 @@ class Trial:
     def continue_in_fork(self) -> None:
         """Call this in a process that was forked to run more of the tests: it has a copy of the code, which may answer there."""
         for boundary in [*self._boundaries.values(), *self._references.values()]:
-            assert isinstance(boundary.connection, InProcessHost), "a run whose code is in a worker is not forked"
+            assert isinstance(boundary.connection, InProcessHost | ReferenceConnection), "a run whose code is in a worker is not forked"
             boundary.connection.continue_in_fork()
 
     def end_chapter(self, chapter: str) -> None:
@@ -277,6 +291,10 @@ class Trial:
         for boundary in [*self._boundaries.values(), *self._references.values()]:
             boundary.connection.close()
         self._boundaries, self._references = {}, {}
+
+
+def _start_reference(chapter: Chapter) -> InProcessHost:
+    return InProcessHost(package_sources(resolve("solutions"), chapter, whole=True), chapter.name, 0, 0, trusted=True)
 
 
 @dataclass(frozen=True)

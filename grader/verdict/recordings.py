@@ -1,0 +1,159 @@
+"""Recordings of tests: the examples that hypothesis drew, and the reference's answers to them.
+
+Both are always the same for a test and a seed, so a run in which nothing fails need not find them again. The recordings are a cache on disk.
+A missing, outdated or damaged one is made again, and a run without any gives the same verdicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from grader.course.syllabus import ROOT
+from grader.execution.reference_connection import Answer
+from grader.files import write_whole
+from grader.verdict.conditions import conditions
+
+FOLDER = ROOT / ".headway" / "recordings"
+MOST_BYTES = 4 * 1024 * 1024  # of the answers of one test; larger ones are not recorded, the examples still are
+CONDITIONS_KEPT = 3  # sets of recordings; older ones are of suites or versions that have changed
+_CHECKSUM = 16
+
+
+@dataclass(frozen=True)
+class Example:
+    """What hypothesis drew for one example, and the sizes that it named meanwhile."""
+
+    arguments: dict[str, Any]  # in a form for JSON
+    sizes: dict[str, int]
+
+    @classmethod
+    def of(cls, arguments: dict[str, Any], sizes: dict[str, int]) -> Example:
+        """NotRecordable if an argument is of a kind that has no form for JSON."""
+        return cls({name: _tree(value) for name, value in arguments.items()}, dict(sizes))
+
+    def values(self) -> dict[str, Any]:
+        """The arguments, as new objects: a test may change them."""
+        return {name: _value(tree) for name, tree in self.arguments.items()}
+
+
+@dataclass
+class Recording:
+    """One run of a test in which every example passed."""
+
+    examples: list[Example] = field(default_factory=list)  # the drawn ones
+    answers: list[list[Answer]] = field(default_factory=list)  # of the reference, for each example that ran, the pinned ones too
+
+
+class NotRecordable(Exception):
+    """A drawn value of a kind that a recording has no form for."""
+
+
+class Recordings:
+    """The recordings on disk that fit the present suites, reference and versions."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._all = folder
+        self._known: dict[tuple[str, int], Recording] = {}
+
+    @cached_property
+    def _folder(self) -> Path:
+        return self._all / hashlib.blake2b(conditions().encode(), digest_size=12).hexdigest()
+
+    def find(self, test: str, seed: int) -> Recording | None:
+        """The recording of this test, by its id in pytest, if there is one that can be read."""
+        if (test, seed) not in self._known:
+            try:
+                self._known[test, seed] = _decode((self._folder / _name(test, seed)).read_bytes())
+            except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError):
+                return None
+        return self._known[test, seed]
+
+    def store(self, test: str, seed: int, recording: Recording) -> None:
+        """Store a recording; without a place to write, the next run makes it again."""
+        self._known[test, seed] = recording
+        with contextlib.suppress(OSError):
+            if not self._folder.is_dir():
+                self._remove_old()
+            write_whole(self._folder / _name(test, seed), _encode(recording), durable=False)
+
+    def _remove_old(self) -> None:
+        """Keep the sets of recordings that were begun last."""
+        found = sorted(self._all.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True) if self._all.is_dir() else []
+        for path in found[CONDITIONS_KEPT - 1 :]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _name(test: str, seed: int) -> str:
+    return hashlib.blake2b(f"{seed} {test}".encode(), digest_size=16).hexdigest()
+
+
+# ---- the form on disk: a checksum, the length of a JSON head, the head, and the buffers
+
+
+def _encode(recording: Recording) -> bytes:
+    answers, buffers = [], []
+    size = sum(len(data) for example in recording.answers for answer in example for data in answer.buffers)
+    for example in recording.answers if size <= MOST_BYTES else ():
+        answers.append([[answer.request, answer.reply, [len(data) for data in answer.buffers]] for answer in example])
+        buffers += [data for answer in example for data in answer.buffers]
+    examples = [[example.arguments, example.sizes] for example in recording.examples]
+    head = json.dumps([examples, answers]).encode()
+    content = b"".join([struct.pack("<Q", len(head)), head, *buffers])
+    return hashlib.blake2b(content, digest_size=_CHECKSUM).digest() + content
+
+
+def _decode(data: bytes) -> Recording:
+    content = memoryview(data)[_CHECKSUM:]
+    if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != data[:_CHECKSUM]:
+        raise ValueError("damaged")
+    (length,) = struct.unpack_from("<Q", content)
+    examples, answers = json.loads(bytes(content[8 : 8 + length]))
+    place = 8 + length
+
+    def take(size: int) -> bytes:
+        nonlocal place
+        place += size
+        return bytes(content[place - size : place])
+
+    read = [[Answer(request, reply, [take(size) for size in sizes]) for request, reply, sizes in example] for example in answers]
+    return Recording([Example(arguments, sizes) for arguments, sizes in examples], read)
+
+
+def _tree(value: Any) -> Any:
+    """A drawn value in a form for JSON that keeps its type: plain values as they are, containers with a name."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind in (list, tuple):
+        return {kind.__name__: [_tree(item) for item in value]}
+    if kind is dict:
+        return {"dict": [[_tree(key), _tree(item)] for key, item in value.items()]}
+    if kind is SimpleNamespace:
+        return {"sizes": [[name, _tree(item)] for name, item in vars(value).items()]}
+    raise NotRecordable(kind.__name__)
+
+
+def _value(tree: Any) -> Any:
+    """The value of such a form."""
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, body),) = tree.items()
+    match kind:
+        case "list":
+            return [_value(item) for item in body]
+        case "tuple":
+            return tuple(_value(item) for item in body)
+        case "dict":
+            return {_value(key): _value(item) for key, item in body}
+        case "sizes":
+            return SimpleNamespace(**{name: _value(item) for name, item in body})
+    raise ValueError(kind)
