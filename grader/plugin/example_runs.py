@@ -17,7 +17,7 @@ from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
 from grader.plugin.pytest_internals import drop_output, fixtures_of
 from grader.verdict import comparing
 from grader.verdict.examples import has_own_examples, run_own_examples, run_pinned
-from grader.verdict.hypothesis_internals import looks_for_smaller
+from grader.verdict.hypothesis_internals import is_simplest, looks_for_smaller
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
 from grader.verdict.trial import Trial
 
@@ -75,14 +75,14 @@ class ExampleRuns:
             trial.recorded = iter(common.answers)
             if inner is test:
                 test(**fixtures)
-            for place, example in enumerate(common.examples):
-                if problem := _run_example(inner, fixtures, example, final=place == 0 or not looks_for_smaller(test)):
+            for example in common.examples:
+                if problem := _run_example(inner, fixtures, example, final=example.simplest or not looks_for_smaller(test)):
                     return problem
             run_pinned(test, fixtures)
             for own in recorded[1:]:
                 trial.recorded, trial.own_examples = iter(own.answers), True
                 for example in own.examples:
-                    if problem := _run_example(inner, fixtures, example, final=not looks_for_smaller(test)):
+                    if problem := _run_example(inner, fixtures, example, final=example.simplest or not looks_for_smaller(test)):
                         return problem
             return None
         finally:
@@ -124,7 +124,7 @@ class ExampleRuns:
         if not drawn:
             return
         try:
-            self._drawn.append(Example.of(drawn, comparing.current.sizes))
+            self._drawn.append(Example.of(drawn, comparing.current.sizes, is_simplest()))
         except NotRecordable:
             self._recordable = False
 
@@ -137,7 +137,7 @@ def _draw_all(test: Any, fixtures: dict[str, Any], trial: Trial) -> None:
 
 
 def _run_example(inner: Callable[..., Any], fixtures: dict[str, Any], example: Example, final: bool) -> Exception | None:
-    """Run one recorded example; return its exception, unless it is the `final` one: hypothesis's first example is its smallest."""
+    """Run one recorded example; return its exception, or raise it if it is `final`: hypothesis would look for no smaller example, or find none."""
     comparing.current.sizes.clear()
     comparing.current.sizes.update(example.sizes)
     try:

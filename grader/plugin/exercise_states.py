@@ -8,24 +8,21 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import platform
 from functools import cached_property
-from importlib.metadata import version
-from pathlib import Path
 
 from grader.course.source import SourceProblem, parse
-from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, load_syllabus
+from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.execution.names_used import closure, names_used
 from grader.execution.target import Target
 from grader.files import write_whole
+from grader.verdict.conditions import conditions
 from grader.verdict.results import REASONS
 from grader.version import __version__
 
 FILE = EXERCISES / ".headway" / "states.json"
 MOST = 1000  # entries; the oldest are dropped
 _STATES = {"passed", *REASONS}
-_ROOMS = ("course", "execution", "verdict", "plugin")  # of the kit, that decide about a verdict
 
 
 class StateRecord:
@@ -66,19 +63,6 @@ class StateRecord:
             return {}
         return {key: state for key, state in data.items() if state in _STATES} if isinstance(data, dict) and all(isinstance(s, str) for s in data.values()) else {}
 
-    @cached_property
-    def _conditions(self) -> str:
-        """What a state depends on besides the learner's code: the suites' content, the kit's files, the versions and the seed."""
-        digest = hashlib.sha256()
-        for suite in sorted(TESTS.glob("*.py")):
-            digest.update(suite.read_bytes())
-        kit = Path(__file__).parents[1]
-        for path in [*(path for room in _ROOMS for path in sorted((kit / room).rglob("*.py"))), *sorted(SOLUTIONS.glob("*.py")), EXERCISES / "syllabus.toml"]:
-            status = path.stat()
-            digest.update(f"{path.name} {status.st_mtime_ns} {status.st_size}\n".encode())
-        versions = [__version__, platform.python_version(), version("torch"), version("hypothesis"), version("pytest"), str(self.seed)]
-        return digest.hexdigest() + " " + " ".join(versions)
-
     def _key(self, exercise: str) -> str | None:
         """A fingerprint of the definition, of all that it uses in its chapter, and of what runs when the chapter is imported; None if it cannot be read."""
         module = load_syllabus().exercise(exercise).module
@@ -90,4 +74,4 @@ class StateRecord:
         used = closure(names, {exercise, *names.run_at_import})
         definitions = {statement for statement in names.statements.values()}
         parts = [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
-        return f"{exercise} {hashlib.sha256(chr(10).join([self._conditions, *parts]).encode()).hexdigest()}"
+        return f"{exercise} {hashlib.sha256(chr(10).join([__version__, str(self.seed), conditions(), *parts]).encode()).hexdigest()}"

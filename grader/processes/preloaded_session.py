@@ -21,6 +21,7 @@ from grader.plugin.hooks import RUN
 from grader.plugin.pytest_internals import freeze_plugin_names
 from grader.processes.report import Report
 from grader.processes.server import Assignment, Runner
+from grader.verdict.conditions import conditions
 from grader.verdict.trial import CALL_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,7 @@ def warm() -> None:
         assert number >= 0
 
     law()
+    conditions()
     for chapter in load_syllabus().chapters:
         reference_of(chapter.name)
 

@@ -17,7 +17,12 @@ _LIBRARIES = ("torch", "hypothesis", "pytest")
 
 @cache
 def conditions() -> str:
-    """The fingerprint, by content: any change of a suite, of the reference or of the kit gives another one. It is read once in a process."""
+    """The fingerprint as it was when this process first asked for it, which is before the suites are loaded."""
+    return read_conditions()
+
+
+def read_conditions() -> str:
+    """The fingerprint of the files as they are now, by content."""
     digest = hashlib.sha256()
     kit = Path(__file__).parents[1]
     files = [path for room in _ROOMS for path in sorted((kit / room).rglob("*")) if path.suffix in (".py", ".toml")]

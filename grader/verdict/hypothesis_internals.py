@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hypothesis import Phase, settings
+from hypothesis import Phase, control, settings
+from hypothesis.errors import InvalidArgument
 
 
 def ignore_local_constants() -> None:
@@ -48,6 +49,18 @@ def looks_for_smaller(test: Any) -> bool:
     """Whether hypothesis looks for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
     drawn = getattr(test, "_hypothesis_internal_use_settings", None)
     return drawn is not None and Phase.shrink in drawn.phases
+
+
+def is_simplest() -> bool:
+    """Whether the running example is the simplest that its strategies have, so that hypothesis would find no smaller one.
+
+    Relies on `hypothesis.control.current_build_context` and on `nodes` of its data; a version without them never says so.
+    """
+    try:
+        nodes = control.current_build_context().data.nodes  # type: ignore[attr-defined]
+        return all(node.trivial for node in nodes)
+    except (AttributeError, InvalidArgument):  # an example that is not drawn has no context
+        return False
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 from grader.course.syllabus import ROOT
 from grader.execution.reference_connection import Answer
 from grader.files import write_whole
-from grader.verdict.conditions import conditions
+from grader.verdict.conditions import conditions, read_conditions
 
 FOLDER = ROOT / ".headway" / "recordings"
 MOST_BYTES = 4 * 1024 * 1024  # of the answers of one test; larger ones are not recorded, the examples still are
@@ -34,11 +34,12 @@ class Example:
 
     arguments: dict[str, Any]  # in a form for JSON
     sizes: dict[str, int]
+    simplest: bool  # is it the simplest that the test's strategies have?
 
     @classmethod
-    def of(cls, arguments: dict[str, Any], sizes: dict[str, int]) -> Example:
+    def of(cls, arguments: dict[str, Any], sizes: dict[str, int], simplest: bool = False) -> Example:
         """NotRecordable if an argument is of a kind that has no form for JSON."""
-        return cls({name: _tree(value) for name, value in arguments.items()}, dict(sizes))
+        return cls({name: _tree(value) for name, value in arguments.items()}, dict(sizes), simplest)
 
     def values(self) -> dict[str, Any]:
         """The arguments, as new objects: a test may change them."""
@@ -61,6 +62,7 @@ class Recordings:
     """The recordings on disk that fit the present suites, reference and versions."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
+        conditions()
         self._all = folder
         self._known: dict[tuple[str, int], Recording] = {}
 
@@ -79,11 +81,18 @@ class Recordings:
 
     def store(self, test: str, seed: int, recording: Recording) -> None:
         """Store a recording; without a place to write, the next run makes it again."""
+        if self._changed:
+            return
         self._known[test, seed] = recording
         with contextlib.suppress(OSError):
             if not self._folder.is_dir():
                 self._remove_old()
             write_whole(self._folder / _name(test, seed), _encode(recording), durable=False)
+
+    @cached_property
+    def _changed(self) -> bool:
+        """Whether a suite, the reference or the kit has changed since this process loaded them."""
+        return read_conditions() != conditions()
 
     def _remove_old(self) -> None:
         """Keep the sets of recordings that were begun last."""
@@ -105,7 +114,7 @@ def _encode(recording: Recording) -> bytes:
     for example in recording.answers if size <= MOST_BYTES else ():
         answers.append([[answer.request, answer.reply, [len(data) for data in answer.buffers]] for answer in example])
         buffers += [data for answer in example for data in answer.buffers]
-    examples = [[example.arguments, example.sizes] for example in recording.examples]
+    examples = [[example.arguments, example.sizes, example.simplest] for example in recording.examples]
     head = json.dumps([examples, answers]).encode()
     content = b"".join([struct.pack("<Q", len(head)), head, *buffers])
     return hashlib.blake2b(content, digest_size=_CHECKSUM).digest() + content
@@ -125,7 +134,7 @@ def _decode(data: bytes) -> Recording:
         return bytes(content[place - size : place])
 
     read = [[Answer(request, reply, [take(size) for size in sizes]) for request, reply, sizes in example] for example in answers]
-    return Recording([Example(arguments, sizes) for arguments, sizes in examples], read)
+    return Recording([Example(*parts) for parts in examples], read)
 
 
 def _tree(value: Any) -> Any:
