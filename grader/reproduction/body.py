@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from collections.abc import Iterable
@@ -37,8 +38,23 @@ def start_statements(example: FailedExample, target: Target, whole: bool, kind: 
     for exercise in load_syllabus().exercises:
         if exercise.module < chapter.name:
             defined.setdefault(exercise.name, exercise.module)
+    objects: dict[tuple[type, Any], Any] | None = {} if any(source.name == chapter.name and _compares_identity(source.text) for source in sources) else None
     parameters = Parameters(source.text for source in sorted(sources, key=lambda source: source.name))
-    return kind(chapter.id, chapter.name, frozenset(own), defined, parameters, NameSpace((*IMPORTED, chapter.id, *taken)))
+    return kind(chapter.id, chapter.name, frozenset(own), defined, parameters, NameSpace((*IMPORTED, chapter.id, *taken)), objects=objects)
+
+
+def _compares_identity(text: str) -> bool:
+    """Does the code compare by `is` with anything but None, a truth value or a type?"""
+    try:
+        nodes = list(ast.walk(parse(text)))
+    except SourceProblem:
+        return False
+    comparisons = [node for node in nodes if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)]
+    return any(not any(isinstance(side, ast.Constant) or _calls_type(side) for side in (node.left, *node.comparators)) for node in comparisons)
+
+
+def _calls_type(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
 
 
 def _module_names(text: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,10 +14,10 @@ WIDTH = 110
 WRITTEN = 30  # numbers of a tensor that is written out; a larger one is saved in a file
 
 
-def literal(value: Any) -> str:
-    """The value as code, on lines of a readable width; empty if it is too large for code."""
+def literal(value: Any, name_of: Callable[[Any], str | None] = lambda _: None) -> str:
+    """The value as code, on lines of a readable width; empty if it is too large for code. `name_of` gives the code of parts."""
     try:
-        text = value_code(value, WRITTEN)
+        text = value_code(value, WRITTEN, name_of)
     except NotCode:
         return ""
     return "" if has_tensors(value) and len(text) > 3 * WIDTH else wrap_code(text)

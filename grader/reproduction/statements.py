@@ -46,6 +46,7 @@ class Statements:
     opened: dict[str, str] = field(default_factory=dict)  # earlier chapter → its variable
     leaves: dict[tuple[int, int], str] = field(default_factory=dict)  # of a `gradients` request: its place and an input → the variable
     modules: dict[int, str] = field(default_factory=dict)  # of a `gradients` request: the module that is called
+    objects: dict[tuple[type, Any], Any] | None = None  # the numbers and texts in arguments so far; None if the code does not compare identities
 
     # ---- a request
 
@@ -218,7 +219,7 @@ class Statements:
         if isinstance(value, Tensor) or has_tensors(value):
             return self.variable(value, name)
         try:
-            text = value_code(value, WRITTEN)
+            text = value_code(value, WRITTEN, self._apart)
         except NotCode:
             return self.variable(value, name)
         if isinstance(value, list | dict | set) and wrap_code(text) in self.known:
@@ -234,7 +235,7 @@ class Statements:
         return f"({inside},)" if len(value) == 1 else f"({inside})"
 
     def variable(self, value: Any, name: str) -> str:
-        text = literal(value)
+        text = literal(value, self._apart)
         key = text or f"saved {value_key(value)}"
         if key not in self.known:
             variable = self.known[key] = self.names.new(name)
@@ -242,6 +243,14 @@ class Statements:
                 self.saved[variable] = value
             self.lines.append(f"{variable} = {text}" if text else f'{variable} = saved["{variable}"]')
         return self.known[key]
+
+    def _apart(self, value: Any) -> str | None:
+        """Code that makes another object, for a number or a text that equals an earlier one and is not the same object: equal literals would be."""
+        if self.objects is None or type(value) not in (int, float, str) or value != value:
+            return None
+        if self.objects.setdefault((type(value), value), value) is value:
+            return None
+        return f'"".join({value!r})' if isinstance(value, str) else f'{type(value).__name__}("{value!r}")'
 
     def _leaf(self, value: Tensor, name: str) -> str:
         variable, text = self.names.new(name), literal(value)

@@ -234,6 +234,17 @@ def test_replaced_exercises_are_replaced_in_the_script_too(leave):
     assert isinstance(left.run()[1].space["got"], torch.Tensor)
 
 
+def test_equal_numbers_that_are_not_the_same_object_are_not_the_same_in_the_script(leave):
+    def test(learner, reference):
+        apart = (int("5000"), int("5001"))
+        same(list(learner.merge_pair([5000, 5001], apart, 9)), [9], "the merged ids")
+
+    left = leave("merge_pair", "(ids[i], ids[i + 1]) == tuple(pair)", "ids[i] is pair[0] and ids[i + 1] is pair[1]", test)
+    assert 'merge_pair([5000, 5001], (int("5000"), int("5001")), 9)' in left.text and left.run()[0] == "wrong"
+    left.fix()
+    assert left.run()[0] == "right"
+
+
 def test_a_changed_list_is_the_list_that_is_compared(leave):
     def test(learner, reference):
         learner.merge_pair([1, 2, 1, 2], (1, 2), 9)
