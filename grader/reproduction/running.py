@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import linecache
+import math
 import signal
 import sys
 import threading
@@ -75,8 +76,8 @@ def _verdict_of_error(error: BaseException | None, facts: dict[str, Any]) -> str
 
 
 def agrees(got: Any, expected: Any, tolerance: float | None) -> bool:
-    """Is this the expected value, as the tests compare it?"""
-    count = len(current.mismatches)
+    """Is this the expected value, as the tests compare it? Here a number that is NaN equals another one: the results of a failure may be NaN."""
+    got, expected, count = _without_nan(got), _without_nan(expected), len(current.mismatches)
     try:
         value = got.detach() if isinstance(got, Tensor) else got
         if isinstance(expected, float | list | tuple | dict) and not isinstance(expected, bool) and tolerance != 0.0:
@@ -88,6 +89,14 @@ def agrees(got: Any, expected: Any, tolerance: float | None) -> bool:
     finally:
         del current.mismatches[count:]
     return True
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value
+    if type(value) in (list, tuple):
+        return type(value)(map(_without_nan, value))
+    return {key: _without_nan(part) for key, part in value.items()} if type(value) is dict else value
 
 
 def _same_results(space: dict[str, Any], facts: dict[str, Any]) -> bool:

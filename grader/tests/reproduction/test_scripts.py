@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from grader.execution.target import Target
 from grader.reproduction.example import keep_example
 from grader.reproduction.files import store_script
 from grader.reproduction.leaving import make_script
-from grader.reproduction.running import StillRunning, run_script, verdict_of
+from grader.reproduction.running import StillRunning, agrees, run_script, verdict_of
 from grader.verdict import comparing
 from grader.verdict.comparing import close, holds, same, shaped
 from grader.verdict.explanation import explain_failure
@@ -142,6 +143,11 @@ def test_an_error_ends_in_the_learners_line(leave):
     assert last.tb_frame.f_code.co_filename == str(left.file)
     left.fix()
     assert left.run()[0] == "right"
+
+
+def test_a_result_that_is_nan_is_the_same_again():
+    assert agrees(math.nan, math.nan, None) and agrees([1.0, {"a": math.nan}], [1.0, {"a": math.nan}], None)
+    assert not agrees(1.0, math.nan, None) and not agrees([math.nan], [1.0], None)
 
 
 def test_an_endless_loop_is_stopped(leave):
