@@ -5,7 +5,7 @@ Every verdict is stored in the gradebook at once. After a run was stopped or kil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.graded_class import GradedClass
 from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.sharing import Part, Plan, Planner
 from grader.classroom.judging.versions import versions
 from grader.course.syllabus import Exercise
 from grader.verdict.summary import Verdict
@@ -25,7 +26,7 @@ from grader.verdict.summary import Verdict
 class AnyDispatcher(Protocol):
     """Grades submissions: with servers on this machine (judging/dispatch.py), or on a cluster (judging/cluster.py)."""
 
-    def grade(self, submission: Submission) -> Verdict | str: ...
+    def grade(self, submission: Submission, part: Part) -> Verdict | str: ...
 
     def close(self) -> None:
         """End what is still being graded: `grade` then returns at once, in every thread."""
@@ -38,6 +39,8 @@ class GradingOutcome:
 
     graded_class: GradedClass
     graded_now: int  # contents graded in this run
+    exercises_judged: int = 0  # of them: those whose tests were run
+    exercises_shared: int = 0  # and those for which results of equal code were used
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -49,16 +52,26 @@ class GradingOutcome:
 
 def grade_class(
     submissions: Sequence[Submission], book: Gradebook, exercises: Sequence[Exercise], seed: int, rules: Rules, folder: Path,
-    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None,
+    dispatcher: AnyDispatcher, at_once: int, report_progress: Callable[[int, int, str], None] = lambda done, of, name: None, share: bool = True,
 ) -> GradingOutcome:  # fmt: skip
-    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name."""
+    """Grade what is not graded yet, then write all files. `report_progress` gets the number of graded submissions, of all, and the last name.
+
+    Without `share`, equal exercises of different submissions are each judged.
+    """
     notes = [note for note in [book.start_run(seed, exercises, versions())] if note]
     notes += rules.find_warnings(submissions)
     todo = book.submissions_to_do(submissions)
     report_progress(0, len(todo), "")
-    with closing(_grade_all(todo, dispatcher, at_once)) as verdicts:
-        for number, (submission, verdict) in enumerate(verdicts, start=1):
-            book.store_verdict(submission.digest, verdict)
+    planner = Planner(book, exercises, seed, share)
+    judged = shared = 0
+    with closing(_grade_all(todo, dispatcher, at_once, planner)) as verdicts:
+        for number, (submission, plan, verdict) in enumerate(verdicts, start=1):
+            if isinstance(verdict, Verdict):
+                verdict = plan.complete(verdict)
+                book.store_verdict(submission.digest, verdict, plan.fingerprints_to_store(verdict))
+                judged, shared = judged + len(plan.part.exercises), shared + len(plan.known)
+            else:
+                book.store_verdict(submission.digest, verdict)
             report_progress(number, len(todo), submission.name)
     graded_class = book.graded_class(rules)
     written = exports.write_all(graded_class, folder)
@@ -66,30 +79,35 @@ def grade_class(
         written.append(report.write(graded_class, folder))
     except report.ReportProblem as problem:
         notes.append(str(problem))
-    return GradingOutcome(graded_class, len(todo), written, notes)
+    return GradingOutcome(graded_class, len(todo), judged, shared, written, notes)
 
 
-def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int):
-    """Each submission with its verdict, in the order of completion; at most `at_once` are graded at a time."""
-    waiting, running = iter(todo), {}
+def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: int, planner: Planner) -> Generator[tuple[Submission, Plan, Verdict | str], None, None]:
+    """Each submission with its plan and the verdict on its part, in the order of completion; at most `at_once` are graded at a time."""
+    waiting = iter(todo)
+    running: dict[Future[Verdict | str], tuple[Submission, Plan]] = {}
     with ThreadPoolExecutor(at_once, "headway grade") as pool:
 
         def start_next() -> None:
             submission = next(waiting, None)
             if submission is not None:
-                running[pool.submit(dispatcher.grade, submission)] = submission
+                plan = planner.plan(submission)
+                running[pool.submit(_grade_part, dispatcher, submission, plan.part)] = submission, plan
 
         for _ in range(at_once):
             start_next()
         try:
             while running:
-                finished: set[Future]
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    submission = running.pop(future)
-                    yield submission, future.result()
+                    submission, plan = running.pop(future)
+                    yield submission, plan, future.result()
                     start_next()
         finally:
             if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
                 dispatcher.close()
                 pool.shutdown(cancel_futures=True)
+
+
+def _grade_part(dispatcher: AnyDispatcher, submission: Submission, part: Part) -> Verdict | str:
+    return dispatcher.grade(submission, part) if part.exercises else Verdict([])

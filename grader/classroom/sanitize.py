@@ -65,4 +65,5 @@ def _sanitize_test(test: TestResult) -> TestResult:
     if details is None and test.outcome not in ("passed", "todo"):
         details = Failure(promise, message=message, explanation=explanation)
     replaced = {line(name): why for name, why in test.replaced.items() if why in REASONS}
-    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads), replaced, line(test.follows))
+    follows, seed = line(test.follows), int(test.seed)
+    return TestResult(line(test.name), test.outcome, test.seconds, test.weight, promise, message, explanation, details, bool(test.leads), replaced, follows, seed)

@@ -153,4 +153,4 @@ def _run_example(inner: Callable[..., Any], fixtures: dict[str, Any], example: E
 
 def _seeds(test: Any, trial: Trial) -> list[int]:
     """The seeds whose examples this test runs: 0, and the run's own."""
-    return [0, trial.seed] if has_own_examples(test) else [0]
+    return [0, trial.seed_of(trial.running[0].name)] if has_own_examples(test) else [0]

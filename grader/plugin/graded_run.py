@@ -81,6 +81,7 @@ class GradedRun:
         elif outcome != "passed":
             details = explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = details.message, details.explanation, details
+            result.seed = self.trial.run_seed
             if isinstance(problem, ChapterBroken):
                 self.broken[exercise.module] = details
             if self.scripts:

@@ -165,7 +165,7 @@ def give_seed(item: pytest.Item, run: GradedRun) -> None:
     """The run's seed decides which examples hypothesis draws for this test."""
     test = _function(item).obj
     if hasattr(test, "hypothesis"):
-        seed_examples(test, item.name, run.trial.seed)
+        seed_examples(test, item.name, run.trial.seed_of(_exercise_of(item).name))
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ class TestResult:
     leads: bool = False  # of the failed tests of its exercise, is this the one to show in full?
     replaced: dict[str, str] = field(default_factory=dict)  # exercise whose reference was used in this test → why: a key of REASONS
     follows: str = ""  # with --whole: the failing exercise that this one uses, which may be the only cause of this failure
+    seed: int = 0  # of the run, if an example that it drew failed; 0 where an example of all runs fails
 
 
 @dataclass

@@ -80,6 +80,7 @@ class Trial:
     extend_deadline: ExtendDeadline = lambda _: None
     until: float = math.inf  # on the monotonic clock: no test starts after that
     records: dict[str, list[Record]] = field(default_factory=dict)
+    seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
 
     def __post_init__(self) -> None:
         self._boundaries: dict[_Package, Boundary] = {}
@@ -96,6 +97,7 @@ class Trial:
         self._spent = 0.0  # before this test began
         self._spent_before = 0.0  # in boundaries that are closed
         self.example_seed = 0
+        self.run_seed = 0  # that drew the running example; 0 for the examples of all runs
         self.own_examples = False  # whether the examples are those of this run's seed, not the common ones of all runs
 
     # ---- the two sides of a test
@@ -198,10 +200,14 @@ class Trial:
         """The exercise and the name of the test that runs."""
         return self._exercise, self._test
 
+    def seed_of(self, exercise: str) -> int:
+        """The seed that draws this run's own examples for the exercise; 0 if there are only the common ones."""
+        return self.seeds.get(exercise, self.seed)
+
     def begin_test(self, exercise: Exercise, test: str) -> None:
         if self.in_worker and self._running and self._running.chapter != exercise.chapter:
             self.end_chapter(self._running.chapter)
-        self._running, self._test, self._spent, self.names = exercise, test, self._at_work, set()
+        self._running, self._test, self._spent, self.names, self.run_seed = exercise, test, self._at_work, set(), 0
         comparing.new_test()
 
     def begin_example(self) -> None:
@@ -217,7 +223,8 @@ class Trial:
         if self._at_work - self._spent > TEST_SECONDS and not InProcessHost.debugged:
             raise OutOfTime(f"the test did not end within {TEST_SECONDS:g} s")
         comparing.new_example()
-        self.example_seed = zlib.crc32(f"{self.seed if self.own_examples else 0} {self._test}".encode())
+        self.run_seed = self.seed_of(exercise.name) if self.own_examples else 0
+        self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
         self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
         hurry = not self.in_worker and bool(self.timeouts.get(exercise.name))

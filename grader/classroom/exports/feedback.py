@@ -10,7 +10,6 @@ from grader.classroom.exports.files import write_per_person
 from grader.classroom.exports.result_text import NOT_RUN, format_failure, format_result, make_sentence, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.scoring import format_points
-from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult, replaced_sentences
 
@@ -46,14 +45,16 @@ def page(person: Person, graded: GradedClass) -> str:
     parts += [_list("Passed", passed, person, results)] if passed else []
     parts += [_list("Still to do", todo, person, results)] if todo else []
     if incomplete:
-        seed = submission_seed(graded.seed, person.digest)
-        parts += [f"The examples above were drawn for this submission; `python -m pytest --seed {seed}` tests your code with them."]
+        parts += ["`python -m pytest` tests your code with the same examples, apart from those for which a seed is named above."]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(person: Person, result: ExerciseResult) -> str:
     parts = [f"## {_exercise_points(person, result.exercise)}"]
     parts += [fence(format_result(result))] if result.failures or result.forbidden else []
+    if seeds := {test.seed for test in result.failures if test.seed}:
+        commands = " and ".join(f"`python -m pytest --exercise {result.exercise.name} --seed {seed}`" for seed in sorted(seeds))
+        parts += [f"Examples that failed here are not those of every run; {commands} draws them again."]
     return "\n\n".join([*parts, NOT_RUN] if result.missing_weight else parts)
 
 

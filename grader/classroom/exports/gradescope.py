@@ -20,7 +20,6 @@ from grader.classroom.exports.files import write_per_person
 from grader.classroom.exports.result_text import NOT_RUN, UNTESTED, format_failure, format_test, make_sentence, problem_sentence
 from grader.classroom.judging.graded_class import GradedClass, Mark, Person
 from grader.classroom.judging.scoring import NOTHING, format_points, split_points
-from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import Exercise
 from grader.verdict.results import ExerciseResult, TestResult
 
@@ -82,7 +81,8 @@ def _entries(exercise: Exercise, number: str, result: ExerciseResult | None, mar
         won = test.outcome == "passed" and not result.forbidden
         output = f"No points for this exercise: {'; '.join(result.forbidden)}." if result.forbidden else format_test(test)
         earned = Mark(points if won else NOTHING, points)
-        yield _entry(exercise, f"{number}.{place}", _title(test), earned, won, output, {"outcome": test.outcome, "test": test.name})
+        extra = {"outcome": test.outcome, "test": test.name} | ({"seed": test.seed} if test.seed else {})
+        yield _entry(exercise, f"{number}.{place}", _title(test), earned, won, output, extra)
     if result.missing_weight:
         last = f"{number}.{len(result.tests) + 1}"
         yield _entry(exercise, last, "tests that were not run", Mark(NOTHING, missing), False, NOT_RUN, {"outcome": "error"})
@@ -127,7 +127,7 @@ def _extra_data(person: Person, graded: GradedClass) -> dict[str, Any]:
         "schema": SCHEMA,
         "name": sanitize.line(person.name),
         "digest": person.digest,
-        "seed": submission_seed(graded.seed, person.digest),
+        "seed": graded.seed,
         "versions": graded.versions,
         "points": float(person.total.points),
         "late": sanitize.line(person.late),

@@ -1,8 +1,9 @@
 """The gradebook of a class, grades/gradebook.sqlite: the submissions and their results.
 
 A result belongs to the content of a submission and to the conditions it was found under (seed, kit, torch, Python). Equal submissions are
-therefore graded once. Results found under other conditions stay in the file and are never mixed with the current ones. Each submission is
-one transaction: a grader that is killed loses at most the submissions it was grading, and the next run continues from there.
+therefore graded once, and so are equal exercises of different submissions (judging/sharing.py). Results found under other conditions stay in
+the file and are never mixed with the current ones. Each submission is one transaction: a grader that is killed loses at most the submissions
+it was grading, and the next run continues from there.
 
 SQLite uses a rollback journal instead of a write-ahead log: people copy a gradebook, mail it and put it on network drives, so it should be
 one file that is complete after every submission. With one small commit per submission a log would save nothing. `synchronous = FULL`
@@ -13,12 +14,14 @@ one must not use the gradebook and must end with `os._exit`: SQLite's connection
 from __future__ import annotations
 
 import difflib
+import secrets
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from grader.classroom import sanitize
 from grader.classroom.gradebook import columns, sqlite_file
@@ -28,7 +31,7 @@ from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GradedClass, Person
 from grader.classroom.judging.rules import Lateness, Rules
 from grader.course.syllabus import Exercise
-from grader.verdict.results import Failure
+from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
 
 CONDITIONS_LIMIT = 5  # number of conditions whose results stay in the file: returning to one of them costs nothing, and updates do not fill the disk
@@ -54,10 +57,11 @@ class Gradebook:
     Every method raises GradebookProblem, one sentence for the instructor, if the file cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open the gradebook in `folder`, or create it."""
+    def __init__(self, folder: Path, secret: str = "") -> None:
+        """Open the gradebook in `folder`, or create it: with this secret, or with a random one."""
         self.path = folder / sqlite_file.NAME
         self._database = sqlite_file.connect(folder)
+        self.secret = self._stored_secret(secret or secrets.token_hex(16))  # decides which examples are drawn besides the common ones
         self._conditions = 0
         self._seed = 0
         self._versions: dict[str, str] = {}
@@ -71,6 +75,17 @@ class Gradebook:
 
     def close(self) -> None:
         sqlite_file.close(self._database)
+
+    def _stored_secret(self, new: str) -> str:
+        try:
+            with self._transaction():
+                self._database.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (new,))
+                [row] = self._query("SELECT value FROM secret")
+            with self._damage_check():
+                return columns.require_texts(row)[0]
+        except BaseException:
+            self.close()
+            raise
 
     def start_run(self, seed: int, exercises: Sequence[Exercise], versions: dict[str, str]) -> str:
         """Set what is graded from here on. Returns a sentence for the instructor if that differs from the last run, else ""."""
@@ -111,9 +126,25 @@ class Gradebook:
         with self._damage_check():
             return {slug: (sanitize.line(name), digest) for slug, name, digest in map(columns.require_texts, people)}
 
-    def store_verdict(self, digest: str, verdict: Verdict | str) -> None:
+    def equal_results(self, fingerprints: Mapping[str, str]) -> dict[str, ExerciseResult]:
+        """Results of the exercises with these fingerprints, found under the current conditions in other submissions."""
+        found: dict[str, ExerciseResult] = {}
+        for exercise in self._exercises:
+            if fingerprint := fingerprints.get(exercise.name):
+                rows = self._query(
+                    "SELECT tests, diagnosis, forbidden, partial, missing_weight FROM equal_exercises JOIN results USING (conditions, digest, exercise) "
+                    "WHERE conditions = ? AND fingerprint = ? AND exercise = ?",
+                    self._conditions, fingerprint, exercise.name,
+                )  # fmt: skip
+                with self._damage_check():
+                    for row in rows:
+                        found[exercise.name] = columns.parse_result(exercise, *row)
+        return found
+
+    def store_verdict(self, digest: str, verdict: Verdict | str, fingerprints: Mapping[str, Iterable[str]] = MappingProxyType({})) -> None:
         """Store the verdict on this content, or the sentence that says why it is missing. It is on disk when this returns.
 
+        `fingerprints` are, by exercise, those under which its result counts for other submissions too.
         Such a sentence describes a fault of the grader, not of the content. So it covers no exercise, and the next run tries again.
         """
         whole = isinstance(verdict, Verdict)
@@ -135,8 +166,14 @@ class Gradebook:
                 "ON CONFLICT (conditions, digest) DO UPDATE SET exercises = excluded.exercises, broken = excluded.broken, notes = excluded.notes",
                 (*key, columns.to_json(sorted(covers)), "" if whole else _to_storable(str(verdict)), columns.to_json(broken), columns.to_json(found.notes)),
             )
+            if whole:
+                self._database.execute("DELETE FROM judged_alone WHERE digest = ?", (digest,))
             for result in found.results:
-                self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *columns.make_row(result)))
+                self._database.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *columns.make_row(sanitize.result(result))))
+                self._database.execute("DELETE FROM equal_exercises WHERE conditions = ? AND digest = ? AND exercise = ?", (*key, result.exercise.name))
+                for fingerprint in fingerprints.get(result.exercise.name, ()):
+                    row = (self._conditions, fingerprint, result.exercise.name, digest)
+                    self._database.execute("INSERT OR IGNORE INTO equal_exercises VALUES (?, ?, ?, ?)", row)
 
     def delete_verdicts(self, name: str) -> list[str]:
         """Delete all results of this person's submission, so that it is graded again; return the names of all who handed in the same content."""
@@ -149,7 +186,12 @@ class Gradebook:
                 raise GradebookProblem(_describe_unknown_name(name, [row[0] for row in people]))
             for digest in digests - {""}:
                 self._database.execute("DELETE FROM verdicts WHERE digest = ?", (digest,))
+                self._database.execute("INSERT OR IGNORE INTO judged_alone VALUES (?)", (digest,))
         return [known for known, slug, digest in people if digest in digests and (digest or _to_storable(name) in (known, slug, f"{sanitize.line(known)} ({slug})"))]
+
+    def is_judged_alone(self, digest: str) -> bool:
+        """Whether somebody asked to grade this content again: then no result of an equal exercise is used for it, until it has a verdict."""
+        return bool(self._query("SELECT 1 FROM judged_alone WHERE digest = ?", digest))
 
     def graded_class(self, rules: Rules) -> GradedClass:
         """The class with its marks, all texts sanitized. The order in which submissions were graded makes no difference."""

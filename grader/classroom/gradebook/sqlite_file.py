@@ -12,7 +12,7 @@ from grader.classroom.intake.problems import GradingProblem
 from grader.files import problem
 
 NAME = "gradebook.sqlite"
-FORMAT = 1  # version of the tables below
+FORMAT = 2  # version of the tables below; those of version 1 are the first five
 APPLICATION_ID = 0x48647779  # SQLite's application_id: "Hdwy"
 
 TABLES = (
@@ -34,7 +34,16 @@ TABLES = (
         diagnosis TEXT NOT NULL, forbidden TEXT NOT NULL, partial INTEGER NOT NULL, missing_weight REAL NOT NULL,
         PRIMARY KEY (conditions, digest, exercise),
         FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
+    """CREATE TABLE secret (           -- decides which examples are drawn besides the common ones; made once
+        one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL)""",
+    """CREATE TABLE equal_exercises (  -- results that count for every exercise with the same fingerprint
+        conditions INTEGER NOT NULL, fingerprint TEXT NOT NULL, exercise TEXT NOT NULL, digest TEXT NOT NULL,
+        PRIMARY KEY (conditions, fingerprint, exercise),
+        FOREIGN KEY (conditions, digest) REFERENCES verdicts ON DELETE CASCADE) WITHOUT ROWID""",
+    "CREATE TABLE judged_alone (digest TEXT PRIMARY KEY)",  # contents to be graded again without results of equal exercises
+    "CREATE INDEX equal_exercises_of_verdicts ON equal_exercises (conditions, digest)",  # to delete them with their verdict
 )
+BEFORE_2 = 5  # tables
 
 
 class GradebookProblem(GradingProblem):
@@ -57,7 +66,8 @@ def connect(folder: Path) -> sqlite3.Connection:
             database.execute("PRAGMA foreign_keys = ON")
         with transaction(database, path):
             _check_format(database, path)
-            for table in TABLES if not _read_pragma(database, "user_version") else ():
+            version = _read_pragma(database, "user_version")
+            for table in TABLES[BEFORE_2:] if version == 1 else () if version else TABLES:
                 database.execute(table)
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {FORMAT}")  # also if it is set already: this write proves that the file is writable

@@ -18,7 +18,7 @@ from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS, Chapter, load_syllabus
 from grader.files import write_whole
 
-SETTINGS, RULES = "headway.json", "rules.toml"
+SETTINGS, RULES, SECRET = "headway.json", "rules.toml", "secret"  # setup.sh makes the last one, so that equal kits give equal archives
 NOT_NEEDED = frozenset({"__pycache__", "variants"})
 NOT_NEEDED_OF_GRADER = ("tests/", "quality/", "teaching/pictures/", "teaching/measurements/")
 ALWAYS = (2020, 1, 1, 0, 0, 0)  # so that equal kits give equal archives
@@ -47,6 +47,9 @@ python="$(find_python)" || { echo "Headway needs Python 3.11 or newer; choose a 
 cd "$here/kit"
 "$here/venv/bin/python" -m pip install -c constraints.txt torch
 "$here/venv/bin/python" -m pip install -c constraints.txt -e .
+
+umask 077  # the secret decides which examples are drawn besides the common ones
+[ -s "$here/secret" ] || "$here/venv/bin/python" -c 'import secrets; print(secrets.token_hex(16))' > "$here/secret"
 """
 
 RUN = """\

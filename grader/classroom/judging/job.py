@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from grader.processes.job import Job, moved_to_worker
@@ -17,6 +17,8 @@ class GradeJob(Job):
     seconds: float  # for all of it
     in_worker: bool = True
     whole: bool = False  # earlier chapters are the submission's own too
+    seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
+    passed: list[str] = field(default_factory=list)  # exercises of the submission that are not graded now and are known to pass their tests
 
     def after_crash(self) -> Self | None:
         return moved_to_worker(self)

@@ -26,6 +26,7 @@ from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.graded_run import GradedRun
+from grader.plugin.judging import PASSED
 from grader.processes import limits
 from grader.processes.report import Report, reporter_on, restart_capture
 from grader.processes.server import Service
@@ -111,7 +112,9 @@ def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool
     run: GradedRun = config.stash[hooks.RUN]
     run.scripts = None
     target = Target("submission", None, job.sources, unread=job.unread)
-    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=time.monotonic() + job.seconds)
+    until = time.monotonic() + job.seconds
+    run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=until, seeds=job.seeds)
+    config.stash[hooks.JUDGING].states.update(dict.fromkeys(job.passed, PASSED))
     session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
     session.testscollected = len(session.items)
     for item in session.items:

@@ -28,7 +28,7 @@ ASKED = "asked.json"  # next to the gradebook: the arguments of the last run, fo
 
 def grade(
     submissions: Path, out: Path, chapters: list[str], exercises: list[str], seed: int, points: Path | None, jobs: int | None, require_isolation: bool,
-    dask: str | None, changed: bool,
+    dask: str | None, changed: bool, secret: str = "",
 ) -> int:  # fmt: skip
     """The exit status: 0 if everybody was graded, 1 if somebody could not be, 2 for wrong use, 130 if it was stopped."""
     try:
@@ -39,7 +39,7 @@ def grade(
         class_submissions = read_in_subprocess(submissions, notes.append)
         rules = read_rules(points) if points else Rules()
         dispatcher, at_once = _make_dispatcher(dask, [exercise.name for exercise in chosen], seed, require_isolation)
-        with closing(dispatcher), Gradebook(out) as book:
+        with closing(dispatcher), Gradebook(out, secret) as book:
             before = book.list_people()
             _store_arguments(out, submissions, chapters, exercises, seed, points, require_isolation)
             status = _grade_with_progress(class_submissions, book, chosen, seed, rules, out, dispatcher, jobs or at_once, notes)
@@ -173,6 +173,9 @@ def _print_summary(console, outcome, out: Path, notes: list[str]) -> None:
     console.print(f"{counts}, {format_points(float(points))} points possible.")
     if totals:
         console.print(f"lowest {format_points(min(totals))}, median {format_points(median(totals))}, highest {format_points(max(totals))}")
+    if outcome.exercises_shared:
+        exercises = format_count(outcome.exercises_judged + outcome.exercises_shared, "exercise")
+        _print_sentence(console, f"Of their {exercises}, {outcome.exercises_shared} were not run: equal code was judged before.")
     for person in people:
         if person.problem:
             _print_sentence(console, f"Not graded: {person.name}: {person.problem}.", style="yellow")

@@ -1,7 +1,7 @@
 """same: grades a small class of every kind in every possible way. Marks, outcomes and diagnoses must be the same each time.
 
 `headway grade` runs with different numbers of jobs, on this machine and on a Dask cluster, as root and as an unprivileged user: all files that it
-writes must be the same, byte for byte. Then pytest runs each submission, in a worker and in process, with the seed that the grader used for it.
+writes must be the same, byte for byte. Then pytest runs each exercise, in a worker and in process, with the seed that the grader used for it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from grader.classroom.judging.seeds import submission_seed
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.submissions import read_submissions
+from grader.classroom.judging.sharing import Planner
+from grader.course.syllabus import load_syllabus
 from grader.quality.benchmarks.figures import machine
 from grader.quality.benchmarks.workplace import copied_kit, environment
 from grader.quality.proof.made_class import GRADED, reference, tarred, with_mistake, with_stub, write, zipped
 from grader.quality.proof.soak import exports
 
 SEED = 7
+SECRET = "the same for all runs"
 AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
 CLUSTER = """
 import sys
@@ -69,6 +73,9 @@ def make_class(folder: Path) -> None:
 
 def graded(kit: Path, place: Path, out: str, more: list[str], prefix: list[str], at_home: Path) -> Path:
     """Run `headway grade`; return the folder that it wrote."""
+    Gradebook(place / "out" / out, SECRET).close()
+    for path in (place / "out" / out, place / "out" / out / "gradebook.sqlite"):
+        path.chmod(0o777)  # also for the user nobody
     command = [*prefix, sys.executable, "-P", "-m", "grader.cli", "grade", str(place / "class"), "--out", str(place / "out" / out), "--seed", str(SEED)]
     done = subprocess.run(
         [*command, "--exercises", ",".join(GRADED), *more], cwd=kit, env=environment(kit) | {"HOME": str(at_home), "TMPDIR": str(at_home)},
@@ -112,14 +119,16 @@ def in_the_gradebook(out: Path) -> dict[str, Found]:
     return found
 
 
-def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, digest: str) -> Found:
-    results = place / "results" / f"{name} {WHERE[in_worker]}.json"
-    chosen = [word for exercise in GRADED for word in ("--exercise", exercise)]
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name)]
-    command += [*["--worker"][:in_worker], "--seed", str(submission_seed(SEED, digest))]
-    subprocess.run([*command, *chosen, f"--results={results}"], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    entries = json.loads(results.read_text(encoding="utf-8"))["exercises"]
-    return {entry["name"]: plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"]) for entry in entries}
+def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, seeds: dict[str, int]) -> Found:
+    found = {}
+    for exercise in GRADED:
+        results = place / "results" / f"{name} {exercise} {WHERE[in_worker]}.json"
+        command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--exercise", exercise]
+        command += [*["--worker"][:in_worker], "--seed", str(seeds.get(exercise, 0)), f"--results={results}"]
+        subprocess.run(command, cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        for entry in json.loads(results.read_text(encoding="utf-8"))["exercises"]:
+            found[entry["name"]] = plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"])
+    return found
 
 
 def plain(earned: float, tests: list[dict], diagnosis: dict | None, forbidden: list[str]) -> dict:
@@ -165,11 +174,13 @@ def prove(kit: Path, place: Path) -> list[str]:
 
 
 def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -> list[str]:
-    with contextlib.closing(sqlite3.connect(out / "gradebook.sqlite")) as database:
-        digests = dict(database.execute("SELECT name, digest FROM people").fetchall())
+    exercises = [load_syllabus().exercise(name) for name in GRADED]
+    with Gradebook(out) as book:
+        planner = Planner(book, exercises, SEED, share=False)
+        seeds = {submission.name: planner.plan(submission).part.seeds for submission in read_submissions(place / "class")}
     runs = [(name, in_worker) for name in found if (place / "class" / name).is_dir() for in_worker in (True, False) if in_worker or name not in NOT_IN_PROCESS]
     with ThreadPoolExecutor(2) as pool:
-        found_by_pytest = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], digests[one[0]]), runs))
+        found_by_pytest = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], seeds[one[0]]), runs))
     wrong = [
         f"{name}, {exercise}: pytest {WHERE[in_worker]} finds {by_exercise.get(exercise)}, headway grade {graded}"
         for (name, in_worker), by_exercise in zip(runs, found_by_pytest)

@@ -21,7 +21,6 @@ from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.problems import GradingProblem
 from grader.classroom.judging import scoring
 from grader.classroom.judging.graded_class import GradedClass
-from grader.classroom.judging.seeds import submission_seed
 from grader.course.syllabus import ROOT
 from grader.verdict.results import ExerciseResult, Failure
 from grader.verdict.summary import Verdict
@@ -228,9 +227,3 @@ def test_feedback_equals_the_terminal_output(tmp_path):
     assert fence.splitlines() == printed[: len(fence.splitlines())] and "printed   ```" in fence
     assert fence.endswith("\nFor a hint: headway hint softmax\nFor a picture: headway show softmax\n")
     assert graded.people[0].marks["softmax"].earned == scoring.compute_mark(softmax, 8).earned
-
-
-def test_each_submission_has_its_own_examples():
-    """Answers that are written down for a public seed are useless: writing them down changes the submission and so its examples."""
-    assert submission_seed(0, "a" * 64) == submission_seed(0, "a" * 64) != submission_seed(0, "b" * 64) != submission_seed(1, "b" * 64)
-    assert len({submission_seed(0, f"{n:064x}") for n in range(1000)}) == 1000

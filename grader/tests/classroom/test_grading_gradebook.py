@@ -1,6 +1,7 @@
 """The gradebook: a class is graded once, whatever happens to the grader meanwhile."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from decimal import Decimal
@@ -185,3 +186,55 @@ def test_the_kits_fingerprint_changes_with_everything_that_affects_marks(kit):
         assert stamp() != before, deciding
         before = stamp()
     assert set(versions()) == {"kit", "python", "torch", "pytest", "hypothesis"}
+
+
+# ---- the secret, and results of equal exercises
+
+
+def test_the_secret_is_made_once(tmp_path):
+    secrets = []
+    for folder in (tmp_path, tmp_path, tmp_path / "other"):
+        with Gradebook(folder) as book:
+            secrets.append(book.secret)
+    assert secrets[0] == secrets[1] != secrets[2] and all(len(secret) == 32 for secret in secrets)
+    with Gradebook(tmp_path, "another") as book:
+        assert book.secret == secrets[0]
+
+
+def test_a_gradebook_of_the_first_format_keeps_its_results_and_gets_a_secret(tmp_path):
+    people = a_class(4)
+    assert graded(tmp_path, people) == 3
+    database = sqlite3.connect(tmp_path / "gradebook.sqlite")
+    for table in ("secret", "equal_exercises", "judged_alone"):
+        database.execute(f"DROP TABLE {table}")
+    database.execute("PRAGMA user_version = 1")
+    database.commit()
+    database.close()
+    book, todo, said = start_gradebook(tmp_path, people)
+    with book:
+        assert (todo, said, len(book.secret)) == ([], "", 32)
+        assert book.equal_results({"softmax": "f"}) == {} and book.graded_class(RULES).people[1].results
+        book.store_verdict(people[0].digest, verdict_of(people[0].digest), {"softmax": ["f"]})
+        assert book.equal_results({"softmax": "f"}).keys() == {"softmax"}
+
+
+def test_a_result_counts_for_equal_exercises_as_long_as_it_is_stored(tmp_path):
+    one, other = submission("Alpha"), submission("Beta")
+    fingerprints = {"softmax": ["s", "chapter"], "causal_mask": ["chapter"]}
+    book, _, _ = start_gradebook(tmp_path, [one, other])
+    with book:
+        book.store_verdict(one.digest, verdict_of(one.digest), fingerprints)
+        found = book.equal_results({"softmax": "s", "causal_mask": "c", "split_heads": "chapter"})
+        assert found == {"softmax": book.graded_class(RULES).people[0].results[0]}
+        book.store_verdict(one.digest, verdict_of(one.digest), {"softmax": ["new"]})
+        assert book.equal_results({"softmax": "s", "causal_mask": "chapter"}) == {}  # its results are new
+        assert book.equal_results({"softmax": "new"})
+        book.delete_verdicts("Alpha")
+        assert not book.equal_results({"softmax": "new"})
+        assert book.is_judged_alone(one.digest) and not book.is_judged_alone(other.digest)
+        book.store_verdict(one.digest, "the machine was too busy", fingerprints)
+        assert book.is_judged_alone(one.digest) and not book.equal_results({"softmax": "s"})
+        book.store_verdict(one.digest, verdict_of(one.digest), fingerprints)
+        assert not book.is_judged_alone(one.digest) and book.equal_results({"softmax": "s"})
+        book.start_run(1, EXERCISES, VERSIONS)
+        assert not book.equal_results({"softmax": "s"})

@@ -178,6 +178,9 @@ def test_reading_damaged_archives_keeps_no_memory(tmp_path):
 # ---- a gradebook
 
 
+FINGERPRINTS = {exercise.name: [f"{number:064x}"] for number, exercise in enumerate(EXERCISES)}
+
+
 @cache
 def whole_book() -> bytes:
     """A small class's."""
@@ -185,7 +188,7 @@ def whole_book() -> bytes:
         with Gradebook(Path(folder)) as book:
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest))
+                book.store_verdict(submission.digest, verdict_of(submission.digest), FINGERPRINTS)
         return (Path(folder) / "gradebook.sqlite").read_bytes()
 
 
@@ -196,7 +199,8 @@ def use(folder: Path) -> None:
             book.list_people()
             book.start_run(0, EXERCISES, VERSIONS)
             for submission in book.submissions_to_do(a_class(4)):
-                book.store_verdict(submission.digest, verdict_of(submission.digest))
+                book.store_verdict(submission.digest, verdict_of(submission.digest), FINGERPRINTS)
+            book.equal_results({name: fingerprint for name, [fingerprint] in FINGERPRINTS.items()})
             book.graded_class(Rules())
             book.delete_verdicts("Learner 000")
     except GradebookProblem as problem:
@@ -218,6 +222,8 @@ COLUMNS = {
     "run": ["conditions", "exercises"],
     "people": ["slug", "name", "digest", "problem", "notes", "submitted", "zone_known"],
     "verdicts": ["exercises", "problem", "broken", "notes"],
+    "secret": ["value"],
+    "equal_exercises": ["fingerprint", "exercise", "digest"],
     "results": ["exercise", "outcome", "tests", "diagnosis", "forbidden", "partial", "missing_weight"],
 }
 PLACES = [(table, column) for table, columns in COLUMNS.items() for column in columns]
@@ -231,7 +237,7 @@ def test_a_gradebook_with_something_else_in_a_column_is_used_or_refused_in_a_sen
     (folder / "gradebook.sqlite").write_bytes(whole_book())
     database = sqlite3.connect(folder / "gradebook.sqlite")
     try:
-        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people")
+        database.execute("UPDATE {0} SET {1} = ? WHERE rowid = (SELECT min(rowid) FROM {0})".format(*place) if place[0] in ("conditions", "run", "people", "secret")
                          else "UPDATE {0} SET {1} = ? WHERE digest = (SELECT min(digest) FROM {0})".format(*place), (value,))  # fmt: skip
         database.commit()
     except sqlite3.IntegrityError:

@@ -1,0 +1,182 @@
+"""A class with stubs, copies and changed functions, graded with and without shared results: the files are the same, byte for byte, and the runs are fewer."""
+
+from dataclasses import replace
+
+import pytest
+from example_class import digest_of
+from grade_command import exports, mistake
+from grader.classroom.grade import grade_class
+from grader.classroom.gradebook.gradebook import Gradebook
+from grader.classroom.intake.submissions import Submission
+from grader.classroom.judging.dispatch import Dispatcher
+from grader.classroom.judging.interrupted_run import zero_verdict
+from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.sharing import Planner
+from grader.course.source import replace_definition
+from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.execution.sandbox.isolation import available
+from kit_copy import posix
+from pytest_runs import solution
+
+pytestmark = posix
+NAMES = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads")
+GRADED = [load_syllabus().exercise(name) for name in NAMES]
+SECRET = "of the instructor"
+RIGHT = solution("ch03")
+STUB = (EXERCISES / "ch03_attention.py").read_text(encoding="utf-8")
+HELPER = """def softmax(x, dim=-1):
+    return shares(x, dim)
+
+
+def shares(x, dim):
+    largest = x.amax(dim, keepdim=True).detach()
+    e = (x - largest.masked_fill(largest == -math.inf, 0)).exp()
+    total = e.sum(dim, keepdim=True)
+    return e / total.masked_fill(total == 0, 1)"""
+SHORTCUT = "def softmax(x, dim=-1):\n    return torch.softmax(x, dim)"
+
+
+def with_softmax(text: str, softmax: str) -> str:
+    return replace_definition(text, "softmax", softmax)
+
+
+PEOPLE = {
+    "01 right": RIGHT,  # 4 exercises are judged
+    "02 copied": f"# my own work\n{RIGHT}",  # none
+    "03 stub": STUB,  # 4
+    "04 stub and comments": STUB.replace("def causal_mask", "# to do\n\ndef causal_mask"),  # none
+    "05 begun": with_softmax(STUB, HELPER),  # softmax, and nothing else: the others are stubs
+    "06 helper": with_softmax(RIGHT, HELPER),  # the attention, which uses softmax; softmax is the one of 05
+    "07 helper changed": with_softmax(RIGHT, HELPER.replace("== -math.inf", "< -1e9")),  # softmax and the attention
+    "08 wrong": mistake("softmax"),  # softmax and the attention
+    "09 wrong, elsewhere": f"\n\n{mistake('softmax')}",  # softmax: what a learner reads about a failure has lines
+    "10 unusual": f"{RIGHT}\n\nseen = []\n\n\ndef note(x):\n    seen.append(x)\n",  # 4
+    "11 broken": f"{RIGHT}\nimport nothing_like_it\n",  # 4
+    "12 shortcut": with_softmax(RIGHT, SHORTCUT),  # softmax and the attention
+    "13 begun, and half a class": with_softmax(STUB, HELPER).replace("from torch import Tensor, nn", "from torch import Tensor, nn  # modules"),  # none
+}
+JUDGED = [4, 0, 4, 0, 1, 1, 2, 2, 1, 4, 4, 2, 0]
+
+
+def submissions(people: dict[str, str] = PEOPLE) -> list[Submission]:
+    return [Submission(name, {"ch03_attention": text}, digest=digest_of(text), slug=name.replace(" ", "-")) for name, text in people.items()]
+
+
+class Recorder:
+    """Grades with a dispatcher, and records which exercises are judged."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher, self.judged = dispatcher, []
+
+    def grade(self, submission, part):
+        self.judged.append((submission.name, part.exercises))
+        return self.dispatcher.grade(submission, part)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def dispatcher():
+    made = Dispatcher(available(), list(NAMES), 0)
+    yield made
+    made.close()
+
+
+def graded(dispatcher, folder, people=None, share=True, exercises=GRADED):
+    recorder = Recorder(dispatcher)
+    with Gradebook(folder, SECRET) as book:
+        outcome = grade_class(people or submissions(), book, exercises, 0, Rules(), folder, recorder, 1, share=share)
+    assert outcome.exercises_judged == sum(len(names) for _, names in recorder.judged)
+    return outcome, dict(recorder.judged)
+
+
+@pytest.fixture(scope="module")
+def shared(dispatcher, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shared")
+    return folder, *graded(dispatcher, folder)
+
+
+def test_equal_exercises_are_judged_once(shared):
+    _, outcome, judged = shared
+    assert [len(judged.get(name, ())) for name in PEOPLE] == JUDGED
+    assert (outcome.exercises_judged, outcome.exercises_shared) == (sum(JUDGED), 4 * len(PEOPLE) - sum(JUDGED))
+    totals = {person.name: person.total.earned for person in outcome.graded_class.people}
+    assert totals["01 right"] == totals["07 helper changed"] > totals["08 wrong"] == totals["09 wrong, elsewhere"] > totals["05 begun"] > totals["03 stub"] == 0
+
+
+@pytest.mark.thorough
+def test_marks_and_files_are_those_of_a_class_without_sharing(dispatcher, shared, tmp_path):
+    folder, _, _ = shared
+    alone, all_judged = graded(dispatcher, tmp_path, share=False)
+    assert (alone.exercises_judged, alone.exercises_shared) == (4 * len(PEOPLE), 0) and all(len(names) == 4 for names in all_judged.values())
+    one, other = exports(folder), exports(tmp_path)
+    assert one.keys() == other.keys() and [name for name in one if one[name] != other[name]] == []
+
+
+def test_a_second_run_judges_only_what_a_new_submission_changed(dispatcher, shared):
+    folder, _, _ = shared
+    new = RIGHT.replace("def split_heads", "# better\ndef split_heads").replace("x.view(", "x.reshape(")
+    new = replace_definition(new, "causal_mask", replaced_mask())
+    _, judged = graded(dispatcher, folder, submissions(PEOPLE | {"01 right": new}))
+    assert judged == {"01 right": ["causal_mask", "scaled_dot_product_attention"]}
+
+
+def replaced_mask() -> str:
+    return "def causal_mask(q_len, k_len=None):\n    k_len = q_len if k_len is None else k_len\n    return torch.ones(q_len, k_len, dtype=torch.bool).tril(k_len - q_len)"
+
+
+def test_a_whole_chapter_is_shared_with_its_failures(dispatcher, shared):
+    """Another submission with the same chapter and one more file: all that a learner reads is the same."""
+    folder, outcome, _ = shared
+    [wrong] = [one for one in submissions() if one.name == "08 wrong"]
+    more = replace(wrong, sources=wrong.sources | {"ch02_embeddings": "import torch\n"}, digest=digest_of("more"), name="08 more", slug="08-more")
+    again, judged = graded(dispatcher, folder, [wrong, more])
+    assert judged == {} and again.exercises_shared == 4
+    one, other = again.graded_class.people
+    assert one.results == other.results and one.total == other.total and one.results[0].failures
+
+
+def test_nothing_is_shared_where_other_exercises_of_the_chapter_are_graded(dispatcher, shared):
+    """Whether an exercise that the graded one uses fails is then found in another order."""
+    folder, _, _ = shared
+    _, judged = graded(dispatcher, folder, submissions({"99 other": f"{RIGHT}# other\n"}), exercises=GRADED[:2])
+    assert judged == {"99 other": ["softmax", "causal_mask"]}
+
+
+def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
+    folder, _, _ = shared
+    graded(dispatcher, folder)
+    with Gradebook(folder) as book:
+        assert book.delete_verdicts("02 copied") == ["02 copied"]
+    assert graded(dispatcher, folder)[1] == {"02 copied": list(NAMES)}
+    assert graded(dispatcher, folder)[1] == {}
+
+
+def test_a_run_that_breaks_off_costs_all_points_as_without_sharing(shared):
+    folder, _, _ = shared
+
+    class Interrupted(Recorder):
+        def grade(self, submission, part):
+            self.judged.append((submission.name, part.exercises))
+            return zero_verdict(submission, NAMES, "it crashed")
+
+    recorder = Interrupted(None)
+    with Gradebook(folder) as book:
+        people = submissions({"98 crash": with_softmax(RIGHT, HELPER.replace("== 0", "< 1e-30"))})
+        outcome = grade_class(people, book, GRADED, 0, Rules(), folder, recorder, 1)
+    assert recorder.judged == [("98 crash", ["softmax", "scaled_dot_product_attention"])]
+    [person] = outcome.graded_class.people
+    assert outcome.exercises_shared == 2 and person.total.earned == 0 and {result.outcome for result in person.results} == {"error"}
+
+
+def test_examples_depend_on_the_code_and_on_the_secret_only(dispatcher, shared, tmp_path):
+    """A copy of the gradebook, or another gradebook with its secret, draws the same examples; any other one does not."""
+    with Gradebook(shared[0]) as book:
+        plans = {one.name: Planner(book, GRADED, 0, share=False).plan(one).part.seeds for one in submissions()}
+    assert plans["01 right"] == plans["02 copied"] and plans["03 stub"] == plans["04 stub and comments"]
+    assert plans["05 begun"]["softmax"] == plans["06 helper"]["softmax"] and plans["10 unusual"].keys() == set(NAMES)
+    with Gradebook(tmp_path) as other:
+        assert other.secret != SECRET and len(other.secret) == 32
+        found = Planner(other, GRADED, 0).plan(submissions()[0]).part.seeds
+    assert not set(found.values()) & {seed for plan in plans.values() for seed in plan.values()}
