@@ -117,10 +117,9 @@ def test_what_the_failing_example_printed_is_shown_and_nothing_else(recorded):
 def test_a_damaged_recording_is_made_again(recorded, tmp_path):
     copy = Runner(tmp_path)
     shutil.copytree(recorded.recordings, copy.recordings)
-    damaged = sorted(copy.recordings.rglob("*"))[-3:]
-    for path, content in zip(damaged, (b"", damaged[1].read_bytes()[:-1], b"x" * 100), strict=True):
-        path.write_bytes(content)
-    assert copy("solutions").status == 0 and copy.counts[0] == 3
+    for number, path in enumerate(path for path in copy.recordings.rglob("*") if path.is_file()):
+        path.write_bytes((b"", path.read_bytes()[:-1], b"x" * 100)[number % 3])
+    assert copy("solutions", "--exercise", "softmax").status == 0 and min(copy.counts) > 0
     assert copy("solutions", "--exercise", "softmax").status == 0 and copy.counts == (0, 0)
 
 
