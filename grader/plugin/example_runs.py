@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from grader.course.syllabus import TESTS
+from grader.course.stubs import is_stub
+from grader.course.syllabus import TESTS, Exercise
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime, Todo
+from grader.execution.target import Target
 from grader.plugin.pytest_internals import drop_output, fixtures_of
 from grader.verdict import comparing
 from grader.verdict.examples import has_own_examples, run_own_examples, run_pinned
@@ -46,7 +48,21 @@ class ExampleRuns:
         return example
 
     def run(self, item: pytest.Function, trial: Trial) -> None:
-        """Run all examples of a test; raise what the first one that fails raises."""
+        """Run all examples of a test; raise what the first one that fails raises.
+
+        Once a test of an unchanged stub, or of a chapter that is not there, has ended with Todo, the exercise's other tests end so too, without running.
+        """
+        exercise, _ = trial.running
+        if exercise.name in trial.stubs:
+            raise Todo(trial.stubs[exercise.name])
+        try:
+            self._run(item, trial)
+        except Todo as problem:
+            if _is_stub(exercise, trial.target):
+                trial.stubs[exercise.name] = str(problem)
+            raise
+
+    def _run(self, item: pytest.Function, trial: Trial) -> None:
         test, fixtures = item.obj, fixtures_of(item)
         recorded = self._find(item, trial)
         if recorded is None:
@@ -127,6 +143,12 @@ class ExampleRuns:
             self._drawn.append(Example.of(drawn, comparing.current.sizes, is_simplest()))
         except NotRecordable:
             self._recordable = False
+
+
+def _is_stub(exercise: Exercise, target: Target) -> bool:
+    if target.override_in(exercise.module):
+        return False
+    return not target.has(exercise.module) or is_stub(exercise, target.source(exercise.module).text)
 
 
 def _draw_all(test: Any, fixtures: dict[str, Any], trial: Trial) -> None:

@@ -91,6 +91,7 @@ class Trial:
         self.names: set[str] = set()  # of the target that the running test has used
         self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
         self.timeouts: dict[str, int] = {}
+        self.stubs: dict[str, str] = {}  # exercise → what its stub raised
         self._record_bytes: dict[str, int] = {}  # exercise → bytes of its records
         self._running: Exercise | None = None
         self._test = ""

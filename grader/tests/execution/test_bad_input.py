@@ -153,6 +153,8 @@ def runs(tmp_path_factory):
                 place = root / f"{name}.{kind}"
                 place.mkdir()
                 arguments = ["--target", str(root / name), *["--worker"][: kind == "worker"]]
+                if name != "import":  # which shows that a run with all chapters ends
+                    arguments += [word for chapter in chapters for word in ("--chapter", chapter)]
                 waiting[name, kind] = pool.submit(grade, *arguments, results=place / "r.json", quick=None if name == "good" else place)
         return {key: run.result() for key, run in waiting.items()}
 
@@ -172,7 +174,8 @@ def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, kind):
 @pytest.mark.parametrize(("target", "kind"), [("first", "local"), ("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")])
 def test_the_run_ends(runs, target, kind):
     run = runs[target, kind]
-    assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == len(graded_exercises())
+    expected = [exercise for exercise in graded_exercises() if target == "import" or exercise.chapter in ("ch01", "ch02", "ch03")]
+    assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == len(expected)
     assert "Traceback" not in run.out and "INTERNALERROR" not in run.out and "\x1b" not in run.out and "\x07" not in run.out
 
 

@@ -1,4 +1,4 @@
-"""Recorded examples and answers change no verdict, and a run that passes with them neither draws an example nor asks the reference."""
+"""Recorded examples and answers change no verdict; a run that passes with them neither draws an example nor asks the reference; stubs are not run again."""
 
 from __future__ import annotations
 
@@ -226,3 +226,11 @@ def test_an_implementation_that_fails_once_does_not_pass_because_it_is_tried_aga
     (tmp_path / f"{module('ch03')}.py").write_text(replace_definition(solution("ch03"), "merge_heads", once))
     assert recorded(str(tmp_path)).exercise("merge_heads")["outcome"] == "failed"
 
+
+
+def test_a_stub_that_later_code_replaces_is_no_stub(recorded, tmp_path):
+    """The other tests of a stub end without running only after one has shown that the stub is what runs."""
+    stub = "def merge_heads(x):\n    raise NotImplementedError\n"
+    text = replace_definition(solution("ch03"), "merge_heads", stub) + "\n\ndef _merge(x):\n    return x.transpose(1, 2).flatten(2)\n\n\nmerge_heads = _merge\n"
+    (tmp_path / f"{module('ch03')}.py").write_text(text)
+    assert recorded(str(tmp_path), "--exercise", "merge_heads").exercise("merge_heads")["outcome"] == "passed"
