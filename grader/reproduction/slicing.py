@@ -20,6 +20,7 @@ from grader.execution.proxy import HostConnection
 from grader.reproduction.example import FailedExample
 
 REPLAY_SECONDS = 1.5  # for all tries; then the script repeats the earlier calls of the same objects
+OTHER_SEEDS = (1, 2)  # added to the example's seed: do the replies depend on it?
 _CALLS = ("call", "gradients")
 _CHANGES = ("fill", "set_attribute", "set_item")
 Request = tuple[str, Any, list[bytes]]
@@ -47,8 +48,11 @@ def choose_slice(example: FailedExample, connect: Callable[[], HostConnection] |
         with _undisturbed():
             connection = connect()
             for places in tries:
-                if _repeats(example, places, connection, example.seed):
-                    seeded = time.monotonic() - began > REPLAY_SECONDS or not _repeats(example, places, connection, example.seed + 1)
+                found = _repeat(example, places, connection, example.seed)
+                if found.same:
+                    seeded = found.drew or any(
+                        time.monotonic() - began > REPLAY_SECONDS or not _repeat(example, places, connection, example.seed + more).same for more in OTHER_SEEDS
+                    )
                     return Slice(places, seeded, exact=True)
                 if time.monotonic() - began > REPLAY_SECONDS:
                     break
@@ -65,25 +69,35 @@ class _Differs(Exception):
     """An object that a request needs was not made."""
 
 
-def _repeats(example: FailedExample, places: tuple[int, ...], connection: HostConnection, seed: int) -> bool:
-    """Do these requests get the replies that they got in the example?"""
+@dataclass(frozen=True)
+class _Repetition:
+    same: bool  # were the replies those of the example?
+    drew: bool = False  # did a call that made no object draw random numbers? An object's first values are mostly replaced
+
+
+def _repeat(example: FailedExample, places: tuple[int, ...], connection: HostConnection, seed: int) -> _Repetition:
+    """Send these requests again."""
     exercise = example.exercise
     connection.exchange("load", [], [])
     connection.exchange("begin", [seed, [], exercise.gradient], [])
     numbers: dict[int, int] = {}  # of an object: in the example, and now
+    drew = False
     try:
         for place in places:
             exchange = example.log[place]
+            watched = exchange.op in _CALLS and not drew and not _handles(exchange.reply.get("value"))
+            before = connection.exchange("random_state", [], [])[0] if watched else {}
             reply, out = connection.exchange(exchange.op, _renumber(exchange.tree, numbers), exchange.buffers)
+            drew = drew or watched and connection.exchange("random_state", [], [])[0] != before
             if place in example.positions and not _same_reply(reply, out, exchange.reply, exchange.out):
-                return False
+                return _Repetition(False)
             if ("error" in reply) != ("error" in exchange.reply):
-                return False
+                return _Repetition(False)
             for old, new in zip(_handles(exchange.reply.get("value")), _handles(reply.get("value"))):
                 numbers[old] = new
     except _Differs:
-        return False
-    return True
+        return _Repetition(False)
+    return _Repetition(True, drew)
 
 
 def _same_reply(reply: dict, out: list[bytes], before: dict, out_before: list[bytes]) -> bool:

@@ -212,6 +212,27 @@ def test_the_random_state_is_that_of_the_test(leave):
     assert "torch.manual_seed(" in left.text and left.run()[0] == "wrong"
 
 
+def test_a_call_that_draws_numbers_has_its_seed_also_if_another_seed_gives_the_same_result(leave):
+    def rough_mean(function):
+        return round(float(function(torch.ones(4000), 0.5, True).mean()))
+
+    def test(learner, reference):
+        close(learner.bring(rough_mean)(learner.dropout), 2.0, "the mean")
+
+    left = leave("dropout", "(1 - p)", "(1 - p + 0.1)", test)
+    assert "torch.manual_seed(" in left.text and left.run()[0] == "wrong"
+
+
+def test_values_that_are_set_need_no_seed(leave):
+    def test(learner, reference):
+        head = learner.SelfAttentionHead(4, 3)
+        randomise(head, 5)
+        shaped(head(X.new_ones(1, 2, 4))[0], (1, 2, 7), "the output")
+
+    left = leave("SelfAttentionHead", "nn.Linear(", "torch.nn.Linear(", test)
+    assert "torch.manual_seed(" not in left.text and "set_parameters(" in left.text and left.run()[0] == "wrong"
+
+
 def test_what_was_read_from_an_object_is_read_again(leave):
     def test(learner, reference):
         same(sorted(parameters(learner.RMSNorm(3))), ["scale"], "the names")
