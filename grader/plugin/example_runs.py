@@ -63,74 +63,35 @@ class ExampleRuns:
             raise
 
     def _run(self, item: pytest.Function, trial: Trial) -> None:
-        test, fixtures = item.obj, fixtures_of(item)
-        recorded = self._find(item, trial)
-        if recorded is None:
-            self._draw_and_record(item, trial)
-            return
-        problem = self._replay(item, trial, recorded)
-        if problem is not None:
-            exercise, name = trial.running
-            trial.begin_test(exercise, name)
+        test, fixtures, own_seed = item.obj, fixtures_of(item), trial.seed if has_own_examples(item.obj) else None
+        recordings = self.recordings if item.path.parent == TESTS else None
+        if recordings is None:
             _draw_all(test, fixtures, trial)
-            raise problem  # nothing fails when it is drawn again: the code gives different answers to the same calls
-
-    # ---- replaying
-
-    def _find(self, item: pytest.Function, trial: Trial) -> list[Recording] | None:
-        if self.recordings is None or item.path.parent != TESTS:
-            return None
-        found = [self.recordings.find(item.nodeid, seed) for seed in _seeds(item.obj, trial)]
-        return [recording for recording in found if recording] if all(found) else None
-
-    def _replay(self, item: pytest.Function, trial: Trial, recorded: list[Recording]) -> Exception | None:
-        """Run the recorded examples. Return the exception of one that fails where hypothesis might find a smaller one; raise any other."""
-        test, fixtures, common = item.obj, fixtures_of(item), recorded[0]
-        inner = test.hypothesis.inner_test if hasattr(test, "hypothesis") else test
-        try:
-            trial.recorded = iter(common.answers)
-            if inner is test:
+            return
+        if (common := recordings.find(item.nodeid, 0)) is None:
+            with self._recording(item, 0, trial):
                 test(**fixtures)
-            for example in common.examples:
-                if problem := _run_example(inner, fixtures, example, final=example.simplest or not looks_for_smaller(test)):
-                    return problem
-            run_pinned(test, fixtures)
-            for own in recorded[1:]:
-                trial.recorded, trial.own_examples = iter(own.answers), True
-                for example in own.examples:
-                    if problem := _run_example(inner, fixtures, example, final=example.simplest or not looks_for_smaller(test)):
-                        return problem
-            return None
-        finally:
-            trial.recorded, trial.own_examples = iter(()), False
-
-    # ---- recording
-
-    def _draw_and_record(self, item: pytest.Function, trial: Trial) -> None:
-        test, fixtures = item.obj, fixtures_of(item)
-        if self.recordings is None or item.path.parent != TESTS:
-            _draw_all(test, fixtures, trial)
+                self._drawn = None
+                run_pinned(test, fixtures)
+        elif problem := _replay_common(item, trial, common):
+            _draw_again(item, trial, problem)
+        if own_seed is None:
             return
-        self._recordable, made = True, []
-        with self._recording(trial) as recording:
-            made.append(recording)
-            test(**fixtures)
-            self._drawn = None
-            run_pinned(test, fixtures)
-        if has_own_examples(test):
-            with self._recording(trial) as recording:
-                made.append(recording)
+        if (own := recordings.find(item.nodeid, own_seed)) is None:
+            with self._recording(item, own_seed, trial):
                 run_own_examples(test, fixtures, trial)
-        if self._recordable and not comparing.current.mismatches:
-            for seed, recording in zip(_seeds(test, trial), made, strict=True):
-                self.recordings.store(item.nodeid, seed, recording)
+        elif problem := _replay_own(item, trial, own):
+            _draw_again(item, trial, problem)
 
     @contextmanager
-    def _recording(self, trial: Trial) -> Iterator[Recording]:
-        recording = Recording()
+    def _recording(self, item: pytest.Function, seed: int, trial: Trial) -> Iterator[None]:
+        """Record the examples of this context, and store them if all of them pass."""
+        recording, self._recordable = Recording(), True
         self._drawn, trial.noted = recording.examples, recording.answers
         try:
-            yield recording
+            yield
+            if self.recordings and self._recordable and not comparing.current.mismatches:
+                self.recordings.store(item.nodeid, seed, recording)
         finally:
             self._drawn = trial.noted = None
 
@@ -158,21 +119,57 @@ def _draw_all(test: Any, fixtures: dict[str, Any], trial: Trial) -> None:
     run_own_examples(test, fixtures, trial)
 
 
-def _run_example(inner: Callable[..., Any], fixtures: dict[str, Any], example: Example, final: bool) -> Exception | None:
-    """Run one recorded example; return its exception, or raise it if it is `final`: hypothesis would look for no smaller example, or find none."""
-    comparing.current.sizes.clear()
-    comparing.current.sizes.update(example.sizes)
-    try:
-        inner(**fixtures, **example.values())
-    except _FINAL:
-        raise
-    except Exception as problem:
-        if final:
-            raise
+def _draw_again(item: pytest.Function, trial: Trial, problem: Exception) -> None:
+    """Have hypothesis find the smallest example that fails. If nothing fails now, the code gives different answers to the same calls: it fails as before."""
+    trial.begin_test(*trial.running)
+    _draw_all(item.obj, fixtures_of(item), trial)
+    raise problem
+
+
+def _replay_common(item: pytest.Function, trial: Trial, recording: Recording) -> Exception | None:
+    """Run the recorded common examples and the pinned ones. Return the exception of one where hypothesis might find a smaller one; raise any other."""
+    test, fixtures = item.obj, fixtures_of(item)
+    with _answers_of(recording, trial):
+        if not hasattr(test, "hypothesis"):
+            test(**fixtures)
+            return None
+        problem = _run_examples(test, fixtures, recording.examples)
+        if problem is None:
+            run_pinned(test, fixtures)
         return problem
+
+
+def _replay_own(item: pytest.Function, trial: Trial, recording: Recording) -> Exception | None:
+    """The same with the examples of the run's own seed."""
+    trial.own_examples = True
+    try:
+        with _answers_of(recording, trial):
+            return _run_examples(item.obj, fixtures_of(item), recording.examples)
+    finally:
+        trial.own_examples = False
+
+
+@contextmanager
+def _answers_of(recording: Recording, trial: Trial) -> Iterator[None]:
+    """In this context the reference's answers are the recorded ones, as far as they fit."""
+    trial.recorded = iter(recording.answers)
+    try:
+        yield
+    finally:
+        trial.recorded = iter(())
+
+
+def _run_examples(test: Any, fixtures: dict[str, Any], examples: list[Example]) -> Exception | None:
+    """Run recorded examples until one fails. Its exception is raised if hypothesis would look for no smaller example, or find none; else returned."""
+    for example in examples:
+        comparing.current.sizes.clear()
+        comparing.current.sizes.update(example.sizes)
+        try:
+            test.hypothesis.inner_test(**fixtures, **example.values())
+        except _FINAL:
+            raise
+        except Exception as problem:
+            if example.simplest or not looks_for_smaller(test):
+                raise
+            return problem
     return None
-
-
-def _seeds(test: Any, trial: Trial) -> list[int]:
-    """The seeds whose examples this test runs: 0, and the run's own."""
-    return [0, trial.seed_of(trial.running[0].name)] if has_own_examples(test) else [0]

@@ -24,7 +24,8 @@ from grader.verdict.conditions import conditions, read_conditions
 
 FOLDER = ROOT / ".headway" / "recordings"
 MOST_BYTES = 4 * 1024 * 1024  # of the answers of one test; larger ones are not recorded, the examples still are
-CONDITIONS_KEPT = 3  # sets of recordings; older ones are of suites or versions that have changed
+CONDITIONS_KEPT = 3  # older recordings are of suites or versions that have changed
+SEEDS_KEPT = 40
 _CHECKSUM = 16
 
 
@@ -70,11 +71,14 @@ class Recordings:
     def _folder(self) -> Path:
         return self._all / hashlib.blake2b(conditions().encode(), digest_size=12).hexdigest()
 
+    def _path(self, test: str, seed: int) -> Path:
+        return self._folder / str(seed) / hashlib.blake2b(test.encode(), digest_size=16).hexdigest()
+
     def find(self, test: str, seed: int) -> Recording | None:
         """The recording of this test, by its id in pytest, if there is one that can be read."""
         if (test, seed) not in self._known:
             try:
-                self._known[test, seed] = _decode((self._folder / _name(test, seed)).read_bytes())
+                self._known[test, seed] = _decode(self._path(test, seed).read_bytes())
             except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError):
                 return None
         return self._known[test, seed]
@@ -84,25 +88,25 @@ class Recordings:
         if self._changed:
             return
         self._known[test, seed] = recording
+        path = self._path(test, seed)
         with contextlib.suppress(OSError):
-            if not self._folder.is_dir():
-                self._remove_old()
-            write_whole(self._folder / _name(test, seed), _encode(recording), durable=False)
+            if not path.parent.is_dir():
+                _keep_newest(self._all, CONDITIONS_KEPT - 1 + self._folder.is_dir())
+                _keep_newest(self._folder, SEEDS_KEPT)
+            write_whole(path, _encode(recording), durable=False)
 
     @cached_property
     def _changed(self) -> bool:
         """Whether a suite, the reference or the kit has changed since this process loaded them."""
         return read_conditions() != conditions()
 
-    def _remove_old(self) -> None:
-        """Keep the sets of recordings that were begun last."""
-        found = sorted(self._all.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True) if self._all.is_dir() else []
-        for path in found[CONDITIONS_KEPT - 1 :]:
-            shutil.rmtree(path, ignore_errors=True)
 
-
-def _name(test: str, seed: int) -> str:
-    return hashlib.blake2b(f"{seed} {test}".encode(), digest_size=16).hexdigest()
+def _keep_newest(folder: Path, count: int) -> None:
+    """Remove all folders in this one but those to which something was added last."""
+    found = [path for path in folder.iterdir() if path.name != "0"] if folder.is_dir() else []  # every run uses the examples of seed 0
+    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found[count:]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 # ---- the form on disk: a checksum, the length of a JSON head, the head, and the buffers
