@@ -14,42 +14,56 @@ import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from grader.course.source import Definition, SourceProblem, bound_names, parse
+from grader.classroom.judging.plain_syntax import (
+    BUILTINS,
+    assigned,
+    bound_at_top,
+    dotted_name,
+    is_constant,
+    is_docstring,
+    is_hidden,
+    is_main_guard,
+    is_table,
+    is_type,
+    path,
+)
+from grader.course.source import Definition, SourceProblem, parse
 
 LONGEST = 60_000  # characters; the longest chapter of the reference has 14,000
 MOST_NODES = 12_000  # of the syntax tree; the longest chapter of the reference has 1,500
 
 # Modules without state that a chapter could change, apart from torch's (below) and random's, which is seeded before every example.
 MODULES = frozenset({
-    "__future__", "torch", "torch.nn", "torch.nn.functional", "torch.nn.init", "math", "typing", "collections", "collections.abc", "dataclasses",
-    "functools", "itertools", "operator", "re", "string", "heapq", "bisect", "copy", "random", "numbers", "hashlib", "contextlib",
+    "__future__", "torch", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils.rnn", "torch.utils.hooks", "math", "typing", "collections",
+    "collections.abc", "dataclasses", "enum", "functools", "itertools", "operator", "re", "string", "heapq", "bisect", "copy", "random", "numbers", "hashlib",
+    "contextlib",
 })  # fmt: skip
 PARTS = frozenset({"nn", "functional", "init", "linalg", "special"})  # modules of torch whose attributes may be used
 OTHER_PARTS = frozenset({  # the others: some change torch for all code
     "amp", "ao", "autograd", "backends", "classes", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func", "futures", "fx",
-    "grad", "hub", "jit", "library", "masked", "math", "modules", "mps", "mtia", "multiprocessing", "nested", "ops", "optim", "os", "overrides", "package",
-    "parallel", "parameter", "platform", "profiler", "qat", "quantization", "quantizable", "quantized", "random", "serialization", "signal", "sparse",
-    "storage", "sys", "testing", "torch", "types", "utils", "version", "warnings", "xpu",
+    "grad", "hooks", "hub", "jit", "library", "masked", "math", "modules", "mps", "mtia", "multiprocessing", "nested", "ops", "optim", "os", "overrides",
+    "package", "parallel", "parameter", "platform", "profiler", "qat", "quantization", "quantizable", "quantized", "random", "rnn", "serialization",
+    "signal", "sparse", "storage", "sys", "testing", "torch", "types", "utils", "version", "warnings", "xpu",
 })  # fmt: skip
 # Functions of those modules that change what all code shares, or that keep something between calls.
 CHANGING = frozenset({
-    "autocast", "cache", "cached_property", "compile", "default_generator", "initial_seed", "import_ir_module", "lru_cache", "manual_seed", "purge", "seed",
-    "setstate", "singledispatch", "singledispatchmethod", "total_ordering", "use_deterministic_algorithms", "vmap", "wraps", "update_wrapper",
+    "autocast", "cache", "cached_property", "default_generator", "initial_seed", "lru_cache", "manual_seed", "purge", "seed", "setstate", "singledispatch",
+    "singledispatchmethod", "use_deterministic_algorithms", "vmap", "wraps", "update_wrapper",
 })  # fmt: skip
-CHANGING_PREFIXES = ("_", "set_", "register_", "enable_", "disable_")
-DECORATORS = frozenset({"staticmethod", "property", "torch.no_grad", "torch.inference_mode", "dataclass", "dataclasses.dataclass", "contextmanager"})
-BASES = frozenset({"object", "nn.Module", "torch.nn.Module", "Module", "NamedTuple", "typing.NamedTuple"})
+CHANGING_PREFIXES = ("_", "set_", "register_", "enable_", "disable_", "import_")
+DECORATORS = frozenset({
+    "classmethod", "contextmanager", "dataclass", "dataclasses.dataclass", "property", "staticmethod", "torch.inference_mode", "torch.no_grad",
+})  # fmt: skip
+BASES = frozenset({
+    "object", "nn.Module", "torch.nn.Module", "Module", "NamedTuple", "typing.NamedTuple", "Protocol", "TypedDict", "Enum", "StrEnum", "IntEnum",
+    "str", "int",
+})  # fmt: skip
+ENUMS = frozenset({"Enum", "StrEnum", "IntEnum"})
 METHODS = frozenset({
     "__init__", "__post_init__", "__call__", "__len__", "__getitem__", "__iter__", "__next__", "__contains__", "__repr__", "__str__", "__eq__", "__bool__",
 })  # fmt: skip
-BUILTINS = frozenset({
-    "abs", "all", "any", "bool", "bytes", "callable", "chr", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr", "hasattr", "int",
-    "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "ord", "pow", "print", "property", "range", "repr", "reversed",
-    "round", "set", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type", "zip", "NotImplemented", "Ellipsis", "Exception",
-    "ArithmeticError", "AssertionError", "AttributeError", "IndexError", "KeyError", "LookupError", "NotImplementedError", "OverflowError", "RuntimeError",
-    "StopIteration", "TypeError", "ValueError", "ZeroDivisionError",
-})  # fmt: skip
-CONSTANTS = frozenset({"math.inf", "math.pi", "math.e", "torch.float32", "torch.float64", "torch.long", "torch.int64", "torch.bool"})
+READING = frozenset({"get", "items", "keys", "values", "index", "count"})  # methods of a table that do not change it
+READERS = frozenset({"len", "sorted", "list", "tuple", "set", "dict", "enumerate", "zip", "min", "max", "reversed", "frozenset", "any", "all"})
 
 
 @lru_cache(maxsize=64)
@@ -82,41 +96,77 @@ class _Chapter:
         self.bases = self.defined | {name for node in imports if isinstance(node, ast.ImportFrom) and node.level for name in bound_at_top(node)}
         self.bound = [name for node in self.body for name in bound_at_top(node)]
         self.shared = {*self.bound, *self.imported, *BUILTINS}
+        self.enums: set[str] = set()  # classes of the chapter
+        self.constants: set[str] = set()  # names of unchangeable values
+        self.tables: set[str] = set()  # names of dicts, lists and sets, which are only read
+        for names, value in filter(None, map(assigned, self.body)):
+            if is_constant(value, self.constants):
+                self.constants.update(names)
+            elif is_table(value, self.constants) and not isinstance(value, ast.Tuple):
+                self.tables.update(names)
         self.allowed = {id(node) for part in nodes for node in _positions_of_shared_values(part)}
-        methods = {id(part) for node in nodes if isinstance(node, ast.ClassDef) for part in node.body}
-        functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.Lambda) and id(node) not in methods]
-        stored = [node for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)]
-        # whether code sets attributes of `self` only, the object of a method: then no class is changed, whatever variable has it as its value
-        self.sets_own_attributes_only = all(_is_own_attribute(node) for node in stored) and not any(
-            argument.arg == "self" for node in functions for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
-        )
+        self.read = {id(node) for part in nodes for node in _positions_of_read_tables(part)}
+        self.sets_own_attributes_only = self._sets_own_attributes_only()
 
     def is_plain(self, global_names: set[str]) -> bool:
         once = len(set(self.bound)) == len(self.bound)
         return once and global_names <= self.shared | {"__name__"} and all(map(self._is_plain_statement, self.body)) and all(map(self._is_plain_node, self.nodes))
 
+    def _sets_own_attributes_only(self) -> bool:
+        """Whether code sets attributes of `self` only, the object of a method: then no class and no function is changed, whatever variable has it as its value."""
+        methods = {id(part) for node in self.nodes if isinstance(node, ast.ClassDef) for part in node.body}
+        functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.Lambda) and id(node) not in methods]
+        stored = [node for node in self.nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)]
+        other_self = any(argument.arg == "self" for node in functions for argument in ast.walk(node.args) if isinstance(argument, ast.arg))
+        return all(map(_is_own_attribute, stored)) and not other_self
+
     # ---- the statements of the top level and of classes, which run during the import
 
     def _is_plain_statement(self, node: ast.stmt) -> bool:
         if isinstance(node, ast.FunctionDef):
-            return self._is_plain_function(node)
+            defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+            if "classmethod" in map(dotted_name, node.decorator_list) and [argument.arg for argument in node.args.args][:1] != ["cls"]:
+                return False
+            return self._has_plain_decorators(node) and all(is_constant(default, self.constants) for default in defaults)
         if isinstance(node, ast.ClassDef):
-            bases = all(dotted_name(base) in BASES | self.bases for base in node.bases)
-            return bases and _has_plain_decorators(node) and all(map(self._is_plain_part_of_class, node.body))
-        if isinstance(node, ast.Assign):
-            return all(isinstance(target, ast.Name) for target in node.targets) and (is_constant(node.value) or _is_type(node.value))
-        if isinstance(node, ast.AnnAssign):
-            return isinstance(node.target, ast.Name) and node.value is not None and is_constant(node.value)
-        return isinstance(node, ast.Import | ast.ImportFrom) or _is_docstring(node)
+            bases = {dotted_name(base) for base in node.bases}
+            if bases & (ENUMS | self.enums) and not self._is_plain_enum(node, bases):
+                return False
+            return bases <= BASES | self.bases and self._has_plain_decorators(node) and all(map(self._is_plain_part_of_class, node.body))
+        if found := assigned(node):
+            return is_constant(found[1], self.constants) or is_table(found[1], self.constants) or is_type(found[1])
+        return isinstance(node, ast.Import | ast.ImportFrom) or is_docstring(node)
 
-    def _is_plain_function(self, node: ast.FunctionDef) -> bool:
-        defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
-        return _has_plain_decorators(node) and all(map(is_constant, defaults))
+    def _is_plain_enum(self, node: ast.ClassDef, bases: set[str]) -> bool:
+        """All code shares an enumeration's members, so nothing may set their attributes."""
+        self.enums.add(node.name)
+        sets = any(isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load) for part in ast.walk(node))
+        return bases <= ENUMS | self.enums | {"str", "int"} and not sets and "setattr" not in {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
     def _is_plain_part_of_class(self, node: ast.stmt) -> bool:
-        if isinstance(node, ast.AnnAssign):
-            return isinstance(node.target, ast.Name) and (node.value is None or is_constant(node.value))
-        return isinstance(node, ast.Pass) or (not isinstance(node, ast.ClassDef | ast.Import | ast.ImportFrom) and self._is_plain_statement(node))
+        if isinstance(node, ast.FunctionDef):
+            return self._is_plain_statement(node)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and (node.value is None or self._is_plain_field(node.value)):
+            return True
+        if found := assigned(node):  # a class has no table, which its objects could change
+            return is_constant(found[1], self.constants)
+        return isinstance(node, ast.Pass) or is_docstring(node)
+
+    def _is_plain_field(self, node: ast.expr) -> bool:
+        """`field(default=0)`, `field(default_factory=list)` of a dataclass."""
+        if not isinstance(node, ast.Call) or dotted_name(node.func) not in ("field", "dataclasses.field") or node.args:
+            return False
+        return all(keyword.arg and (is_constant(keyword.value, self.constants) or dotted_name(keyword.value) in BUILTINS) for keyword in node.keywords)
+
+    def _has_plain_decorators(self, node: ast.FunctionDef | ast.ClassDef) -> bool:
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call):
+                if decorator.args or not all(keyword.arg and is_constant(keyword.value) for keyword in decorator.keywords):
+                    return False
+                decorator = decorator.func
+            if dotted_name(decorator) not in DECORATORS:
+                return False
+        return True
 
     # ---- code at any depth
 
@@ -131,17 +181,20 @@ class _Chapter:
             case ast.ClassDef():
                 return not node.keywords and all(dotted_name(base) in BASES or isinstance(base, ast.Name) for base in node.bases)
             case ast.FunctionDef():
-                return not _is_hidden(node.name) or node.name in METHODS
+                return not is_hidden(node.name) or node.name in METHODS
             case ast.Attribute():
                 return self._is_plain_attribute(node)
             case ast.Subscript(ctx=ast.Store() | ast.Del()):
                 return self._may_be_changed(node.value)
             case ast.Name(ctx=ast.Load()):
-                return self._is_plain_value(node) and (node.id not in ("type", "getattr") or id(node) in self.allowed)
+                known = node.id not in ("type", "getattr", "setattr") or id(node) in self.allowed
+                return known and (node.id not in self.tables or id(node) in self.read) and self._is_plain_value(node)
             case ast.Name():
-                return not _is_hidden(node.id) and node.id != "self"
+                return (not is_hidden(node.id) or node.id == "__slots__") and node.id not in ("self", "cls")
             case ast.Call():
                 return self._is_plain_call(node)
+            case ast.Constant(value=str() as words):
+                return "__" not in words or words in ("__main__", "__init__")
         return True
 
     def _is_plain_import(self, node: ast.ImportFrom) -> bool:
@@ -153,78 +206,92 @@ class _Chapter:
         return node.module in MODULES and not any(_changes(name) or name in OTHER_PARTS for name in names)
 
     def _is_plain_attribute(self, node: ast.Attribute) -> bool:
-        if _is_hidden(node.attr) and node.attr not in METHODS | {"__name__"}:
+        if is_hidden(node.attr) and node.attr not in METHODS | {"__name__"}:
             return False
         if isinstance(node.ctx, ast.Store | ast.Del):
             return self._may_be_changed(node.value)
         if isinstance(node.value, ast.Call) and dotted_name(node.value.func) == "type" and node.attr != "__name__":
             return False
-        path = _path(node)
-        if path and path[0] in self.modules:
-            unknown = any(part not in PARTS and not part[:1].isupper() for part in path[1:-1])
-            if unknown or any(_changes(part) or part in OTHER_PARTS for part in path[1:]):
+        names = path(node)
+        if names and names[0] in self.modules:
+            unknown = any(part not in PARTS and not part[:1].isupper() for part in names[1:-1])
+            if unknown or any(_changes(part) or part in OTHER_PARTS for part in names[1:]):
                 return False
-        if isinstance(node.value, ast.Name) and node.value.id in self.defined:  # an attribute of a function or class, which all code shares
-            return False
+        if isinstance(node.value, ast.Name) and node.value.id in self.defined and not self.sets_own_attributes_only:
+            return False  # an attribute of a function or class, which all code shares
         return self._is_plain_value(node)
 
     def _may_be_changed(self, owner: ast.expr) -> bool:
         """Whether a statement may change a part of this: of a local variable or an argument, not of something that all code shares."""
         while isinstance(owner, ast.Attribute | ast.Subscript):
-            if isinstance(owner, ast.Attribute) and _is_hidden(owner.attr):
+            if isinstance(owner, ast.Attribute) and is_hidden(owner.attr):
                 return False
             owner = owner.value
         return isinstance(owner, ast.Name) and owner.id not in self.shared and owner.id != "cls"
 
     def _is_plain_call(self, node: ast.Call) -> bool:
-        """A function or class of the chapter gets no other one: it could change what that one does. `type(x)` gives a class, and only its name may be used."""
+        """`type(x)` gives a class, of which only the name may be used. A method, called by its class, gets no class as its `self`."""
         if dotted_name(node.func) == "type":
             return id(node) in self.allowed and len(node.args) == 1 and not node.keywords
-        if dotted_name(node.func) == "getattr":
-            name = node.args[1] if len(node.args) > 1 else None
-            return isinstance(name, ast.Constant) and isinstance(name.value, str) and not _is_hidden(name.value)
-        if isinstance(node.func, ast.Name) and node.func.id in self.defined:
-            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-            return not any(isinstance(argument, ast.Name) and argument.id in self.defined | self.imported for argument in arguments)
-        return True
+        if dotted_name(node.func) == "setattr":
+            return self.sets_own_attributes_only and bool(node.args) and dotted_name(node.args[0]) == "self"
+        by_class = isinstance(node.func, ast.Attribute) and self._is_shared(path(node.func.value))
+        return not by_class or not any(self._is_shared(path(argument)) for argument in node.args)
 
     def _is_plain_value(self, node: ast.expr) -> bool:
-        """Whether this is no module, and no class where that could be changed."""
-        path = _path(node)
-        if id(node) in self.allowed or not path:
+        """Whether this is no module, and no class or function where that could be changed."""
+        names = path(node)
+        if id(node) in self.allowed or not names:
             return True
-        if path[0] in self.modules:
-            is_module, is_class = len(path) == 1 or path[-1] in PARTS, path[-1][:1].isupper()
-        else:
-            is_module, is_class = False, len(path) == 1 and path[0] in self.defined | self.imported and path[0][:1].isupper()
-        return not is_module and (self.sets_own_attributes_only or not is_class)
+        is_module = names[0] in self.modules and (len(names) == 1 or names[-1] in PARTS)
+        return not is_module and (self.sets_own_attributes_only or not self._is_shared(names))
+
+    def _is_shared(self, names: tuple[str, ...]) -> bool:
+        """Whether `a.b` is a class of a module, or a function or class of the chapter or of another one."""
+        if names and names[0] in self.modules:
+            return len(names) > 1 and names[-1][:1].isupper()
+        return len(names) == 1 and names[0] in self.defined | self.imported
 
 
-def is_main_guard(node: ast.stmt) -> bool:
-    """Whether this is `if __name__ == "__main__":` without `else`, whose code does not run when the chapter is imported."""
-    return isinstance(node, ast.If) and not node.orelse and ast.dump(node.test) == _MAIN
-
-
-_MAIN = ast.dump(ast.parse('__name__ == "__main__"', mode="eval").body)
+def _is_own_attribute(node: ast.Attribute) -> bool:
+    """`self.a`, or `self.a.weight`, which an embedding may share with a linear layer."""
+    return dotted_name(node.value) == "self" or (node.attr in ("weight", "bias") and path(node)[:1] == ("self",))
 
 
 def _positions_of_shared_values(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of a node where a class or a module may be: where it is called, or its attribute is used, or it only names a type."""
     match node:
         case ast.Attribute():
-            yield node.value
+            yield node.value  # also `type(x)`, of which only `__name__` may be used
         case ast.Call():
             yield node.func
-            if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+            if dotted_name(node.func) in ("isinstance", "issubclass"):
                 yield from _inside(node.args[1:])
         case ast.arg() | ast.AnnAssign() if node.annotation:
             yield from _inside([node.annotation])
-        case ast.Assign(value=ast.Subscript()) if _is_type(node.value):
+        case ast.Assign(value=ast.Subscript()) if is_type(node.value):
             yield from _inside([node.value])
         case ast.FunctionDef():
             yield from _inside([*node.decorator_list, *filter(None, [node.returns])])
         case ast.ClassDef():
             yield from _inside([*node.decorator_list, *node.bases])
+
+
+def _positions_of_read_tables(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node that only read what they name."""
+    match node:
+        case ast.Subscript(ctx=ast.Load()):
+            yield node.value
+        case ast.Attribute() if node.attr in READING:
+            yield node.value
+        case ast.Compare() if all(isinstance(operator, ast.In | ast.NotIn) for operator in node.ops):
+            yield from node.comparators
+        case ast.For() | ast.comprehension():
+            yield node.iter
+        case ast.Starred():
+            yield node.value
+        case ast.Call() if dotted_name(node.func) in READERS or (isinstance(node.func, ast.Attribute) and node.func.attr == "join"):
+            yield from node.args
 
 
 def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -239,69 +306,6 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _global_names(child)
-
-
-def _has_plain_decorators(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call):
-            if decorator.args or not all(keyword.arg and is_constant(keyword.value) for keyword in decorator.keywords):
-                return False
-            decorator = decorator.func
-        if dotted_name(decorator) not in DECORATORS:
-            return False
-    return True
-
-
-def bound_at_top(node: ast.AST) -> Iterator[str]:
-    """The names that a statement of the top level binds, those of imports too."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.stmt):
-        yield from bound_names(node)
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def is_constant(node: ast.expr) -> bool:
-    """Whether an expression has the same unchangeable value each time: a number, a text, None, or a tuple of such."""
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub) and isinstance(node.operand, ast.expr) and is_constant(node.operand)
-    if isinstance(node, ast.Tuple):
-        return all(map(is_constant, node.elts))
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Add | ast.Sub | ast.Mult) and all(isinstance(side, ast.Constant) for side in (node.left, node.right))
-    return isinstance(node, ast.Constant) or dotted_name(node) in CONSTANTS
-
-
-def _is_own_attribute(node: ast.Attribute) -> bool:
-    """`self.a`, or `self.a.weight`, which an embedding may share with a linear layer."""
-    return dotted_name(node.value) == "self" or (node.attr in ("weight", "bias") and _path(node)[:1] == ("self",))
-
-
-def _is_type(node: ast.expr) -> bool:
-    """Whether this names a type, like `tuple[Tensor, int]`: a module gives it a shorter name."""
-    if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Name) and _is_type(node.slice)
-    return all(map(_is_type, node.elts)) if isinstance(node, ast.Tuple) else isinstance(node, ast.Name)
-
-
-def _path(node: ast.expr) -> tuple[str, ...]:
-    """The names of `a.b.c`; empty for any other expression."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(names)) if isinstance(node, ast.Name) else ()
-
-
-def dotted_name(node: ast.expr) -> str:
-    return ".".join(_path(node))
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith("__")
 
 
 def _changes(name: str) -> bool:
