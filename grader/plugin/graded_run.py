@@ -121,6 +121,7 @@ class GradedRun:
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
             self.trial.extend_deadline(DIAGNOSIS_SECONDS)
+            self._restore_order(result)
             tested = {test.name for test in result.tests}
             for name, weight in self.weights[result.exercise.name].items():
                 if name not in tested:
@@ -134,6 +135,12 @@ class GradedRun:
                 name, text = result.exercise.name, printable(f"{type(problem).__name__}: {problem}", 200)
                 self.notes.append(f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?")
         self._record_progress()
+
+    def _restore_order(self, result: ExerciseResult) -> None:
+        """Order the tests as in their suite, whichever ran first."""
+        places = {test: place for place, test in enumerate(self.weights[result.exercise.name])}
+        result.tests.sort(key=lambda test: places[test.name])
+        self.trial.records.get(result.exercise.name, []).sort(key=lambda record: places[record.test])
 
     def _explain(self, result: ExerciseResult) -> None:
         """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the script."""

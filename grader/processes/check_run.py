@@ -38,6 +38,7 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
+    session.items.sort(key=lambda item: item.name not in job.first)
     session.testscollected = len(session.items)
     restart_capture(config)
     pdb.set_trace = sys.breakpointhook = _no_debugger(f"pytest {'--chapter' if isinstance(found, Chapter) else '--exercise'} {job.name}")

@@ -27,6 +27,7 @@ class CheckJob(Job):
     columns: int = 80
     colour: bool = False
     in_worker: bool = False
+    first: tuple[str, ...] = ()  # tests to run before the others: those that failed last time
 
     def after_crash(self) -> Self | None:
         return moved_to_worker(self)
@@ -55,6 +56,7 @@ def moved_to_worker(job: Any) -> Any:
 # Then:
 #   text      pytest's output, a piece at a time
 #   begun     the test that is running now
+#   failed    the first test that failed, as soon as it has: its message
 #   verdict   grader.verdict.summary.Verdict as data
 #   picture   grader.teaching.show.panels.Picture as data
 #   result    the result of another type of job, as data

@@ -82,6 +82,7 @@ class _PreloadedSession:
         self.wait, self.runners = wait, runners
         self.loaded = False
         self.report: Report | None = None  # in a run's process
+        self.failure_sent = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -105,6 +106,11 @@ class _PreloadedSession:
         if self.report:
             self.report.message(begun=item.name.partition("[")[0])
         return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self.report and not self.failure_sent and getattr(report, "headway", "") in ("failed", "timeout", "error"):
+            self.failure_sent = True
+            self.report.message(failed=str(report.longrepr))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:

@@ -105,7 +105,7 @@ class Watch:
             self.wait_for_save(problem)
             return
         self.state.start_run()
-        self.run_number = self.runs.start(self.state.exercise.name)
+        self.run_number = self.runs.start(self.state.exercise.name, self.state.failed_tests)
 
     def wait_for_save(self, problem: SourceProblem) -> None:
         """Show at once what is wrong with the file; only a save can help."""
@@ -156,8 +156,10 @@ class Watch:
                     self.screen.print_message("Loading the tests; this takes a few seconds, once.")
             case {"begun": test}:
                 state.starting, state.test = False, test
+            case {"failed": sentence}:
+                state.first_failure = sentence
             case {"again": why}:
-                state.retry_reason, state.test = why, ""
+                state.retry_reason, state.test, state.first_failure = why, "", ""
                 if isinstance(self.screen, Plain):
                     self.screen.print_message(retry_sentence(why))
             case {"verdict": data}:

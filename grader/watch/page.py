@@ -68,6 +68,8 @@ def _status_line(state: State) -> Text:
         return Text(f"{state.file_problem}. Waiting for the next save.", "yellow")
     if state.starting:
         return Text(f"loading the tests; this takes a few seconds, once{_elapsed(state)}", "yellow")
+    if state.running and state.first_failure:
+        return Text(f"fails: {state.first_failure}{_elapsed(state)}", "red")
     if state.running:
         what = f"testing: {state.test}" if state.test else "testing"
         return Text(f"{'second try, in a separate process: ' if state.retry_reason else ''}{what}{_elapsed(state)}", "yellow")

@@ -25,10 +25,10 @@ class Runs:
         self.sock: socket.socket | None = None
         self.lock = threading.Lock()  # for the server: one thread at a time starts or uses it
 
-    def start(self, name: str) -> int:
-        """Stop the present run, if there is one, and start another. Returns its number."""
+    def start(self, name: str, first: tuple[str, ...] = ()) -> int:
+        """Stop the present run, if there is one, and start another; the tests `first` run before the others. Returns its number."""
         self.stop()
-        threading.Thread(target=self._run, args=(self.number, name), name="headway run", daemon=True).start()
+        threading.Thread(target=self._run, args=(self.number, name, first), name="headway run", daemon=True).start()
         return self.number
 
     def stop(self) -> None:
@@ -43,11 +43,11 @@ class Runs:
         if self.server is not None:
             self.server.end()
 
-    def _run(self, number: int, name: str) -> None:
+    def _run(self, number: int, name: str, first: tuple[str, ...]) -> None:
         problem, in_worker = "the server that runs the tests ended three times; `headway doctor` may find the reason", False
         for _ in range(TRIES):
             try:
-                sock = self._start_run(number, CheckJob(name, os.getcwd(), in_worker=in_worker))
+                sock = self._start_run(number, CheckJob(name, os.getcwd(), in_worker=in_worker, first=first))
             except NoServer as refusal:
                 if str(refusal):  # it cannot start, and would not the next time
                     problem = str(refusal)

@@ -30,6 +30,7 @@ class State:
     running: bool = False
     starting: bool = False  # the server is starting
     test: str = ""  # the one that is running
+    first_failure: str = ""  # the message of the first test that failed in this run
     started_at: float = 0.0
     retry_reason: str = ""  # why the run was started a second time
     save_notice: str = ""  # how saves are detected, if that is slower than usual; shown until the end
@@ -37,6 +38,12 @@ class State:
     hint_lines: list[Text] = field(default_factory=list)  # shown below the verdict
     diff_lines: list[Text] | None = None  # shown instead of the verdict
     picture: Picture | None = None  # shown instead of the verdict
+
+    @property
+    def failed_tests(self) -> tuple[str, ...]:
+        """The tests that failed in the last verdict."""
+        result = self.verdict.result(self.exercise.name) if self.verdict else None
+        return tuple(test.name for test in result.failures) if result else ()
 
     def start_run(self) -> None:
         self.running, self.starting, self.test, self.started_at = True, False, "", time.monotonic()
@@ -65,4 +72,4 @@ class State:
         self.follow_note, self.hint_lines, self.diff_lines, self.picture = "", [], None, None
 
     def _clear_messages(self) -> None:
-        self.file_problem = self.run_problem = self.retry_reason = self.note = ""
+        self.file_problem = self.run_problem = self.retry_reason = self.note = self.first_failure = ""

@@ -7,9 +7,12 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from grader.processes.client import NoServer
+from grader.processes.job import read
+from grader.verdict.summary import Verdict
 from warm_runs import CHAPTER, WarmKit, checked, until, write_softmax
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the server forks on Linux only, and /proc is Linux's")]
@@ -155,3 +158,26 @@ def test_a_crashed_server_is_removed_and_a_read_only_folder_works(kit):
     assert set(warm.ask().outcomes["softmax"]) == {"passed"} and not os.path.isdir(warm.file.parent)
     warm.close()
     assert until(lambda: not warm.descendants())
+
+
+def test_the_tests_that_failed_last_time_run_first_and_the_first_failure_is_sent_at_once(warm):
+    """The verdict is the same in any order."""
+    write_softmax(warm.kit, "if x.isinf().any(): x = x * 0")
+    usual = warm.ask()
+    failed = tuple(test.name for test in usual.verdict.result("softmax").failures)
+    assert 0 < len(failed) < 4
+    messages = list(messages_of(warm, first=failed))
+    kinds = [(kind, message[kind]) for message in messages for kind in ("begun", "failed", "verdict") if kind in message]
+    first = usual.verdict.result("softmax").failures[0]
+    assert kinds[0] == ("begun", first.name) and [words for kind, words in kinds if kind == "failed"] == [first.message]
+    assert [kind for kind, _ in kinds].index("failed") < [kind for kind, _ in kinds].index("verdict")
+    again = Verdict.from_data(kinds[-1][1])
+    for verdict in (again, usual.verdict):
+        for test in verdict.result("softmax").tests:
+            test.seconds = 0.0
+    assert again == usual.verdict
+
+
+def messages_of(warm, first):
+    with warm.address.ask(replace(warm.job(), first=first)) as sock:
+        yield from read(sock)

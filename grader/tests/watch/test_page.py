@@ -46,3 +46,12 @@ def test_a_missing_file_gets_the_command_that_creates_it():
 def test_the_page_says_what_is_tested_and_that_it_is_pinned():
     state = State(SOFTMAX, keys=True, pinned=True, finished_at="12:00:00", follow_note="You changed softmax, so it is tested now.")
     assert shown(status_lines(state, 80)) == "You changed softmax, so it is tested now.\n12:00:00   verdict after 0.00 s   pinned"
+
+
+def test_the_first_failure_is_shown_while_the_other_tests_run():
+    state = State(SOFTMAX, keys=True)
+    state.start_run()
+    state.test, state.first_failure = "test_gradient_of_softmax", "The tensor of weights came out wrong."
+    assert shown(status_lines(state, 80)) == "fails: The tensor of weights came out wrong."
+    state.start_run()
+    assert shown(status_lines(state, 80)) == "testing"
