@@ -1,6 +1,7 @@
 """Runs the learner's code in the process of the tests: quick, good for printing and debugging, and without protection.
 
-Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. A worker does not have this gap.
+Its time limit works for Python code only: a loop inside C cannot be interrupted from its own process. So pytest has it in a fork, and
+kills that (plugin/forked_judge.py), and the process of a server's run ends itself (call_watch.py). A worker does not have this gap.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 from grader.course.chapter_source import ChapterSource
+from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.execution.overrides import DefinitionOverride
@@ -39,13 +41,14 @@ class InProcessHost:
 
     def __init__(
         self, sources: list[ChapterSource], chapter: str, seconds: float, import_seconds: float, trusted: bool = False, override: DefinitionOverride | None = None,
-        extend_deadline: ExtendDeadline = lambda _: None,
+        extend_deadline: ExtendDeadline = lambda _: None, watch: CallWatch | None = None,
     ) -> None:  # fmt: skip
         self.shortcuts: set[str] = set()
         self.import_shortcuts: set[str] = set()
         self.loading = False
         self.host = Host(sources, chapter, "reference" if trusted else "learner", override, self._notice)
-        self.seconds, self.import_seconds, self.trusted, self.extend_deadline = seconds, import_seconds, trusted, extend_deadline
+        self.seconds, self.import_seconds, self.trusted = seconds, import_seconds, trusted
+        self.extend_deadline, self.watch = extend_deadline, watch or CallWatch()
         self.random_state = _random_state()
 
     def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]:
@@ -60,6 +63,10 @@ class InProcessHost:
             self.random_state = _random_state()
             _set_random_state(outside)
 
+    def _extend(self, seconds: float) -> None:
+        self.extend_deadline(seconds)
+        self.watch.begin(seconds)
+
     def _notice(self, name: str) -> None:
         (self.import_shortcuts if self.loading else self.shortcuts).add(name)
 
@@ -68,7 +75,7 @@ class InProcessHost:
         if self.trusted:
             return self.host.answer(op, tree, buffers)
         limit = self.import_seconds if op == "load" else self.seconds
-        self.extend_deadline(limit)
+        self._extend(limit)
         where: Where | None = None
 
         def note_line(frame: FrameType | None) -> None:
@@ -78,7 +85,7 @@ class InProcessHost:
         files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:
             with _exit_is_an_error(), _restore_folder(), _interruptible(), _time_limit(
-                limit, 0.0 if op == "load" else IMPORT_GRACE, files, self.extend_deadline, note_line
+                limit, 0.0 if op == "load" else IMPORT_GRACE, files, self._extend, note_line
             ):
                 return self.host.answer(op, tree, buffers)
         except HostDied as problem:
@@ -89,6 +96,8 @@ class InProcessHost:
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
             raise OutOfTime(f"the call did not end within {limit:g} s", where) from None
+        finally:
+            self.watch.end()
 
     def abandon(self) -> None:
         pass  # there is no other process to start
@@ -189,6 +198,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
             InProcessHost.debugged = True
             began = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
+            extend_deadline(seconds)
             return
         if time.monotonic() - began <= seconds + import_grace and _importing(frame):
             extend_deadline(seconds)

@@ -171,6 +171,7 @@ class Worker:
     ) -> None:  # fmt: skip
         self.pool, self.sources, self.chapter = pool, sources, chapter
         self.seconds, self.import_seconds, self.extend_deadline = seconds, import_seconds, extend_deadline
+        self.waited = 0.0  # seconds that the same call had before, in another process, without returning
         self.sock: socket.socket | None = None
         self.process: Any = None
         self.loaded = False
@@ -214,7 +215,7 @@ class Worker:
             self._end(0.0)
             if op == "load":
                 raise ChapterBroken(f"importing it did not end within {limit:g} s", where, timed_out=True) from None
-            raise OutOfTime(f"the call did not end within {limit:g} s", where) from None
+            raise OutOfTime(f"the call did not end within {max(limit, self.waited):g} s", where) from None
         except MalformedFrame as problem:
             self._end(0.0)
             raise HostDied(f"the process that ran your code sent a malformed answer ({problem})") from None

@@ -27,6 +27,7 @@ from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus  
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import exercise_items, terminal  # noqa: E402
 from grader.plugin.example_runs import ExampleRuns  # noqa: E402
+from grader.plugin.forked_judge import ForkedJudge  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.plugin.judging import Judging, exercise_of  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
@@ -43,6 +44,7 @@ pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
 JUDGING = pytest.StashKey[Judging]()
 EXAMPLES = pytest.StashKey[ExampleRuns]()
+FORKED = pytest.StashKey[ForkedJudge]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,7 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     run = config.stash[RUN] = GradedRun(trial, set(chapters), names, scripts=FOLDER)
     config.stash[EXAMPLES] = ExampleRuns(None if option.no_recordings else Recordings())
     run.prepare = functools.partial(_register, run)
-    config.stash[JUDGING] = Judging(run)
+    judging = config.stash[JUDGING] = Judging(run)
+    config.stash[FORKED] = ForkedJudge(judging)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -205,12 +208,12 @@ def pytest_end_chapter(item: pytest.Item, nextitem: pytest.Item | None) -> Gener
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Replaces pytest's own function for tests whose exercise may use others that have to be replaced: it reports the verdict only."""
-    judging = item.config.stash[JUDGING]
-    if not judging.concerns(item):
+    """Replaces pytest's own function for graded tests of other code than the reference: it reports the verdict only, whatever was tried to find it."""
+    judging, forked = item.config.stash[JUDGING], item.config.stash[FORKED]
+    if not judging.concerns(item) and not forked.concerns(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in judging.accept(item, judging.judge(item)):
+    for report in judging.accept(item, forked.judge(item)):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
@@ -293,6 +296,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
+        config.stash[FORKED].close()
         config.stash[JUDGING].conclude()  # after the verdict is shown
         run.trial.close()
         run.trial.pool.close()

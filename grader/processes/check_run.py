@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 import pytest
 from grader.course.syllabus import Chapter, load_syllabus
+from grader.execution.call_watch import ExitWhenLate
 from grader.execution.worker import WorkerPool
+from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import RUN
 from grader.plugin.judging import exercise_of
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
-from grader.processes.report import Report, reporter_on, restart_capture
+from grader.processes.report import Report, reporter_on
 from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
 from grader.verdict.trial import Trial
 
@@ -36,6 +38,8 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     run: GradedRun = config.stash[RUN]
     run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
+    run.trial.call_watch = ExitWhenLate(report.sock.fileno())
+    run.trial.hurried |= names if job.hurried and len(names) == 1 else set()
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.items.sort(key=lambda item: item.name not in job.first)

@@ -13,8 +13,8 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 class Job:
     """One run in a separate process. Each type of job is a dataclass; a server's service has a function for each type that it runs."""
 
-    def after_crash(self) -> Self | None:
-        """The job to run next if this one's process crashed or got stuck; None if that ends the run."""
+    def after_crash(self, late: bool = False) -> Self | None:
+        """The job to run next if this one's process crashed, or if a call in it was `late`; None if that ends the run."""
         return None
 
 
@@ -28,9 +28,11 @@ class CheckJob(Job):
     colour: bool = False
     in_worker: bool = False
     first: tuple[str, ...] = ()  # tests to run before the others: those that failed last time
+    hurried: bool = False  # a call was late before: further ones get less time
 
-    def after_crash(self) -> Self | None:
-        return moved_to_worker(self)
+    def after_crash(self, late: bool = False) -> Self | None:
+        moved = moved_to_worker(self)
+        return replace(moved, hurried=late) if moved else None
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class PictureJob(Job):
     cwd: str
     in_worker: bool = False
 
-    def after_crash(self) -> Self | None:
+    def after_crash(self, late: bool = False) -> Self | None:
         return moved_to_worker(self)
 
 

@@ -17,7 +17,7 @@ import torch
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.execution.target import reference_of
-from grader.plugin.hooks import RUN
+from grader.plugin.hooks import FORKED, RUN
 from grader.plugin.pytest_internals import freeze_plugin_names
 from grader.processes.report import Report
 from grader.processes.server import Assignment, Runner
@@ -89,6 +89,7 @@ class _PreloadedSession:
         if self.report or session.testsfailed:
             return None  # pytest's own loop continues: in a run, or to report suites that cannot be collected
         warm()
+        session.config.stash[FORKED].allowed = False  # the server ends a run that does not end by itself
         settle_header(session)
         gc.collect()
         gc.freeze()

@@ -59,15 +59,6 @@ class Report(io.TextIOBase):
             _exit(CONNECTION_CLOSED)
 
 
-def restart_capture(config: pytest.Config) -> None:
-    """Capture what is printed in new files; the inherited ones are shared with every process forked from the same server."""
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    assert capture is not None
-    capture.stop_global_capturing()
-    capture.start_global_capturing()
-    capture.suspend_global_capture(in_=True)
-
-
 def reporter_on(config: pytest.Config, file: io.TextIOBase, columns: int = 80, colour: bool = False) -> pytest.TerminalReporter:
     """pytest's own reporter, writing to this file."""
     config.pluginmanager.unregister(name="terminalreporter")

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from grader.execution.exit_reason import describe_exit
+from grader.execution.last_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.kit_version import Stamp, stamp
 
@@ -79,6 +80,7 @@ class Run:
     deadline: float  # of its next message
     lines: Lines = field(default_factory=Lines)
     began: float = field(default_factory=time.monotonic)
+    late: bool = False  # a call did not return, so its process is ending itself
 
 
 class Server:
@@ -210,6 +212,10 @@ class Server:
             return
         piece = _piece(run.child.sock)
         for line in run.lines.add(piece):
+            if line.startswith(BEGINNING):  # the stack follows
+                run.late = True
+                self._crashed(run)
+                return
             match decode(line):
                 case {"alive": int() | float() as seconds}:
                     run.deadline = time.monotonic() + seconds
@@ -228,9 +234,9 @@ class Server:
         """The run's process has ended, or must end: start it once more, if its job allows that."""
         if run not in self.runs:
             return
-        status = self._end(run, hurry=bool(why))
-        why = why or describe_exit(status)
-        next_job = run.job.after_crash()
+        status = self._end(run, hurry=bool(why) or run.late)
+        why = why or (STUCK if run.late else describe_exit(status))
+        next_job = run.job.after_crash(late=run.late)
         if next_job is None:
             _send(run.client, trouble=self.service.crashed.format(why), lost=why, killed=status in (None, -9))
             self._hang_up(run.client)

@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 import pytest
 from grader.execution.exit_reason import PROCESS_BROKEN
 from grader.plugin.attempts import Attempt
+from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import JUDGING, RUN
-from grader.processes.report import Report, restart_capture
+from grader.processes.report import Report
 from grader.system import process_tree
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ import torch
 from grader.course.chapter_source import ChapterSource
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.course.torch_operators import reportable
+from grader.execution.call_watch import CallWatch
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
 from grader.execution.in_process import InProcessHost
@@ -32,7 +33,7 @@ from grader.verdict import comparing
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
 TEST_SECONDS = 20.0  # of the learner's code, in all examples of a test together
-LATER_CALL_SECONDS = 0.8  # for a call in process, once a test of the exercise has run out of time: a learner is waiting. A class has the full limit
+LATER_CALL_SECONDS = 0.8  # for a call, once a test of the exercise has run out of time, while a learner waits. A class has the full limit
 TIMEOUTS_AN_EXERCISE = 2  # then its other tests are not run: an exercise whose code never ends takes about 6 s in all
 RECORD_BYTES = 8 * 1024 * 1024  # of an example's answers; larger ones are not stored for the diagnosis: legitimate answers are at most 0.5 MB
 ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
@@ -78,6 +79,8 @@ class Trial:
     call_seconds: float = CALL_SECONDS
     import_seconds: float = IMPORT_SECONDS
     extend_deadline: ExtendDeadline = lambda _: None
+    call_watch: CallWatch = field(default_factory=CallWatch)  # for calls in process
+    hurried: set[str] = field(default_factory=set)  # exercises with a call that did not return: all their calls get LATER_CALL_SECONDS
     until: float = math.inf  # on the monotonic clock: no test starts after that
     records: dict[str, list[Record]] = field(default_factory=dict)
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
@@ -88,6 +91,7 @@ class Trial:
         self.recorded: Iterator[list[Answer]] = iter(())  # the reference's answers in the examples that come next, as far as they are recorded
         self.noted: list[list[Answer]] | None = None  # if not None, the answers of each example are added here
         self._broken: dict[_Package, ChapterBroken] = {}
+        self._learner_waits = not self.in_worker
         self.names: set[str] = set()  # of the target that the running test has used
         self.replaced: tuple[str, ...] = ()  # exercises of the chapter whose reference is used while the running test judges another one
         self.timeouts: dict[str, int] = {}
@@ -133,10 +137,17 @@ class Trial:
         """A new host of this chapter, in this process or in a worker."""
         if not self.in_worker:
             override = self.target.override_in(chapter.name)
-            return InProcessHost(sources, chapter.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline)
+            return InProcessHost(
+                sources, chapter.name, self.call_seconds, self.import_seconds, override=override, extend_deadline=self.extend_deadline, watch=self.call_watch
+            )  # fmt: skip
         if not self.whole:  # the earlier chapters are the reference's
             sources = [source if source.name == chapter.name or source.code else without_text(source) for source in sources]
         return Worker(self.pool, sources, chapter.name, self.call_seconds, self.import_seconds, self.extend_deadline)
+
+    def move_to_worker(self, exercise: Exercise) -> None:
+        """From now on the code runs in a worker, forked from this process, because a call for this exercise did not return or ended the process."""
+        self.in_worker, self.pool = True, WorkerPool(warm=True)
+        self.hurried.add(exercise.name)
 
     def _package(self, chapter: str) -> _Package:
         """The chapter package of the running test. A worker with a definition of the reference judges one exercise only."""
@@ -228,8 +239,10 @@ class Trial:
         self.example_seed = zlib.crc32(f"{self.run_seed} {self._test}".encode())
         self._begin_reference(exercise.chapter)
         boundary = self.boundary(exercise.chapter)
-        hurry = not self.in_worker and bool(self.timeouts.get(exercise.name))
+        hurry = exercise.name in self.hurried or self._learner_waits and bool(self.timeouts.get(exercise.name))
         boundary.connection.seconds = min(self.call_seconds, LATER_CALL_SECONDS) if hurry else self.call_seconds
+        if isinstance(boundary.connection, Worker):
+            boundary.connection.waited = self.call_seconds if hurry and not self.timeouts.get(exercise.name) else 0.0
         try:
             boundary.begin(self.example_seed, exercise.forbids, exercise.gradient)
         except ChapterBroken as problem:

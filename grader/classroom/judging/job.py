@@ -20,5 +20,5 @@ class GradeJob(Job):
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises whose own examples are drawn by another seed than `seed`
     passed: list[str] = field(default_factory=list)  # exercises of the submission that are not graded now and are known to pass their tests
 
-    def after_crash(self) -> Self | None:
+    def after_crash(self, late: bool = False) -> Self | None:
         return moved_to_worker(self)

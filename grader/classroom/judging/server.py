@@ -25,10 +25,11 @@ from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import Target, reference_of
 from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
+from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.judging import PASSED
 from grader.processes import limits
-from grader.processes.report import Report, reporter_on, restart_capture
+from grader.processes.report import Report, reporter_on
 from grader.processes.server import Service
 from grader.processes.server_process import main
 from grader.system import process_tree

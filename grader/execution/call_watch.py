@@ -1,0 +1,57 @@
+"""Notices from outside of the interpreter that a call in process does not return.
+
+The time limit of a call in process is an exception (in_process.py), and Python raises it between two of its instructions: a function in C that does
+not return is never interrupted. Only the end of its process ends it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from contextlib import suppress
+from faulthandler import cancel_dump_traceback_later, dump_traceback_later
+
+GRACE_SECONDS = 0.25  # after its time limit, for a call in Python to end with an exception
+
+
+class CallWatch:
+    """Its methods are called when a call begins and when it has ended; these do nothing."""
+
+    def begin(self, seconds: float) -> None:
+        """A call begins, or continues, that may take so many seconds from now on."""
+
+    def end(self) -> None:
+        """The call has ended."""
+
+
+class SharedDeadline(CallWatch):
+    """The deadline of the call that a forked process runs, on the monotonic clock, in memory that its parent sees too."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, 8)
+
+    def begin(self, seconds: float) -> None:
+        struct.pack_into("d", self.memory, 0, time.monotonic() + seconds)
+
+    def end(self) -> None:
+        struct.pack_into("d", self.memory, 0, 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        (deadline,) = struct.unpack_from("d", self.memory)
+        return deadline > 0 and time.monotonic() > deadline + GRACE_SECONDS
+
+
+class ExitWhenLate(CallWatch):
+    """Ends this process when a call is late, after writing a text that begins with `last_line.BEGINNING` to a file: a native thread of faulthandler does it."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+
+    def begin(self, seconds: float) -> None:
+        with suppress(RuntimeError, OSError, ValueError):  # no thread can be started: then the parent's own, longer deadline applies
+            dump_traceback_later(seconds + GRACE_SECONDS, file=self.file, exit=True)
+
+    def end(self) -> None:
+        cancel_dump_traceback_later()
