@@ -31,7 +31,8 @@ _OWN_KIND = ("builtins", *sys.stdlib_module_names)
 def forbidden_calls(text: str, exercise: str, forbids: Collection[str]) -> list[str]:
     """A sentence for each forbidden use in the exercise or in a helper that it uses; none for a module that does not parse.
 
-    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it.
+    `x.softmax(-1)` on a value of unknown type is not reported here; the check at run time sees it. Code that can never run is not reported;
+    a branch that no test reaches is, because only the code itself says when it runs.
     """
     if not forbids:
         return []
@@ -96,7 +97,7 @@ class _Checker:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for part in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]:
                 self._visit(part, scope)
-            self._visit_all(node.body, scope_of(node.body, scope, node.args))
+            self._visit_all(_reachable(node.body), scope_of(node.body, scope, node.args))
         elif isinstance(node, ast.ClassDef):
             self._visit_all([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)], scope)
             inside = scope_of(node.body, scope)
@@ -113,7 +114,7 @@ class _Checker:
         elif not (isinstance(node, ast.expr) and self._report(node, scope)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and scope.owner(node.id) in (self.scope, None):
                 self.used_names.append(node.id)
-            self._visit_all(ast.iter_child_nodes(node), scope)
+            self._visit_all(_parts_that_run(node), scope)
 
     def _visit_all(self, nodes, scope: Scope) -> None:
         for node in nodes:
@@ -149,6 +150,25 @@ class _Checker:
                 module = path.rpartition(".")[0]
                 lines = [n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.ImportFrom) and n.module == module]
                 self._add(lines[0] if lines else 1, exercise, path)
+
+
+def _parts_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """The child nodes, without those that can never run, whatever the code does: below `if False:`, and behind a `return` in the same block."""
+    dead = ""
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(node.test, ast.Constant):
+        dead = "orelse" if node.test.value else "body"
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            yield from () if name == dead else _reachable([part for part in value if isinstance(part, ast.AST)])
+        elif isinstance(value, ast.AST) and name != dead:
+            yield value
+
+
+def _reachable(block: list[ast.AST] | list[ast.stmt]) -> Iterator[ast.AST]:
+    for node in block:
+        yield node
+        if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
+            return
 
 
 def _spelled(node: ast.expr, path: str) -> str:

@@ -49,6 +49,9 @@ S = nn.Softmax(dim=-1)
 def softmax(x):
     return S(x)
 """,
+    "below a condition that is sometimes true": "import torch\ndef softmax(x, check=False):\n    if check:\n        return torch.softmax(x, -1)\n    return x\n",
+    "below a condition that is always true": "import torch\ndef softmax(x):\n    if 1:\n        return torch.softmax(x, -1)\n    return x\n",
+    "beside a return": "import torch\ndef softmax(x):\n    if x is None:\n        return x\n    return torch.softmax(x, -1)\n",
     "as a method of torch.Tensor": "import torch\ndef softmax(x):\n    return torch.Tensor.softmax(x,-1)\n",
     "through torch.ops": "import torch\ndef softmax(x):\n    return torch.ops.aten._softmax.default(x,-1,False)\n",
     "through partial": """\
@@ -136,6 +139,17 @@ def softmax(x):
     softmax = x.exp()
     return softmax
 """,
+    "below a condition that is always false": "import torch\ndef softmax(x):\n    if False:\n        return torch.softmax(x, -1)\n    return torch.softmax(x) if 0 else x\n",
+    "behind a return": """\
+import torch
+def softmax(x):
+    for y in x:
+        continue
+        torch.softmax(y, -1)
+    return x
+    return torch.softmax(x, -1)
+""",
+    "a helper that only such code calls": "import torch\ndef h(x): return torch.softmax(x)\ndef softmax(x):\n    while None:\n        h(x)\n    return x\n",
     "own code after a star import": "from torch.nn.functional import *\ndef softmax(x): return x\ndef h(x): return softmax(x)\n",
 }
 
