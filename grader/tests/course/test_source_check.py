@@ -139,7 +139,13 @@ def softmax(x):
     softmax = x.exp()
     return softmax
 """,
-    "below a condition that is always false": "import torch\ndef softmax(x):\n    if False:\n        return torch.softmax(x, -1)\n    return torch.softmax(x) if 0 else x\n",
+    "below a condition that is always false": """\
+import torch
+def softmax(x):
+    if False:
+        return torch.softmax(x, -1)
+    return torch.softmax(x) if 0 else x
+""",
     "behind a return": """\
 import torch
 def softmax(x):
