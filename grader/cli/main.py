@@ -44,7 +44,9 @@ def status_command() -> None:
 
 @app.command()
 def check(name: AnyName = None) -> None:
-    """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet."""
+    """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet.
+
+    What an exercise uses is the reference's in earlier chapters, and in its own chapter where your code fails its tests or is not written."""
     from grader.cli.commands.check import check
 
     raise typer.Exit(check(join_optional(name)))

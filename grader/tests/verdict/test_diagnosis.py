@@ -13,8 +13,8 @@ from grader.execution.errors import LearnerError
 from grader.execution.target import Target, reference_of
 from grader.execution.values import pack
 from grader.verdict import replay
-from grader.verdict.diagnosis import diagnose
-from grader.verdict.evidence import values_match
+from grader.verdict.diagnosis import Candidate, _best_pair, diagnose
+from grader.verdict.evidence import CONFLICT, FULL, Match, values_match
 from grader.verdict.replay import text_with_mistake
 from grader.verdict.trial import Trial
 
@@ -172,3 +172,13 @@ def test_a_recording_keeps_the_calls_of_the_last_example():
     (record,) = trial.records["count_pairs"]
     assert [entry.op for entry in record.log] == ["get", "call"]
     trial.close()
+
+
+def test_two_mistakes_are_not_named_where_another_explains_alone_what_they_explain_together():
+    one, two, rival = misconceptions("ch03_attention", "softmax")[:3]
+    same, other = Match(FULL, 8.0), Match(CONFLICT)
+    both = Candidate((one, two), [same, same])
+    alone = [Candidate((one,), [same, other]), Candidate((two,), [other, other])]
+    assert _best_pair([both], [*alone, Candidate((rival,), [same, other])]) == both
+    assert _best_pair([both], [*alone, Candidate((rival,), [other, same])]) is None
+    assert _best_pair([both], [*alone, Candidate((rival,), [other, same], breaks=1)]) == both, "it breaks what passes, so it is no rival"
