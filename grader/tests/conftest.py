@@ -32,7 +32,7 @@ def template(tmp_path_factory):
 
 @pytest.fixture
 def kit(template, tmp_path):
-    shutil.copytree(template, tmp_path / "kit")
+    shutil.copytree(template, tmp_path / "kit", ignore=shutil.ignore_patterns(".headway"))  # a run in the template leaves one
     return Kit(tmp_path / "kit")
 
 

@@ -14,13 +14,15 @@ MOST_PARTS = 500  # of a call's arguments, and of the calls that made them, that
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
-def sizes_of_calls(sizes: dict[str, int], shown: list[Call], made: list[Call]) -> dict[str, int]:
+def sizes_of_calls(sizes: dict[str, Any], shown: list[Call], made: list[Call]) -> dict[str, Any]:
     """The sizes that one of the shown calls has in its arguments, or in those of the calls (`made`) that built its objects; all if no call is shown.
 
-    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or steps.
+    A size is there as a dimension, a number or a length. The numbers in a list do not count: they are token ids or steps. A size that is itself a list
+    (the lengths of pieces that a test feeds one after the other) belongs to several calls.
     """
     if not shown:
         return dict(sizes)
+    sizes = {name: size for name, size in sizes.items() if isinstance(size, int)}
     makers = {call.result: call for call in reversed(made) if isinstance(call.result, Handle)}
     seen: set[int] = set()
     for call in shown:

@@ -263,10 +263,12 @@ def test_sizes_that_the_call_does_not_have_are_not_shown(learner):
             close(learner.half(row), row, "the row")
 
     def in_a_list():
+        comparing.sizes(pieces=None)
         same(learner.count([7, 8, 9]), 4, "the number")
 
     assert sizes_shown(learner, lambda: close(learner.half(batch), batch), B=2, T=3, V=8) == "B=2 T=3 V=8"
     assert sizes_shown(learner, on_a_row, B=2, T=3, V=8) == "T=3 V=8"
+    assert sizes_shown(learner, on_a_row, B=2, T=3, V=8, pieces=[2, 1]) == "T=3 V=8"
     assert sizes_shown(learner, in_a_list, B=2, T=3, V=8) == "T=3"
     assert sizes_shown(learner, lambda: close(learner.rate(step=11), 2.0), B=2, T=3, V=8) == ""
 
