@@ -79,7 +79,7 @@ class GradedRun:
         if outcome == "todo":
             result.message = self._todo_message(exercise, str(problem))
         elif outcome != "passed":
-            details = explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printable(printed[-4000:], 4000))
+            details = self._explain_failure(problem, test, promise, printable(printed[-4000:], 4000))
             result.message, result.explanation, result.details = details.message, details.explanation, details
             result.seed = self.trial.run_seed
             if isinstance(problem, ChapterBroken):
@@ -89,11 +89,26 @@ class GradedRun:
         self.results.setdefault(exercise.name, ExerciseResult(exercise)).tests.append(result)
         return result
 
+    def _explain_failure(self, problem: BaseException | None, test: str, promise: str, printed: str) -> Failure:
+        try:
+            return explain_failure(problem, promise, self.trial.current_boundary, comparing.current, printed)
+        except Exception as error:  # of the kit, or of torch that code in process has changed: the outcome stands, and the run goes on
+            self._note_unexplained(test, error)
+            return Failure(promise=promise, message=printable(" ".join(f"{type(problem).__name__}: {problem}".split()), 300))
+
+    def _note_unexplained(self, name: str, error: Exception) -> None:
+        text = printable(f"{type(error).__name__}: {error}", 200)
+        self.notes.append(f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?")
+
     def _keep_example(self, problem: BaseException | None, exercise: Exercise, test: str, details: Failure) -> None:
         trial = self.trial
-        example = keep_example(
-            problem, trial.current_boundary, comparing.current, exercise, test, details.promise, details.message, trial.example_seed, trial.in_worker
-        )  # fmt: skip
+        try:
+            example = keep_example(
+                problem, trial.current_boundary, comparing.current, exercise, test, details.promise, details.message, trial.example_seed, trial.in_worker
+            )  # fmt: skip
+        except Exception as error:
+            self._note_unexplained(test, error)
+            return
         if example is not None:
             self.examples[test] = example
 
@@ -132,8 +147,7 @@ class GradedRun:
             try:
                 self._explain(result)
             except Exception as problem:  # code in process may have changed torch itself; the outcomes stand
-                name, text = result.exercise.name, printable(f"{type(problem).__name__}: {problem}", 200)
-                self.notes.append(f"The failures of {name} could not be explained further ({text}). Does the code change torch itself?")
+                self._note_unexplained(result.exercise.name, problem)
         self._record_progress()
 
     def _restore_order(self, result: ExerciseResult) -> None:

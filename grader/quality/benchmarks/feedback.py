@@ -1,7 +1,8 @@
 """feedback: measures the time from a save to the verdict, with the watch's own parts, and compares it with a cold `python -m pytest` of the same tests.
 
 The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked. First comes the main
-exercise of each chapter, warm and cold in turn; then every exercise, correct and with a known mistake, which the diagnosis must name.
+exercise of each chapter, warm and cold in turn; then every exercise, correct and with a known mistake, which the diagnosis must name. The limit that a
+verdict could reach is the tests' own time, as each verdict reports it: the learner's code, the comparisons, and what the tests compute.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from grader.watch.runs import Runs
 from grader.watch.saves import SaveWatcher
 
 TRAINING = {"train_step", "accumulated_step", "AdamW", "fit"}  # their tests train a model: steps of an optimizer, one after another
-GOAL_RATIO, GOAL_SECONDS = 15, 0.3
+GOAL_RATIO = 15  # times as fast as a cold pytest
+GOAL_MEDIAN, GOAL_SLOWEST, GOAL_FIRST = 0.1, 0.25, 0.08  # seconds: right code, right code that does not train, and the first failing line
 PATIENCE = 120.0
 
 
@@ -41,6 +43,8 @@ class Times:
     tests: int = 0
     warm: list[float] = field(default_factory=list)
     warm_processor: list[float] = field(default_factory=list)
+    tests_own: list[float] = field(default_factory=list)  # seconds that the tests themselves took
+    first_line: list[float] = field(default_factory=list)  # seconds to the first failing line
     cold: list[float] = field(default_factory=list)
     cold_processor: list[float] = field(default_factory=list)
     named: bool = False  # whether the diagnosis named the mistake
@@ -56,6 +60,8 @@ class Watched:
     def __init__(self) -> None:
         self.messages: queue.Queue = queue.Queue()
         self.name = ""
+        self.failed: dict[str, tuple[str, ...]] = {}  # exercise → the tests that failed in its last verdict
+        self.first_line = float("nan")  # seconds from the last save to the first failing line
         self.runs = Runs(lambda number, message: self.messages.put((number, message)))
         self.saves = SaveWatcher(EXERCISES, self._saved, lambda word: print(word, file=sys.stderr))
 
@@ -67,7 +73,7 @@ class Watched:
         self.runs.close()
 
     def _saved(self, names: set[str]) -> None:
-        self.runs.start(self.name)
+        self.runs.start(self.name, self.failed.get(self.name, ()))
 
     def save(self, exercise: Exercise, text: str) -> tuple[Verdict, float, float]:
         """Save `text`; return the verdict, the seconds until it came, and the processor time of the run."""
@@ -75,13 +81,15 @@ class Watched:
         before = self._processor()
         began = time.perf_counter()
         (EXERCISES / f"{exercise.module}.py").write_text(text, encoding="utf-8")
-        verdict = Verdict.from_data(self._wait_for("verdict"))
+        verdict = Verdict.from_data(self._wait_for("verdict", began))
         seconds = time.perf_counter() - began
+        if failures := [test.name for result in verdict.results for test in result.failures]:
+            self.failed[exercise.name] = tuple(failures)  # also after right code: learners make the same mistake again, and correct it again
         self._wait_for("done")
         time.sleep(0.05)  # until the server has reaped the run's process, whose time then counts as the server's
         return verdict, seconds, self._processor() - before
 
-    def _wait_for(self, wanted: str):
+    def _wait_for(self, wanted: str, began: float = 0.0):
         while True:
             try:
                 number, message = self.messages.get(timeout=PATIENCE)
@@ -89,6 +97,8 @@ class Watched:
                 raise WrongVerdict(f"{self.name}: no {wanted} within {PATIENCE:g} s") from None
             if number == self.runs.number and ("trouble" in message or "again" in message):
                 raise WrongVerdict(f"{self.name}: {message}")
+            if number == self.runs.number and "failed" in message:
+                self.first_line = time.perf_counter() - began
             if number == self.runs.number and wanted in message:
                 return message[wanted]
 
@@ -123,6 +133,7 @@ def measure_correct_code(watched: Watched, times: Times) -> None:
     times.tests = len(result.tests)
     times.warm.append(seconds)
     times.warm_processor.append(processor)
+    times.tests_own.append(sum(test.seconds for test in result.tests))
 
 
 def measure_mistake(watched: Watched, times: Times) -> None:
@@ -133,6 +144,7 @@ def measure_mistake(watched: Watched, times: Times) -> None:
     times.named = result.diagnosis is not None and result.diagnosis.id == mistake.id
     times.warm.append(seconds)
     times.warm_processor.append(processor)
+    times.first_line.append(watched.first_line)
 
 
 def _expect(watched: Watched, exercise: Exercise, text: str, outcome: str):
@@ -153,7 +165,16 @@ def measure(chosen: list[Exercise], runs: int) -> None:
     """Measure everything, and print each result when it is complete."""
     print(f"feedback: {machine()}\nmedians of {runs}; \"processor\" is user and system time of the whole run, which depends less on other load\n")
     with Watched() as watched:
-        measure_correct_code(watched, Times(chosen[0]))  # the server starts
+        starting, first, later = Times(chosen[0]), Times(chosen[0]), Times(chosen[0])
+        measure_correct_code(watched, starting)
+        measure_correct_code(watched, first)
+        for _ in range(runs):
+            measure_correct_code(watched, later)
+        print_figure(
+            f"The watch's start takes {format_seconds(starting.warm[0])}, with a first verdict; the first save after it {format_seconds(first.warm[0])}, "
+            f"a later one {format_seconds(median_or_nan(later.warm))} ({chosen[0].name})."
+        )
+        print()
         chapters = [Times(exercise) for exercise in main_exercises(chosen)]
         for _ in range(runs):
             for times in chapters:
@@ -197,18 +218,22 @@ def by_exercise(correct: list[Times], mistaken: list[Times]) -> tuple[str, list[
     rows = [
         [
             passing.exercise.chapter, passing.exercise.name, "trains" if passing.exercise.name in TRAINING else "", str(passing.tests),
-            format_seconds(median_or_nan(passing.warm)), format_seconds(median_or_nan(passing.warm_processor)),
-            format_seconds(median_or_nan(failing.warm)), format_seconds(median_or_nan(failing.warm_processor)), "yes" if failing.named else "no",
+            *(format_seconds(median_or_nan(seconds)) for seconds in (passing.warm, passing.warm_processor, passing.tests_own)),
+            *(format_seconds(median_or_nan(seconds)) for seconds in (failing.first_line, failing.warm, failing.warm_processor)), "yes" if failing.named else "no",
         ]
         for passing, failing in zip(correct, mistaken)
     ]  # fmt: skip
-    heads = ["chapter", "exercise", "", "tests", "right", "processor", "mistaken", "processor", "named"]
-    late = sorted((t for t in correct if median_or_nan(t.warm) > GOAL_SECONDS and t.exercise.name not in TRAINING), key=lambda t: -median_or_nan(t.warm))
+    heads = ["chapter", "exercise", "", "tests", "right", "processor", "tests' own", "first line", "mistaken", "processor", "named"]
+    late = sorted((t for t in correct if median_or_nan(t.warm) > GOAL_SLOWEST and t.exercise.name not in TRAINING), key=lambda t: -median_or_nan(t.warm))
     named = sum(times.named for times in mistaken)
-    under = f"Under {format_seconds(GOAL_SECONDS)} for every exercise that does not train: {_met(not late)}"
+    middle, first = median_or_nan([median_or_nan(t.warm) for t in correct]), median_or_nan([median_or_nan(t.first_line) for t in mistaken])
+    own = median_or_nan([median_or_nan(t.warm_processor) / median_or_nan(t.tests_own) - 1 for t in correct])
+    under = f"Under {format_seconds(GOAL_SLOWEST)} for every exercise that does not train: {_met(not late)}"
     return table(heads, rows, words=3), [
-        f"Right code: {_median_and_slowest(correct)}.",
+        f"Right code: {_median_and_slowest(correct)}; the goal for the median is {format_seconds(GOAL_MEDIAN)}: {_met(middle < GOAL_MEDIAN)}.",
+        f"A run takes {own:.0%} more processor time than its tests, in the median exercise.",
         under + (f"; not for {', '.join(t.exercise.name for t in late)}." if late else "."),
+        f"The first failing line: {format_seconds(first)} in the median exercise; the goal is {format_seconds(GOAL_FIRST)}: {_met(first < GOAL_FIRST)}.",
         f"With a known mistake: {_median_and_slowest(mistaken)}; {named} of {len(mistaken)} mistakes named.",
     ]
 

@@ -15,10 +15,12 @@ from boundaries import forks
 from grader.course.progress import format_earned
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, UnknownName, load_syllabus
-from grader.execution.target import NoTarget, resolve
+from grader.execution.target import NoTarget, Target, resolve
+from grader.plugin import graded_run
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.terminal import keyword_note
 from grader.verdict.results import ExerciseResult, TestResult
+from grader.verdict.trial import Trial
 from kit_copy import posix
 from pytest_runs import environment, grade, graded_exercises, module, solution
 
@@ -300,3 +302,20 @@ def test_a_missing_folder_is_reported_before_anything_runs(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
+
+
+def test_an_explanation_that_fails_ends_no_run(monkeypatch):
+    """The outcome of the test stands, and a note says what is missing."""
+
+    def broken(*_):
+        raise ZeroDivisionError("in the kit")
+
+    for name in ("explain_failure", "keep_example"):
+        monkeypatch.setattr(graded_run, name, broken)
+    exercise = load_syllabus().exercise("softmax")
+    run = GradedRun(Trial(Target("target", None, {exercise.module: solution("ch03")})), set(), set(), scripts=ROOT)
+    run.register_test(exercise, "test_one", 1.0)
+    run.trial.begin_test(exercise, "test_one")
+    result = run.record_test(exercise, "test_one", "failed", 0.0, ValueError("the sum is 2"), "a promise", "")
+    assert (result.outcome, result.message) == ("failed", "ValueError: the sum is 2")
+    assert len(run.notes) == 2 and "ZeroDivisionError: in the kit" in run.notes[0]
