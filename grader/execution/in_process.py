@@ -80,7 +80,7 @@ class InProcessHost:
 
         def note_line(frame: FrameType | None) -> None:
             nonlocal where
-            where = where or self.host.line_of(frame)
+            where = where or self.host.descriptions.line_of(frame)
 
         files = {source.filename for source in self.host.package.sources.values()} | self.host.own_files
         try:

@@ -8,52 +8,14 @@ import textwrap
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from grader.execution.calls import Call, Label, Reading, test_lines
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken, Todo, Where, WrongResult, mirrored, printable
+from grader.execution.host_connection import BoundaryLike, Exchange, HostConnection
 from grader.execution.values import CannotCross, pack, unpack
 from torch import Tensor
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One request and its reply, packed: enough to send the same request to another implementation."""
-
-    op: str
-    tree: Any
-    buffers: list[bytes]
-    reply: dict
-    out: list[bytes]
-
-
-class HostConnection(Protocol):
-    """Carries a request to the host, in process or over a socket."""
-
-    seconds: float  # limit of one answer
-    shortcuts: set[str]  # forbidden names that calls have run since this set was last cleared
-    import_shortcuts: set[str]  # forbidden names that ran while the chapter was imported; never cleared
-
-    def exchange(self, op: str, tree: Any, buffers: list[bytes]) -> tuple[dict, list[bytes]]: ...
-
-    def abandon(self) -> None:
-        """End the host after a malformed reply; the next example starts another one."""
-
-    def close(self) -> None: ...
-
-    @property
-    def bytes_received(self) -> int:
-        """About how many bytes the host has sent in this example."""
-
-
-class BoundaryLike(Protocol):
-    """What Implementation needs of a boundary."""
-
-    @property
-    def names(self) -> set[str]: ...
-
-    def ask(self, op: str, *arguments: Any, path: str = "") -> Any: ...
 
 
 class Boundary:

@@ -22,14 +22,14 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 
-from grader.course.suites import tests_of  # noqa: E402
-from grader.course.syllabus import TESTS, Exercise, UnknownName, load_syllabus  # noqa: E402
+from grader.course.syllabus import TESTS, UnknownName, load_syllabus  # noqa: E402
 from grader.execution.target import NoTarget, resolve  # noqa: E402
 from grader.plugin import exercise_items, terminal  # noqa: E402
 from grader.plugin.example_runs import ExampleRuns  # noqa: E402
 from grader.plugin.forked_judge import ForkedJudge  # noqa: E402
 from grader.plugin.graded_run import GradedRun, outcome_of  # noqa: E402
 from grader.plugin.judging import Judging, exercise_of  # noqa: E402
+from grader.plugin.selection import is_wanted, register_the_rest  # noqa: E402
 from grader.reproduction.files import FOLDER  # noqa: E402
 from grader.verdict.examples import collect_pinned, seed_examples, use_headway_profile  # noqa: E402
 from grader.verdict.hypothesis_internals import drop_patch, skip_database_key  # noqa: E402
@@ -84,13 +84,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     run = config.stash[RUN]
     if not (run.chapters or run.names) or collection_path.suffix != ".py" or collection_path.resolve().parent != TESTS:
         return None
-    wanted = {exercise.name for exercise in load_syllabus().exercises if _is_wanted(exercise, run)}
+    wanted = {exercise.name for exercise in load_syllabus().exercises if is_wanted(exercise, run)}
     marked = set(re.findall(r"""exercise\(\s*["'](\w+)["']""", collection_path.read_text(encoding="utf-8")))
     return True if marked.isdisjoint(wanted) else None
-
-
-def _is_wanted(exercise: Exercise, run: GradedRun) -> bool:
-    return (not run.chapters or exercise.chapter in run.chapters) and (not run.names or exercise.name in run.names)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (left if run.chapters or run.names else kept).append(item)
             continue
         exercise = load_syllabus().exercise(mark.args[0])
-        if not _is_wanted(exercise, run):
+        if not is_wanted(exercise, run):
             left.append(item)
             continue
         run.prepare(item)
@@ -113,19 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if all(item.get_closest_marker("exercise") for item in kept):
         kept.sort(key=lambda item: load_syllabus().exercises.index(_exercise_of(item)))  # then what an exercise uses is judged before it
         items[:] = [*kept, *left]
-    _expect_the_rest(kept, run)
+    register_the_rest(kept, run)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
-
-
-def _expect_the_rest(items: list[pytest.Item], run: GradedRun) -> None:
-    """Register all tests of an exercise's suites, even if only some were selected (`pytest FILE::TEST`, `--lf`): one test is not the whole exercise."""
-    marked = [item for item in items if item.get_closest_marker("exercise") and item.path.resolve().parent == TESTS]
-    for chapter in {_exercise_of(item).chapter for item in marked}:
-        for test, (name, weight) in tests_of(chapter).items():
-            if name in run.weights and test not in {known.partition("[")[0] for known in run.weights[name]}:
-                run.register_test(load_syllabus().exercise(name), test, weight)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

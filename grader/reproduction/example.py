@@ -8,7 +8,8 @@ from typing import Any
 from grader.course.syllabus import Exercise
 from grader.execution.calls import Call
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime, RuleBroken
-from grader.execution.proxy import Boundary, Exchange, Handle
+from grader.execution.host_connection import Exchange
+from grader.execution.proxy import Boundary, Handle
 from grader.reproduction.tested_code import TestedCode, condition_code, value_code_of
 from grader.verdict.comparing import Example, Mismatch
 from grader.verdict.explanation import find_failed_calls

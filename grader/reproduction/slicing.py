@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.execution.errors import ChapterBroken, HostDied, OutOfTime
-from grader.execution.proxy import HostConnection
+from grader.execution.host_connection import HostConnection
 from grader.reproduction.example import FailedExample
 
 REPLAY_SECONDS = 1.5  # for all tries; then the script repeats the earlier calls of the same objects

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from grader.execution.errors import ChapterBroken, OutOfTime
-from grader.execution.proxy import Exchange
+from grader.execution.host_connection import Exchange
 from grader.execution.values import unpack
 from grader.verdict.replay import Replayer, Reply
 from grader.verdict.trial import Record

@@ -23,8 +23,9 @@ from grader.course.torch_operators import reportable
 from grader.execution.call_watch import CallWatch
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, OutOfTime, Todo
+from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
-from grader.execution.proxy import Boundary, Exchange, HostConnection, Implementation
+from grader.execution.proxy import Boundary, Implementation
 from grader.execution.reference_connection import Answer, ReferenceConnection
 from grader.execution.target import Target, package_sources, resolve
 from grader.execution.worker import Worker, WorkerPool

@@ -1,0 +1,85 @@
+"""Describes the exceptions of the learner's code: type, message, and the line of the learner's own files."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from pathlib import Path
+from types import CodeType, FrameType
+
+from grader.execution.chapter_package import ChapterPackage
+from grader.execution.error_notes import line_of_recursion, note_of
+from grader.execution.errors import Where, builtin_kind, message_of
+from grader.execution.overrides import DefinitionOverride
+
+
+class Descriptions:
+    """Describes the exceptions of one chapter's code."""
+
+    def __init__(self, package: ChapterPackage, filename: str, own_files: set[str], override: DefinitionOverride | None) -> None:
+        self.package, self.filename, self.own_files, self.override = package, filename, own_files, override
+
+    def describe(self, problem: BaseException) -> dict:
+        """An exception as data: its type, its message, and the last line of the learner's files in its traceback."""
+        kind, where, message = "raised", None, message_of(problem).replace(f"{self.package.name}.", "")
+        if isinstance(problem, NotImplementedError) and (raising := self._chapter_code_raising(problem)):
+            kind, message = "todo", f"{raising.co_qualname.partition('.')[0]} in {self._display_name(raising.co_filename)} is not implemented yet"
+        if isinstance(problem, SyntaxError) and problem.filename:
+            where = [self._display_name(problem.filename), problem.lineno or 0, (problem.text or "").strip()]
+            message = problem.msg
+        else:
+            for frame in traceback.extract_tb(problem.__traceback__)[-400:]:
+                if frame.filename in self.own_files:
+                    where = [self._display_name(frame.filename), frame.lineno or 0, (frame.line or "").strip()[:160]]
+            if isinstance(problem, RecursionError) and (line := line_of_recursion(problem, self.own_files)):
+                where = [self._display_name(line[0]), line[1], linecache.getline(*line).strip()[:160]]
+        note = note_of(problem, self.own_files)
+        if isinstance(problem, ImportError):
+            message = self._explain_import_error(message)
+        if isinstance(problem, SystemExit):
+            message = f"it ended the program ({message or 'sys.exit()'})"
+        return {"kind": kind, "type": type(problem).__name__, "builtin": builtin_kind(problem), "message": message, "where": where, "note": note}
+
+    def _explain_import_error(self, message: str) -> str:
+        """The message of an ImportError about another chapter: why the name is missing, without the path, which may be the reference's."""
+        name = re.match(r"cannot import name '(\w+)' from '(\w+)'", message)
+        source = self.package.sources.get(name[2]) if name else None
+        if name is None or source is None:
+            return message
+        is_reference = source.code or Path(source.filename).parent.name in ("solutions", "reference")
+        why = ": while this chapter is tested, that one is the reference's. Define helpers in the chapter that uses them, or test with --whole" if is_reference else ""
+        return f"there is no {name[1]} in {name[2]}.py{why}"
+
+    def _chapter_code_raising(self, problem: BaseException) -> CodeType | None:
+        """The code of a stub that raised NotImplementedError; None if torch raised it (for a module without `forward`, for example)."""
+        last = problem.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        code = last.tb_frame.f_code if last is not None else None
+        if code is None:
+            return None
+        written = {source.filename for source in self.package.sources.values()} | self.own_files
+        beside = self.override and folder_of(code.co_filename) == folder_of(self.filename)  # a chapter of the learner's that the notebook itself imported
+        return code if code.co_filename in written or beside else None
+
+    def line_of(self, frame: FrameType | None) -> Where | None:
+        """The line of the learner's files that a frame, or the nearest of its callers, is at."""
+        while frame is not None:
+            file, number = frame.f_code.co_filename, frame.f_lineno
+            if file in self.own_files:
+                return Where(self._display_name(file), number, linecache.getline(file, number).strip()[:160])
+            frame = frame.f_back
+        return None
+
+    def _display_name(self, filename: str) -> str:
+        """The name of a file of the learner's in messages."""
+        return (self.override.files.get(filename) if self.override else None) or _base(filename)
+
+
+def folder_of(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[0]
+
+
+def _base(filename: str) -> str:
+    return filename.replace("\\", "/").rpartition("/")[2]
