@@ -136,8 +136,8 @@ def _compare(exercise: Exercise, mistakes: tuple[Misconception, ...], failing: l
 def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate | None:
     """The only pair that explains everything, or the mistake that all of them share. Each of the two must explain something that the other does not.
 
-    What one mistake explains alone is no evidence for two others that explain it only together. Such a pair may be the same function as another
-    pair that was not tried, because the edits of those two change the same place.
+    It is not named if one other mistake explains alone more of what they explain only together than either of them explains alone. Such a pair may
+    be the same function as another one that was not tried, because the edits of those two change the same place.
     """
     single = {candidate.mistakes[0]: candidate for candidate in alone}
 
@@ -146,8 +146,9 @@ def _best_pair(together: list[Candidate], alone: list[Candidate]) -> Candidate |
 
     def has_simpler_rival(pair: Candidate) -> bool:
         needs_both = [place for place in range(len(pair.matches)) if not any(single[one].matches[place].full for one in pair.mistakes)]
+        most = max(ENOUGH, *(single[one].weight for one in pair.mistakes))
         rivals = [one for one in alone if one.possible and one.mistakes[0] not in pair.mistakes]
-        return any(one.matches[place].full and one.matches[place].weight >= ENOUGH for one in rivals for place in needs_both)
+        return any(sum(one.matches[place].weight for place in needs_both if one.matches[place].full) > most for one in rivals)
 
     together = [pair for pair in together if pair.weight >= SOME and all(gain(pair, one) > 0 for one in pair.mistakes) and not has_simpler_rival(pair)]
     if not together:

@@ -176,9 +176,11 @@ def test_a_recording_keeps_the_calls_of_the_last_example():
 
 def test_two_mistakes_are_not_named_where_another_explains_alone_what_they_explain_together():
     one, two, rival = misconceptions("ch03_attention", "softmax")[:3]
-    same, other = Match(FULL, 8.0), Match(CONFLICT)
-    both = Candidate((one, two), [same, same])
-    alone = [Candidate((one,), [same, other]), Candidate((two,), [other, other])]
-    assert _best_pair([both], [*alone, Candidate((rival,), [same, other])]) == both
-    assert _best_pair([both], [*alone, Candidate((rival,), [other, same])]) is None
-    assert _best_pair([both], [*alone, Candidate((rival,), [other, same], breaks=1)]) == both, "it breaks what passes, so it is no rival"
+    a_little, much, other = Match(FULL, 1.0), Match(FULL, 8.0), Match(CONFLICT)
+    both = Candidate((one, two), [a_little, much])
+    alone = [Candidate((one,), [a_little, other]), Candidate((two,), [other, other])]
+    assert _best_pair([both], [*alone, Candidate((rival,), [a_little, other])]) == both
+    assert _best_pair([both], [*alone, Candidate((rival,), [other, much])]) is None
+    assert _best_pair([both], [*alone, Candidate((rival,), [other, much], breaks=1)]) == both, "it breaks what passes, so it is no rival"
+    strong = [Candidate((one,), [Match(FULL, 9.0), other]), alone[1]]
+    assert _best_pair([both], [*strong, Candidate((rival,), [other, much])]) == both
