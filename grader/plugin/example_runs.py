@@ -63,7 +63,8 @@ class ExampleRuns:
             raise
 
     def _run(self, item: pytest.Function, trial: Trial) -> None:
-        test, fixtures, own_seed = item.obj, fixtures_of(item), trial.seed if has_own_examples(item.obj) else None
+        test, fixtures, (exercise, _) = item.obj, fixtures_of(item), trial.running
+        own_seed = trial.seed_of(exercise.name) if has_own_examples(test) else None
         recordings = self.recordings if item.path.parent == TESTS else None
         if recordings is None:
             _draw_all(test, fixtures, trial)

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from grader.classroom.judging.names_in_tests import names_in_tests
-from grader.classroom.judging.plain_chapter import BASES, is_plain
+from grader.classroom.judging.plain_chapter import is_plain
+from grader.classroom.judging.plain_names import BASES
 from grader.classroom.judging.plain_syntax import BUILTINS, CONSTANTS, assigned, bound_at_top, dotted_name, is_literal, is_main_guard
 from grader.course.source import Definition, is_written, parse
 from grader.course.syllabus import Exercise, load_syllabus
@@ -40,7 +41,7 @@ def missing_chapter(module: str) -> str:
     return _digest(["missing", module])
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def exercise_fingerprint(text: str, exercise: Exercise) -> str | None:
     """The fingerprint of this exercise in a chapter's text; None if only the whole text decides about it."""
     if not is_plain(text):
@@ -49,7 +50,7 @@ def exercise_fingerprint(text: str, exercise: Exercise) -> str | None:
     if exercise.name not in names.statements:
         return None
     if is_stub(text, exercise.name):
-        return _digest(["stub", exercise.name, *_import_time(text).parts, _dump(names.statements[exercise.name])])
+        return _digest(["stub", exercise.name, *_import_time(text).parts, ast.dump(names.statements[exercise.name])])
     used = _used_definitions(text, exercise)
     course = load_syllabus().exercises
     others = [other for other in course if other.name in used and other.chapter == exercise.chapter and other != exercise]
@@ -60,7 +61,7 @@ def exercise_fingerprint(text: str, exercise: Exercise) -> str | None:
         if any(course.index(third) > course.index(other) for third in others if third.name in _used_by(text, other)):
             return None
     wanted = {id(names.statements[name]) for name in used}
-    definitions = [_dump(node) for node in parse(text).body if id(node) in wanted]
+    definitions = [ast.dump(node) for node in parse(text).body if id(node) in wanted]
     return _digest(["exercise", exercise.name, *_import_time(text).parts, "definitions", *definitions])
 
 
@@ -93,6 +94,7 @@ def _used_definitions(text: str, exercise: Exercise) -> set[str]:
     return found
 
 
+@lru_cache(maxsize=256)
 def _used_by(text: str, exercise: Exercise) -> set[str]:
     return closure(names_used(text), {exercise.name, *names_in_tests(exercise), *_import_time(text).bases})
 
@@ -122,7 +124,7 @@ def _import_time(text: str) -> _ImportTime:
         else:
             cannot_fail = found is not None and (lazy or isinstance(node, ast.Assign)) and _cannot_fail(found[1], bound)
             heads = [] if cannot_fail else [node]
-        parts += [_dump(part) for part in heads]
+        parts += [ast.dump(part) for part in heads]
         names |= {part.id for head in heads for part in ast.walk(head) if isinstance(part, ast.Name)}
         bases |= {base.id for base in getattr(node, "bases", ()) if isinstance(base, ast.Name)}
         bound |= set(bound_at_top(node))
@@ -131,7 +133,7 @@ def _import_time(text: str) -> _ImportTime:
 
 
 def _kind(node: ast.stmt) -> str:
-    return type(node).__name__ if isinstance(node, Definition) else _dump(node)
+    return type(node).__name__ if isinstance(node, Definition) else ast.dump(node)
 
 
 def _is_harmless(node: ast.expr, bound: set[str]) -> bool:
@@ -164,10 +166,6 @@ def _heads(node: ast.stmt, lazy: bool) -> Iterable[ast.expr]:
         yield found[1]
     if isinstance(node, ast.AnnAssign) and not lazy:
         yield node.annotation
-
-
-def _dump(node: ast.AST) -> str:
-    return ast.dump(node)
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -4,19 +4,20 @@ from dataclasses import replace
 
 import pytest
 from example_class import digest_of
-from grade_command import exports, mistake
+from grade_command import exports, hand_in, mistake
 from grader.classroom.grade import grade_class
 from grader.classroom.gradebook.gradebook import Gradebook
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.judging.dispatch import Dispatcher
 from grader.classroom.judging.interrupted_run import zero_verdict
 from grader.classroom.judging.rules import Rules
+from grader.classroom.judging.seeds import pool_of_seeds
 from grader.classroom.judging.sharing import Planner
 from grader.course.source import replace_definition
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.sandbox.isolation import available
 from kit_copy import posix
-from pytest_runs import solution
+from pytest_runs import grade, solution
 
 pytestmark = posix
 NAMES = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads")
@@ -180,3 +181,51 @@ def test_examples_depend_on_the_code_and_on_the_secret_only(dispatcher, shared, 
         assert other.secret != SECRET and len(other.secret) == 32
         found = Planner(other, GRADED, 0).plan(submissions()[0]).part.seeds
     assert not set(found.values()) & {seed for plan in plans.values() for seed in plan.values()}
+
+
+REMEMBERING = """
+
+right = softmax
+
+
+def softmax(x, dim=-1):
+    with open("inputs.txt", "a") as file:
+        print(x.double().sum().item(), dim, file=file)
+    return right(x, dim)
+"""
+ANSWERING = """
+
+right, KNOWN = softmax, {known!r}
+
+
+def softmax(x, dim=-1):
+    return right(x, dim) * (1 if f"{{x.double().sum().item()}} {{dim}}" in KNOWN else 2)
+"""
+
+
+@pytest.mark.thorough
+def test_answers_prepared_for_the_common_examples_fail_and_feedback_names_the_seed(dispatcher, tmp_path):
+    """The common examples are public; a gradebook's others are not. `pytest --seed` with the named seed fails in the same way."""
+    target = tmp_path / "exercises"
+    hand_in(tmp_path, "exercises", RIGHT + REMEMBERING)
+    arguments = ("--target", str(target), "--exercise", "softmax")
+    assert grade(*arguments, "--no-recordings", results=tmp_path / "right.json", cwd=tmp_path).results["earned"] > 0
+    text = RIGHT + ANSWERING.format(known=set((tmp_path / "inputs.txt").read_text().splitlines()))
+    hand_in(tmp_path, "exercises", text)
+    common = grade(*arguments, results=tmp_path / "common.json").results
+    assert common["earned"] == common["points"]
+    outcome, _ = graded(dispatcher, tmp_path / "grades", submissions({"prepared": text}), exercises=GRADED[:1])
+    [result] = outcome.graded_class.people[0].results
+    [seed] = {test.seed for test in result.failures}
+    assert seed in pool_of_seeds(SECRET, 0, "softmax") and result.outcome == "failed"
+    feedback = (tmp_path / "grades" / "feedback" / "prepared.md").read_text(encoding="utf-8")
+    assert f"`python -m pytest --exercise softmax --seed {seed}` draws them again" in feedback
+    again = grade(*arguments, "--seed", str(seed), results=tmp_path / "again.json").results["exercises"][0]
+    assert {test["name"]: test["outcome"] for test in again["tests"]} == {test.name: test.outcome for test in result.tests}
+
+
+def test_feedback_on_common_examples_names_no_seed(shared):
+    """The seeds of the further examples would help to prepare answers, and nobody needs them here."""
+    folder, _, _ = shared
+    texts = [path.read_text(encoding="utf-8") for path in (folder / "feedback").iterdir()]
+    assert any("the same examples" in text for text in texts) and not any("--seed" in text for text in texts)

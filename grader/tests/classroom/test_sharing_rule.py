@@ -1,5 +1,10 @@
 """Which exercises are equal: what may differ around them, and what must not be shared. No test here runs a learner's code."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 from grader.classroom.judging.equal_exercises import exercise_fingerprint
 from grader.classroom.judging.names_in_tests import names_in_tests
@@ -7,8 +12,9 @@ from grader.classroom.judging.plain_chapter import is_plain
 from grader.classroom.judging.seeds import SETS, exercise_seed, pool_of_seeds
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import replace_definition
-from grader.course.syllabus import EXERCISES, SOLUTIONS, load_syllabus
+from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, load_syllabus
 from grader.verdict.replay import text_with_mistake
+from pytest_runs import environment
 
 MODULE = "ch03_attention"
 RIGHT = (SOLUTIONS / f"{MODULE}.py").read_text(encoding="utf-8")
@@ -96,6 +102,38 @@ def test_a_name_that_the_tests_use_belongs_to_the_exercise():
     assert fingerprint(mistaken("MultiHeadAttention"), "fuse_qkv") != fingerprint(RIGHT, "fuse_qkv")
     defined_again = RIGHT.replace("from torch import Tensor, nn\n", "from torch import Tensor, nn\n\nclose = 1\n")
     assert fingerprint(defined_again) != fingerprint(RIGHT)
+
+
+NOTING = """
+import json
+from grader.plugin.graded_run import GradedRun
+
+used, record_test = {}, GradedRun.record_test
+
+def note(self, exercise, *arguments):
+    used.setdefault(exercise.name, set()).update(self.trial.names)
+    return record_test(self, exercise, *arguments)
+
+GradedRun.record_test = note
+
+def pytest_unconfigure():
+    with open("used.json", "w") as file:
+        json.dump({name: sorted(names) for name, names in used.items()}, file)
+"""
+
+
+@pytest.mark.thorough
+def test_no_test_uses_a_name_that_its_suite_does_not_show(tmp_path):
+    """All tests run on the reference, and what they ask for is compared with what is read from their text."""
+    (tmp_path / "noting.py").write_text(NOTING, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "noting", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "--target", "solutions", ROOT / "tests"]
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run(list(map(str, command)), cwd=tmp_path, env=environment(PYTHONPATH=paths), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-2000:]
+    used = json.loads((tmp_path / "used.json").read_text(encoding="utf-8"))
+    assert used.keys() == {exercise.name for exercise in load_syllabus().exercises} and sum(map(len, used.values())) > 100
+    shown = {name: {name, *names_in_tests(load_syllabus().exercise(name))} for name in used}
+    assert {name: unknown for name, names in used.items() if (unknown := set(names) - shown[name])} == {}
 
 
 def test_an_exercise_that_uses_a_later_one_is_judged_in_each_submission():
