@@ -92,7 +92,7 @@ def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: i
             submission = next(waiting, None)
             if submission is not None:
                 plan = planner.plan(submission)
-                running[pool.submit(_grade_part, dispatcher, submission, plan.part)] = submission, plan
+                running[pool.submit(_grade_planned, dispatcher, submission, plan)] = submission, plan
 
         for _ in range(at_once):
             start_next()
@@ -109,5 +109,8 @@ def _grade_all(todo: Sequence[Submission], dispatcher: AnyDispatcher, at_once: i
                 pool.shutdown(cancel_futures=True)
 
 
-def _grade_part(dispatcher: AnyDispatcher, submission: Submission, part: Part) -> Verdict | str:
-    return dispatcher.grade(submission, part) if part.exercises else Verdict([])
+def _grade_planned(dispatcher: AnyDispatcher, submission: Submission, plan: Plan) -> Verdict | str:
+    verdict = dispatcher.grade(submission, plan.part) if plan.part.exercises else Verdict([])
+    if isinstance(verdict, Verdict) and plan.is_contradicted_by(verdict):
+        return dispatcher.grade(submission, plan.whole)
+    return verdict

@@ -44,10 +44,15 @@ class Plan:
     """What a run grades of one submission, and the results that it need not find."""
 
     part: Part
+    whole: Part  # all of the submission
     known: dict[str, ExerciseResult]
     whole_chapters: dict[str, str]  # by exercise: the fingerprint of its chapter
     definitions: dict[str, str]  # by exercise, where it has one: its own fingerprint
     stubs: frozenset[str]  # exercises that are not implemented
+
+    def is_contradicted_by(self, verdict: Verdict) -> bool:
+        """Whether a chapter with known results does not import: then they are not its results, and the whole submission is judged."""
+        return any(result.exercise.module in verdict.broken for result in self.known.values())
 
     def complete(self, verdict: Verdict) -> Verdict:
         """The verdict on all of the submission, from the one on its part. An interrupted run has a verdict on all of it: no points."""
@@ -97,7 +102,8 @@ class Planner:
         known = self._known(submission, whole_chapters, definitions)
         names = [exercise.name for exercise in self.exercises if exercise.name not in known]
         passed = [name for name, result in known.items() if _is_passed(result)]
-        return Plan(Part(names, {name: seeds[name] for name in names if name in seeds}, passed), known, whole_chapters, definitions, frozenset(stubs))
+        part = Part(names, {name: seeds[name] for name in names if name in seeds}, passed)
+        return Plan(part, Part([exercise.name for exercise in self.exercises], seeds), known, whole_chapters, definitions, frozenset(stubs))
 
     def _known(self, submission: Submission, whole_chapters: dict[str, str], definitions: dict[str, str]) -> dict[str, ExerciseResult]:
         if not self.share or self.store.is_judged_alone(submission.digest):

@@ -16,6 +16,8 @@ from grader.classroom.judging.sharing import Planner
 from grader.course.source import replace_definition
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.sandbox.isolation import available
+from grader.verdict.results import ExerciseResult, Failure
+from grader.verdict.summary import Verdict
 from kit_copy import posix
 from pytest_runs import grade, solution
 
@@ -95,11 +97,11 @@ def graded(dispatcher, folder, people=None, share=True, exercises=GRADED):
 @pytest.fixture(scope="module")
 def shared(dispatcher, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
-    return folder, *graded(dispatcher, folder)
+    return folder, *graded(dispatcher, folder), exports(folder)
 
 
 def test_equal_exercises_are_judged_once(shared):
-    _, outcome, judged = shared
+    _, outcome, judged, _ = shared
     assert [len(judged.get(name, ())) for name in PEOPLE] == JUDGED
     assert (outcome.exercises_judged, outcome.exercises_shared) == (sum(JUDGED), 4 * len(PEOPLE) - sum(JUDGED))
     totals = {person.name: person.total.earned for person in outcome.graded_class.people}
@@ -108,15 +110,15 @@ def test_equal_exercises_are_judged_once(shared):
 
 @pytest.mark.thorough
 def test_marks_and_files_are_those_of_a_class_without_sharing(dispatcher, shared, tmp_path):
-    folder, _, _ = shared
+    _, _, _, one = shared
     alone, all_judged = graded(dispatcher, tmp_path, share=False)
     assert (alone.exercises_judged, alone.exercises_shared) == (4 * len(PEOPLE), 0) and all(len(names) == 4 for names in all_judged.values())
-    one, other = exports(folder), exports(tmp_path)
+    other = exports(tmp_path)
     assert one.keys() == other.keys() and [name for name in one if one[name] != other[name]] == []
 
 
 def test_a_second_run_judges_only_what_a_new_submission_changed(dispatcher, shared):
-    folder, _, _ = shared
+    folder, *_ = shared
     new = RIGHT.replace("def split_heads", "# better\ndef split_heads").replace("x.view(", "x.reshape(")
     new = replace_definition(new, "causal_mask", replaced_mask())
     _, judged = graded(dispatcher, folder, submissions(PEOPLE | {"01 right": new}))
@@ -129,7 +131,7 @@ def replaced_mask() -> str:
 
 def test_a_whole_chapter_is_shared_with_its_failures(dispatcher, shared):
     """Another submission with the same chapter and one more file: all that a learner reads is the same."""
-    folder, outcome, _ = shared
+    folder, *_ = shared
     [wrong] = [one for one in submissions() if one.name == "08 wrong"]
     more = replace(wrong, sources=wrong.sources | {"ch02_embeddings": "import torch\n"}, digest=digest_of("more"), name="08 more", slug="08-more")
     again, judged = graded(dispatcher, folder, [wrong, more])
@@ -140,13 +142,13 @@ def test_a_whole_chapter_is_shared_with_its_failures(dispatcher, shared):
 
 def test_nothing_is_shared_where_other_exercises_of_the_chapter_are_graded(dispatcher, shared):
     """Whether an exercise that the graded one uses fails is then found in another order."""
-    folder, _, _ = shared
+    folder, *_ = shared
     _, judged = graded(dispatcher, folder, submissions({"99 other": f"{RIGHT}# other\n"}), exercises=GRADED[:2])
     assert judged == {"99 other": ["softmax", "causal_mask"]}
 
 
 def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
-    folder, _, _ = shared
+    folder, *_ = shared
     graded(dispatcher, folder)
     with Gradebook(folder) as book:
         assert book.delete_verdicts("02 copied") == ["02 copied"]
@@ -155,7 +157,7 @@ def test_what_somebody_asks_for_again_is_judged_again(dispatcher, shared):
 
 
 def test_a_run_that_breaks_off_costs_all_points_as_without_sharing(shared):
-    folder, _, _ = shared
+    folder, *_ = shared
 
     class Interrupted(Recorder):
         def grade(self, submission, part):
@@ -169,6 +171,22 @@ def test_a_run_that_breaks_off_costs_all_points_as_without_sharing(shared):
     assert recorder.judged == [("98 crash", ["softmax", "scaled_dot_product_attention"])]
     [person] = outcome.graded_class.people
     assert outcome.exercises_shared == 2 and person.total.earned == 0 and {result.outcome for result in person.results} == {"error"}
+
+
+def test_known_results_do_not_count_for_a_chapter_that_does_not_import(shared):
+    folder, *_ = shared
+
+    class Broken(Recorder):
+        def grade(self, submission, part):
+            self.judged.append((submission.name, part.exercises))
+            return Verdict([ExerciseResult(exercise) for exercise in GRADED if exercise.name in part.exercises], {"ch03_attention": Failure("", "no")})
+
+    recorder = Broken(None)
+    with Gradebook(folder) as book:
+        people = submissions({"97 broken": with_softmax(RIGHT, HELPER.replace("== 0", "< 1e-20"))})
+        outcome = grade_class(people, book, GRADED, 0, Rules(), folder, recorder, 1)
+    assert [names for _, names in recorder.judged] == [["softmax", "scaled_dot_product_attention"], list(NAMES)]
+    assert outcome.graded_class.people[0].total.earned == 0 and outcome.graded_class.people[0].broken
 
 
 def test_examples_depend_on_the_code_and_on_the_secret_only(dispatcher, shared, tmp_path):
@@ -226,6 +244,5 @@ def test_answers_prepared_for_the_common_examples_fail_and_feedback_names_the_se
 
 def test_feedback_on_common_examples_names_no_seed(shared):
     """The seeds of the further examples would help to prepare answers, and nobody needs them here."""
-    folder, _, _ = shared
-    texts = [path.read_text(encoding="utf-8") for path in (folder / "feedback").iterdir()]
+    texts = [data.decode() for name, data in shared[3].items() if name.startswith("feedback/")]
     assert any("the same examples" in text for text in texts) and not any("--seed" in text for text in texts)
