@@ -46,7 +46,10 @@ Found = dict[str, dict]  # of one submission: exercise -> its result
 
 
 def make_class(folder: Path) -> None:
-    """Write the submissions of sixteen people; two submit the same content, and two submissions cannot be graded."""
+    """Write the submissions of sixteen people; two submit the same content, and two submissions cannot be graded.
+
+    The endless loop is one line: in a longer one, chance decides at which line the time limit ends it, and feedback names that line.
+    """
     right = reference()
     attention = right["ch03_attention"]
     people = {
@@ -59,7 +62,7 @@ def make_class(folder: Path) -> None:
         "half": {"ch01_tokenizer": right["ch01_tokenizer"]},
         "crash": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    import ctypes\n    ctypes.string_at(0)\n"},
         "exit": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    import os\n    os._exit(3)\n"},
-        "loop": right | {"ch01_tokenizer": right["ch01_tokenizer"] + "\n\ndef count_pairs(ids):\n    while True:\n        pass\n"},
+        "loop": right | {"ch01_tokenizer": right["ch01_tokenizer"] + "\n\ndef count_pairs(ids):\n    while True: pass\n"},
         "shortcut": right | {"ch03_attention": f"{attention}\n\ndef softmax(x, dim=-1):\n    return torch.softmax(x, dim)\n"},
         "broken": right | {"ch03_attention": f"{attention}\nimport nothing_like_it\n"},
         "no python": right | {"ch01_tokenizer": "def count_pairs(:\n"},
