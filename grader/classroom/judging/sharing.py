@@ -3,7 +3,7 @@
 The gradebook stores results by fingerprint (equal_exercises.py). In a chapter whose text is equal, all results count, with everything that a learner
 reads: the lines are the same. In another chapter, the result of an exercise with the same definitions counts if all its tests passed, or if it is not
 implemented: such a result has no line, file or text of a learner. Every other result would: an exercise that fails is judged in each submission again.
-A result that could be another one tomorrow counts for no one else: a timeout, a lost process, a test that did not run.
+A result that could be another one tomorrow is not shared: a timeout, a lost process, a test that did not run.
 """
 
 from __future__ import annotations

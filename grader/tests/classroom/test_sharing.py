@@ -243,6 +243,6 @@ def test_answers_prepared_for_the_common_examples_fail_and_feedback_names_the_se
 
 
 def test_feedback_on_common_examples_names_no_seed(shared):
-    """The seeds of the further examples would help to prepare answers, and nobody needs them here."""
+    """The seeds of the further examples would help to prepare answers, and they are not needed here."""
     texts = [data.decode() for name, data in shared[3].items() if name.startswith("feedback/")]
     assert any("the same examples" in text for text in texts) and not any("--seed" in text for text in texts)
