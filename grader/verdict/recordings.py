@@ -25,7 +25,7 @@ from grader.verdict.conditions import conditions, read_conditions
 FOLDER = ROOT / ".headway" / "recordings"
 MOST_BYTES = 4 * 1024 * 1024  # of the answers of one test; larger ones are not recorded, the examples still are
 CONDITIONS_KEPT = 3  # older recordings are of suites or versions that have changed
-SEEDS_KEPT = 40
+SEEDS_KEPT = 24  # of a test, besides the common examples: a class has 16 sets of examples for each exercise
 _CHECKSUM = 16
 
 
@@ -72,7 +72,7 @@ class Recordings:
         return self._all / hashlib.blake2b(conditions().encode(), digest_size=12).hexdigest()
 
     def _path(self, test: str, seed: int) -> Path:
-        return self._folder / str(seed) / hashlib.blake2b(test.encode(), digest_size=16).hexdigest()
+        return self._folder / hashlib.blake2b(test.encode(), digest_size=12).hexdigest() / str(seed)
 
     def find(self, test: str, seed: int) -> Recording | None:
         """The recording of this test, by its id in pytest, if there is one that can be read."""
@@ -90,9 +90,9 @@ class Recordings:
         self._known[test, seed] = recording
         path = self._path(test, seed)
         with contextlib.suppress(OSError):
-            if not path.parent.is_dir():
-                _keep_newest(self._all, CONDITIONS_KEPT - 1 + self._folder.is_dir())
-                _keep_newest(self._folder, SEEDS_KEPT)
+            if not self._folder.is_dir():
+                _keep_newest(self._all, CONDITIONS_KEPT - 1)
+            _keep_newest(path.parent, SEEDS_KEPT)
             write_whole(path, _encode(recording), durable=False)
 
     @cached_property
@@ -102,11 +102,14 @@ class Recordings:
 
 
 def _keep_newest(folder: Path, count: int) -> None:
-    """Remove all folders in this one but those to which something was added last."""
-    found = [path for path in folder.iterdir() if path.name != "0"] if folder.is_dir() else []  # every run uses the examples of seed 0
+    """Remove all in this folder but the newest, and what every run uses: the common examples."""
+    found = [path for path in folder.iterdir() if path.name != "0"] if folder.is_dir() else []
     found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found[count:]:
-        shutil.rmtree(path, ignore_errors=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 # ---- the form on disk: a checksum, the length of a JSON head, the head, and the buffers

@@ -163,6 +163,14 @@ def test_recordings_of_other_conditions_are_not_found_and_old_ones_are_removed(t
     assert len(list(tmp_path.iterdir())) == recordings_module.CONDITIONS_KEPT and at("five").find("test", 0)
 
 
+def test_a_test_has_recordings_of_few_seeds(tmp_path):
+    recordings = Recordings(tmp_path)
+    for seed in range(recordings_module.SEEDS_KEPT + 9):
+        recordings.store("test", seed, Recording())
+    found = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert "0" in found and str(seed) in found and len(found) <= recordings_module.SEEDS_KEPT + 2
+
+
 def test_nothing_is_stored_if_a_suite_changed_while_the_run_went_on(tmp_path, monkeypatch):
     monkeypatch.setattr(recordings_module, "read_conditions", lambda: "changed")
     Recordings(tmp_path).store("test", 0, Recording())
