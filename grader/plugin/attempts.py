@@ -11,7 +11,7 @@ from grader.plugin.graded_run import GradedRun
 from grader.plugin.pytest_internals import reset_fixtures, run_test
 from grader.reproduction.example import FailedExample
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, TestResult
-from grader.verdict.trial import Traces
+from grader.verdict.traces import Traces
 
 
 @dataclass

@@ -21,7 +21,7 @@ from grader.course.syllabus import Exercise
 from grader.verdict.evidence import CONFLICT, CORNER, OTHER_FAULT, Facts, Match, agrees, facts_of, first_different, match
 from grader.verdict.replay import open_mistaken, open_reference
 from grader.verdict.results import Diagnosis
-from grader.verdict.trial import Record
+from grader.verdict.traces import Record
 
 ENOUGH = 3.0  # unusual values that a mistake must explain in several tests, or twice as many in one, if it does not explain every test
 SOME = 0.5  # that two mistakes must explain which explain every test

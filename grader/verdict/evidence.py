@@ -14,7 +14,7 @@ from grader.execution.errors import ChapterBroken, OutOfTime
 from grader.execution.host_connection import Exchange
 from grader.execution.values import unpack
 from grader.verdict.replay import Replayer, Reply
-from grader.verdict.trial import Record
+from grader.verdict.traces import Record
 
 MOST = 8.0  # that the wrong parts of one reply can say
 

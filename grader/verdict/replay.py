@@ -16,7 +16,7 @@ from grader.course.source import SourceProblem, definition
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
-from grader.verdict.trial import Record
+from grader.verdict.traces import Record
 
 CACHE_BYTES, REPLY_BYTES = 1 << 28, 500  # limit of the cache of replies; about the size of a reply without its tensors
 

@@ -6,14 +6,12 @@ It does not depend on pytest: the plugin calls it, and so does other code that r
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import random
 import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -26,10 +24,11 @@ from grader.execution.errors import ChapterBroken, ExtendDeadline, NoWorker, Out
 from grader.execution.host_connection import Exchange, HostConnection
 from grader.execution.in_process import InProcessHost
 from grader.execution.proxy import Boundary, Implementation
-from grader.execution.reference_connection import Answer, ReferenceConnection
-from grader.execution.target import Target, package_sources, resolve
+from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference
+from grader.execution.target import Target, package_sources
 from grader.execution.worker import Worker, WorkerPool
 from grader.verdict import comparing
+from grader.verdict.traces import Record, Traces
 
 CALL_SECONDS = 5.0
 IMPORT_SECONDS = 30.0
@@ -38,36 +37,6 @@ LATER_CALL_SECONDS = 0.8  # for a call, once a test of the exercise has run out 
 TIMEOUTS_AN_EXERCISE = 2  # then its other tests are not run: an exercise whose code never ends takes about 6 s in all
 RECORD_BYTES = 8 * 1024 * 1024  # of an example's answers; larger ones are not stored for the diagnosis: legitimate answers are at most 0.5 MB
 ALL_RECORDS_BYTES = 128 * 1024 * 1024  # in all tests of a submission
-
-
-@dataclass(frozen=True)
-class Record:
-    """The requests of one test's last example: enough to replay them on a known mistake."""
-
-    test: str
-    passed: bool
-    seed: int
-    log: list[Exchange]
-
-    @cached_property
-    def paths(self) -> list[bytes]:
-        """For each request a fingerprint of it and all requests before it."""
-        digest, found = hashlib.blake2b(f"{self.test} {self.seed}".encode(), digest_size=16), []
-        for exchange in self.log:
-            digest.update(repr((exchange.op, exchange.tree)).encode())
-            for buffer in exchange.buffers:
-                digest.update(buffer)
-            found.append(digest.digest())
-        return found
-
-
-@dataclass
-class Traces:
-    """What tests have left in a trial: what `Trial.add` needs to make an attempt at a test count."""
-
-    records: dict[str, list[Record]] = field(default_factory=dict)
-    record_bytes: dict[str, int] = field(default_factory=dict)
-    timeouts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -168,7 +137,7 @@ class Trial:
 
     def _reference(self, chapter: Chapter) -> Boundary:
         if chapter.id not in self._references:
-            self._references[chapter.id] = Boundary(ReferenceConnection(partial(_start_reference, chapter)))
+            self._references[chapter.id] = Boundary(connect_reference(chapter))
         return self._references[chapter.id]
 
     # ---- an attempt at a test, which may be discarded
@@ -313,10 +282,6 @@ class Trial:
         for boundary in [*self._boundaries.values(), *self._references.values()]:
             boundary.connection.close()
         self._boundaries, self._references = {}, {}
-
-
-def _start_reference(chapter: Chapter) -> InProcessHost:
-    return InProcessHost(package_sources(resolve("solutions"), chapter, whole=True), chapter.name, 0, 0, trusted=True)
 
 
 @dataclass(frozen=True)

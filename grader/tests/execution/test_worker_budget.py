@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from boundaries import forks
 from grader.execution.target import Target
-from grader.verdict.trial import Record, Trial
+from grader.verdict.traces import Record
+from grader.verdict.trial import Trial
 from pytest_runs import grade, module, solution
 
 pytestmark = forks

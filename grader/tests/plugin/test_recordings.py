@@ -12,11 +12,10 @@ from types import SimpleNamespace
 import pytest
 from grader.course.source import replace_definition
 from grader.course.syllabus import ROOT, load_syllabus
-from grader.execution.reference_connection import Answer, ReferenceConnection, fingerprint
+from grader.execution.reference_connection import Answer, ReferenceConnection, connect_reference, fingerprint
 from grader.verdict import conditions as conditions_module
 from grader.verdict import recordings as recordings_module
 from grader.verdict.recordings import Example, NotRecordable, Recording, Recordings
-from grader.verdict.trial import _start_reference
 from pytest_runs import Run, grade, module, solution
 
 COUNTING = """
@@ -209,13 +208,13 @@ def test_a_request_that_was_not_recorded_is_answered_as_if_none_were():
     chapter = load_syllabus().chapter("ch03")
     ask = [("get", ["MultiHeadAttention"]), ("call", [{"handle": [0, "MultiHeadAttention"]}, {"tuple": [6, 2]}, {"dict": []}])]
     other = [*ask, ("state", [{"handle": [1, "MultiHeadAttention"]}]), ("call", [{"handle": [0, "MultiHeadAttention"]}, {"tuple": [4, 2]}, {"dict": []}])]
-    plain = ReferenceConnection(lambda: _start_reference(chapter))
+    plain = connect_reference(chapter)
     notes: list[Answer] = []
     plain.begin_example([], notes)
     requests(plain, *ask)
     plain.begin_example([], None)
     expected = requests(plain, *other)
-    replaying = ReferenceConnection(lambda: _start_reference(chapter))
+    replaying = connect_reference(chapter)
     replaying.begin_example(notes, None)
     assert requests(replaying, *other) == expected and len(expected[2][1]) > 3
     untouched = ReferenceConnection(lambda: pytest.fail("the reference is not needed"))
