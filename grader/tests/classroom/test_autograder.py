@@ -135,12 +135,14 @@ def test_a_submission_gets_its_points_and_its_diagnosis(autograder, offline):
     "files, metadata, says",
     [({"notes.txt": "nothing"}, METADATA, "only notes.txt"), ({"ch05_layers.py": "import nothing_at_all\n"}, None, "nothing_at_all")],
 )
+@pytest.mark.thorough
 def test_results_say_why_a_submission_cannot_be_graded(autograder, offline, files, metadata, says):
     found = graded(autograder, offline, files, metadata)
     assert found["score"] == 0 and says in json.dumps(found)
 
 
 @pytest.mark.skipif(not re.search("landlock|bubble", str(available())), reason="no sandbox layer of this machine protects files")
+@pytest.mark.thorough
 def test_a_submission_cannot_read_the_reference_next_to_it(autograder, offline):
     reference = autograder / "source" / "kit" / "solutions" / f"{MODULE}.py"
     found = graded(autograder, offline, {f"{MODULE}.py": f"exec(open({str(reference)!r}).read())\n"})

@@ -125,6 +125,7 @@ def test_only_changed_and_named_submissions_are_graded(again):
     assert ran.status == 2 and "did you mean Twin" in ran.out
 
 
+@pytest.mark.thorough
 def test_new_points_need_no_grading_but_a_new_seed_does(again, tmp_path):
     people, out = again
     (tmp_path / "rules.toml").write_text("[points]\nsoftmax = 30\n", encoding="utf-8")

@@ -74,6 +74,7 @@ def test_code_gets_the_same_marks_as_from_the_whole_kit(handout, tmp_path):
     assert there["softmax"]["diagnosis"], "a known mistake is named in a handout too"
 
 
+@pytest.mark.thorough
 def test_several_chapters_run_on_the_sealed_earlier_ones(tmp_path):
     handout = Kit(make_handout(tmp_path / "out", ["ch05", "4"], ["CausalSelfAttention"]).folder)
     assert sorted(path.name for path in handout.exercises.glob("*.py")) == ["ch04_positions_in_attention.py", "ch05_layers.py"]
@@ -99,6 +100,7 @@ def test_check_hint_reset_list_and_the_notebook_work_in_a_handout(handout):
 
 
 @posix
+@pytest.mark.thorough
 def test_the_watch_names_a_sealed_mistake(handout):
     with watching(handout, "softmax") as terminal:
         terminal.wait("Write the code and save the file")

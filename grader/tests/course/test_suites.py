@@ -43,6 +43,7 @@ def test_a_partial_run_is_reported_as_partial_and_not_recorded(kit, part):
     assert not (kit.exercises / "progress.txt").exists() and f"{name} works" not in run.out
 
 
+@pytest.mark.thorough
 def test_if_a_partial_run_of_the_next_exercise_passes_all_its_tests_come_next(kit):
     kit.solve("ch03_attention")
     out = grade(ONE, cwd=kit.root, PYTHONPATH=str(kit.root)).out

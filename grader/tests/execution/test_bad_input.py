@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from grader.execution.errors import OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.target import Target
 from grader.verdict import trial
-from pytest_runs import grade, graded_exercises, module, solution
+from pytest_runs import Run, grade, graded_exercises, module, solution
 
 pytestmark = forks
 KINDS = ["local", "worker"]
@@ -125,8 +125,12 @@ SECOND = {
     "split_qkv": (function("split_qkv", "return split_qkv"), "."),
 }  # fmt: skip
 
+CHAPTERS = ("ch01", "ch02", "ch03")
 PARTLY = {("first", "BPETokenizer"), ("second", "TokenEmbedding")}  # right except when it encodes; begins with a good table
 AT_IMPORT = {"ch01": ("while True: pass", "did not end within 4 s"), "ch02": ("os._exit(0)", ENDED), "ch03": ("quit()", "it ended the program")}
+
+
+THOROUGH_RUNS = [("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")]  # each takes 10 to 20 s
 
 
 def chapter_with(chapter: str, cases: dict) -> str:
@@ -134,33 +138,41 @@ def chapter_with(chapter: str, cases: dict) -> str:
     return text + "".join(code for name, (code, _) in cases.items() if load_syllabus().exercise(name).chapter == chapter)
 
 
+class Runs:
+    """A run of each target in each kind, started when a test first asks for it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.found = root, {}
+        texts = {name: {chapter: chapter_with(chapter, cases) for chapter in CHAPTERS} for name, cases in [("first", FIRST), ("second", SECOND)]}
+        texts["import"] = {chapter: solution(chapter) + PRELUDE + AT_IMPORT[chapter][0] + "\n" for chapter in CHAPTERS}
+        for name, sources in texts.items():
+            (root / name).mkdir()
+            for chapter, text in sources.items():
+                (root / name / f"{module(chapter)}.py").write_text(text, encoding="utf-8", errors="surrogatepass")
+        (root / "good").mkdir()
+        write_good(root / "good")
+
+    def __getitem__(self, key: tuple[str, str]) -> Run:
+        if key not in self.found:
+            name, kind = key
+            place = self.root / f"{name}.{kind}"
+            place.mkdir()
+            arguments = ["--target", str(self.root / name), *["--worker"][: kind == "worker"]]
+            if name != "import":  # which shows that a run with all chapters ends
+                arguments += [word for chapter in CHAPTERS for word in ("--chapter", chapter)]
+            self.found[key] = grade(*arguments, results=place / "r.json", quick=None if name == "good" else place)
+        return self.found[key]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Every target in both kinds of run, two runs at a time."""
-    root = tmp_path_factory.mktemp("bad")
-    chapters = ("ch01", "ch02", "ch03")
-    texts = {name: {chapter: chapter_with(chapter, cases) for chapter in chapters} for name, cases in [("first", FIRST), ("second", SECOND)]}
-    texts["import"] = {chapter: solution(chapter) + PRELUDE + AT_IMPORT[chapter][0] + "\n" for chapter in chapters}
-    waiting = {}
-    with ThreadPoolExecutor(2) as pool:
-        for name, sources in [("good", None), *texts.items()]:
-            (root / name).mkdir()
-            for chapter, text in (sources or {}).items():
-                (root / name / f"{module(chapter)}.py").write_text(text, encoding="utf-8", errors="surrogatepass")
-            if name == "good":
-                write_good(root / name)
-            for kind in ("worker",) if name == "import" else ("local", "worker"):
-                place = root / f"{name}.{kind}"
-                place.mkdir()
-                arguments = ["--target", str(root / name), *["--worker"][: kind == "worker"]]
-                if name != "import":  # which shows that a run with all chapters ends
-                    arguments += [word for chapter in chapters for word in ("--chapter", chapter)]
-                waiting[name, kind] = pool.submit(grade, *arguments, results=place / "r.json", quick=None if name == "good" else place)
-        return {key: run.result() for key, run in waiting.items()}
+    return Runs(tmp_path_factory.mktemp("bad"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("target", "name"), [("first", name) for name in FIRST] + [("second", name) for name in SECOND])
+CASES = [(target, name, kind) for target, cases in (("first", FIRST), ("second", SECOND)) for kind in KINDS for name in cases]
+
+
+@pytest.mark.parametrize(("target", "name", "kind"), [pytest.param(*case, marks=[pytest.mark.thorough] * ((case[0], case[2]) in THOROUGH_RUNS)) for case in CASES])
 def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, kind):
     run = runs[target, kind]
     words = {"first": FIRST, "second": SECOND}[target][name][1]
@@ -171,14 +183,15 @@ def test_it_fails_with_a_sentence_and_scores_nothing(runs, target, name, kind):
     assert result["earned"] == 0 or (target, name) in PARTLY and result["earned"] < result["points"], (result["earned"], [t["name"] for t in result["tests"]])
 
 
-@pytest.mark.parametrize(("target", "kind"), [("first", "local"), ("first", "worker"), ("second", "local"), ("second", "worker"), ("import", "worker")])
+@pytest.mark.parametrize(("target", "kind"), [("first", "local"), *(pytest.param(*run, marks=pytest.mark.thorough) for run in THOROUGH_RUNS)])
 def test_the_run_ends(runs, target, kind):
     run = runs[target, kind]
-    expected = [exercise for exercise in graded_exercises() if target == "import" or exercise.chapter in ("ch01", "ch02", "ch03")]
+    expected = [exercise for exercise in graded_exercises() if target == "import" or exercise.chapter in CHAPTERS]
     assert run.status == 1 and "── points" in run.out and len(run.results["exercises"]) == len(expected)
     assert "Traceback" not in run.out and "INTERNALERROR" not in run.out and "\x1b" not in run.out and "\x07" not in run.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chapter", AT_IMPORT)
 def test_an_import_that_misbehaves_is_one_message_for_its_chapter(runs, chapter):
     """grader/tests/execution/test_boundary_errors.py tries the same in process."""
@@ -254,14 +267,15 @@ def write_good(folder) -> None:
     (folder / f"{module('ch03')}.py").write_text(third, encoding="utf-8")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["local", pytest.param("worker", marks=pytest.mark.thorough)])
 def test_unusual_code_costs_nothing(runs, kind):
     run = runs["good", kind]
-    there = [e for e in run.results["exercises"] if e["chapter"] in ("ch01", "ch02", "ch03")]
+    there = [e for e in run.results["exercises"] if e["chapter"] in CHAPTERS]
     lost = {e["name"]: [t["message"] for t in e["tests"] if t["outcome"] != "passed"] for e in there if e["outcome"] != "passed"}
     assert run.status == 0 and not lost and run.results["earned"] == sum(e["points"] for e in there) == 300, lost or run.out
 
 
+@pytest.mark.thorough
 def test_both_kinds_of_run_give_equal_points(runs):
     for target in ("first", "second", "good"):
         one, other = ({e["name"]: e["earned"] for e in runs[target, kind].results["exercises"]} for kind in ("local", "worker"))

@@ -56,6 +56,7 @@ def test_threads_are_as_many_as_before_the_first_check(notebook):
     assert done.stdout.split() == ["True", "False"], done.stderr
 
 
+@pytest.mark.thorough
 def test_an_endless_loop_ends_in_any_thread(notebook):
     right = RIGHT.replace("def softmax", "def right")
     endless = right + "calls = []\ndef softmax(x, dim=-1):\n    calls.append(1)\n    while len(calls) == 1:\n        {body}\n    return right(x, dim)\n"

@@ -113,6 +113,7 @@ def test_what_the_failing_example_printed_is_shown_and_nothing_else(recorded):
     assert re.search(r"  printed   softmax of \(2, 3\)\n  run again", out), out
 
 
+@pytest.mark.thorough
 def test_a_damaged_recording_is_made_again(recorded, tmp_path):
     copy = Runner(tmp_path)
     shutil.copytree(recorded.recordings, copy.recordings)

@@ -21,6 +21,7 @@ def test_a_prestarted_process_prints_what_a_cold_run_prints(warm):
     assert timeless(output.text) == timeless(cold) and output.done == 1
 
 
+@pytest.mark.thorough
 def test_a_crash_is_tested_once_more_in_a_separate_process(warm):
     write_softmax(warm.kit, "import ctypes\nif x.dtype == torch.bfloat16: ctypes.string_at(0)")
     output = warm.ask("softmax")
@@ -29,6 +30,7 @@ def test_a_crash_is_tested_once_more_in_a_separate_process(warm):
     assert warm.alive and warm.quiet()
 
 
+@pytest.mark.thorough
 def test_limits_and_silence_apply_in_a_prestarted_process(warm):
     write_softmax(warm.kit, "import os\nos.write(2, b'x' * 10**6)\nwhile True: print('x' * 10000)")
     assert "softmax printed or wrote too much output for one run" in warm.ask().prose
@@ -36,6 +38,7 @@ def test_limits_and_silence_apply_in_a_prestarted_process(warm):
     assert "softmax ran out of memory: it asked for 2,000,000,000 bytes at once." in warm.ask().prose
 
 
+@pytest.mark.thorough
 def test_a_client_that_disconnects_stops_its_run_before_and_after_its_start(warm):
     write_softmax(warm.kit, "import subprocess; subprocess.Popen(['sleep', '999'], start_new_session=True)\nwhile True: pass")
     for _ in range(2):
@@ -48,6 +51,7 @@ def test_a_client_that_disconnects_stops_its_run_before_and_after_its_start(warm
     assert warm.alive
 
 
+@pytest.mark.thorough
 def test_a_prestarted_process_that_dies_is_replaced(warm):
     write_softmax(warm.kit)
     for pid in warm.prestarted():
@@ -58,6 +62,7 @@ def test_a_prestarted_process_that_dies_is_replaced(warm):
 
 
 @pytest.mark.parametrize("ending", ["lifeline", "SIGTERM", "SIGKILL"])
+@pytest.mark.thorough
 def test_at_its_end_no_prestarted_process_is_left(kit, ending):
     warm = WarmKit(kit, "--prestarted")
     write_softmax(kit, "while True: pass")

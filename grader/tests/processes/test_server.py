@@ -38,7 +38,10 @@ def was_asked(warm, kit, name="softmax"):
     return "| torch\n" not in done.stderr and warm.alive
 
 
-@pytest.mark.parametrize("case", CASES)
+EVERY_DAY = ("passing", "failing, in colour", "a syntax error", "a stub")  # a cold run takes some seconds
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.thorough] * (case not in EVERY_DAY)) for case in CASES])
 def test_the_server_prints_what_a_cold_run_prints(warm, case):
     body, top, name, environment = CASES[case]
     write_softmax(warm.kit, body, top)
@@ -132,6 +135,7 @@ def test_a_port_that_another_program_uses_now(kit):
     assert not path.exists()
 
 
+@pytest.mark.thorough
 def test_the_server_of_a_changed_kit_does_not_answer(kit):
     write_softmax(kit)
     warm = WarmKit(kit)
@@ -144,6 +148,7 @@ def test_the_server_of_a_changed_kit_does_not_answer(kit):
     warm.close()
 
 
+@pytest.mark.thorough
 def test_a_crashed_server_is_removed_and_a_read_only_folder_works(kit):
     write_softmax(kit)
     warm = WarmKit(kit)

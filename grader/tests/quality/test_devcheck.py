@@ -85,6 +85,7 @@ def test_a_catalogue_that_cannot_be_used_is_reported(kit, lines, says):
     assert "tests/misconceptions/ch03_attention.toml" in said and says in said and "Traceback" not in said
 
 
+@pytest.mark.thorough
 def test_an_error_that_must_name_a_value_is_promised(kit):
     solution = kit.root / "solutions" / "ch03_attention.py"
     text = solution.read_text(encoding="utf-8")

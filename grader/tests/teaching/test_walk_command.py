@@ -91,6 +91,7 @@ def test_it_ends_with_the_picture_and_what_to_try_next(half):
     assert out.rstrip().endswith("headway check build_vocab")
 
 
+@pytest.mark.thorough
 def test_the_second_walk_tests_only_what_may_have_changed(half):
     """The picture cannot be saved; the message comes after everything else."""
     kit, first, errors = half

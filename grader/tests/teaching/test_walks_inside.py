@@ -54,6 +54,7 @@ def shades(picture):
 
 
 @pytest.mark.parametrize("name", WALKS)
+@pytest.mark.thorough
 def test_a_walk_names_exactly_the_exercises_that_run(name):
     check_required_exercises(name)
 

@@ -41,11 +41,13 @@ def calls(folder, extra: str, *arguments: str, **options) -> str:
     return log.read_text()
 
 
+@pytest.mark.thorough
 def test_the_numbers_in_a_learners_code_do_not_change_the_examples(tmp_path):
     plain, numbered = calls(tmp_path / "plain", ""), calls(tmp_path / "numbered", NUMBERS)
     assert plain == numbered and len(set(plain.splitlines())) > 10
 
 
+@pytest.mark.thorough
 def test_what_else_is_imported_does_not_change_the_examples(tmp_path):
     (tmp_path / "beside.py").write_text(NUMBERS)
     path = environment().get("PYTHONPATH", "")

@@ -51,6 +51,7 @@ def test_a_session_from_stub_to_pass(kit):
     assert nothing_remains(kit)
 
 
+@pytest.mark.thorough
 def test_half_written_code_gives_one_line_and_waits(kit):
     with watching(kit, "softmax") as terminal:
         terminal.wait("Write the code and save the file")
@@ -129,6 +130,7 @@ def test_what_the_code_does_never_ends_the_watch(kit):
         terminal.wait("softmax works")
 
 
+@pytest.mark.thorough
 def test_the_list_the_difference_and_the_picture(kit):
     with watching(kit, "softmax", columns=100, DISPLAY="", WAYLAND_DISPLAY="", EDITOR="", PATH="/usr/bin:/bin") as terminal:
         terminal.wait("Write the code and save the file")
@@ -240,6 +242,7 @@ def test_a_stale_server_is_replaced_without_a_question(kit):
         terminal.wait("softmax works")
 
 
+@pytest.mark.thorough
 def test_without_a_terminal_it_prints_plain_lines(kit):
     command = [sys.executable, "-m", "grader.cli", "watch", "softmax"]
     with subprocess.Popen(command, cwd=kit.root, env=kit.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
