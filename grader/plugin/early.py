@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,10 +41,15 @@ class _Door(argparse.Action):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
-    """If --target misled pytest about its root, run again with an explicit root, before anything found there is used."""
+    """If --target misled pytest about its root, run again with an explicit root, before anything found there is used.
+
+    The first start has installed an import hook that follows the settings found there: with `python_files = *.py` it would parse all of torch
+    again, for seconds. The second start installs its own.
+    """
     known = early_config.known_args_namespace
     if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
         arguments = _joined(list(early_config.invocation_params.args))
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest.")]
         tests = [] if known.file_or_dir else [str(ROOT / "tests")]
         raise SystemExit(pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests]))
     return (yield)

@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -275,31 +274,6 @@ def opened(kind: str) -> Iterator[Boundary]:
     yield boundary
     boundary.connection.close()
     pool.close()
-
-
-def children(pid: int) -> list[int]:
-    """The processes that this one started, without dead ones."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            state = stat_of(int(folder.name))
-            if state and state[0] != "Z" and state[1] == pid:
-                found.append(int(folder.name))
-    return found
-
-
-def stat_of(pid: int) -> tuple[str, int] | None:
-    """State and parent of a process; None if it does not exist."""
-    try:
-        fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return fields[0], int(fields[1])
-
-
-def alive(pid: int) -> bool:
-    state = stat_of(pid)
-    return state is not None and state[0] != "Z"
 
 
 def alike(a, b) -> bool:

@@ -16,6 +16,7 @@ from grader.processes.job import CheckJob, decode, read
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
+from process_list import command_line
 
 CHAPTER = "ch03_attention"
 FIRST_STEP = "    # TODO 1: subtract each slice's largest"
@@ -113,7 +114,7 @@ class WarmKit:
         return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted())
 
     def prestarted(self) -> set[int]:
-        return {pid for pid in self.descendants() if b"--one-job" in _command_line(pid)}
+        return {pid for pid in self.descendants() if b"--one-job" in command_line(pid)}
 
     def gone(self) -> bool:
         """Is there no process left, and no file?"""
@@ -136,13 +137,6 @@ def checked(kit, name="softmax", **environment):
     command = [sys.executable, "-m", "grader.cli", "check", name]
     done = subprocess.run(command, cwd=kit.root, env=kit.environment(**environment), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return timeless(done.stdout), done.stderr, done.returncode, record.read_text() if record.exists() else ""
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def write_softmax(kit: Kit, body: str = "", top: str = "") -> None:

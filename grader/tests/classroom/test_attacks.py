@@ -35,6 +35,7 @@ from grader.processes.job import read
 from grader.quality.benchmarks.processes import descendants, still_running
 from grader.system import kernel
 from grader.verdict.summary import Verdict
+from process_list import command_line
 from pytest_runs import environment, grade, solution
 
 isolation = available()
@@ -169,7 +170,7 @@ def _children_called(pid: int, words: bytes) -> list[int]:
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found += [child for child in path.read_text(encoding="ascii").split() if words in Path(f"/proc/{child}/cmdline").read_bytes()]
+            found += [child for child in path.read_text(encoding="ascii").split() if words in command_line(child)]
     return list(map(int, found))
 
 
@@ -250,7 +251,7 @@ def test_every_submission_without_a_verdict_has_a_message(attacked):
 
 
 def test_attacks_leave_no_process_and_no_file(attacked):
-    assert attacked.remaining == [], [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in attacked.remaining]
+    assert attacked.remaining == [], [command_line(pid) for pid in attacked.remaining]
     assert _files(attacked.place / "temporary") == {}
     assert [path for path in _files(attacked.place / "home") if "attack" in path] == []
     for place in ("/tmp", "/var/tmp", "/dev/shm", "/run"):

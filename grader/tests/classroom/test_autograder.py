@@ -115,6 +115,7 @@ def graded(base: Path, env: dict[str, str], files: dict[str, str], metadata: dic
     return json.loads((base / "results" / "results.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 def test_a_submission_gets_its_points_and_its_diagnosis(autograder, offline):
     found = graded(autograder, offline, {"work/anywhere/ch05_layers.py": mistaken()})
     tally_exercises: dict[str, list] = {}
@@ -150,6 +151,7 @@ def test_a_submission_cannot_read_the_reference_next_to_it(autograder, offline):
     assert re.search("No such file|Permission denied", json.dumps(found))
 
 
+@pytest.mark.thorough
 def test_results_exist_even_if_the_autograder_is_broken(autograder, offline):
     settings = autograder / "source" / "headway.json"
     original = settings.read_text()

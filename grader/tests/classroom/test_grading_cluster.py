@@ -22,6 +22,7 @@ from grader.classroom.judging import dask_worker
 from grader.cli.commands.grade import grade
 from grader.course.syllabus import SOLUTIONS
 from kit_copy import posix
+from process_list import alive
 
 pytestmark = [pytest.mark.thorough, posix]
 
@@ -72,7 +73,7 @@ def server_processes(workers):
 
 
 def gone(processes):
-    return all(not process.is_running() or process.status() == psutil.STATUS_ZOMBIE for process in processes)
+    return not any(process.is_running() and alive(process.pid) for process in processes)
 
 
 def kill_a_busy_worker(cluster):

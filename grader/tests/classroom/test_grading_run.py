@@ -18,6 +18,7 @@ from grader.course.known_mistakes import misconceptions
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.quality.benchmarks.processes import descendants, still_running
 from grader.verdict.summary import Verdict
+from process_list import command_line
 from pytest_runs import environment, grade, solution
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc")
@@ -205,15 +206,8 @@ def _kill(dispatcher: Dispatcher, runs: int) -> None:
 
 def _runs(server: int) -> list[int]:
     """The processes of its runs: those with the server's own name."""
-    own = Path(f"/proc/{server}/cmdline").read_bytes()
-    return [pid for pid in descendants(server) if _cmdline(pid) == own]
-
-
-def _cmdline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    own = command_line(server)
+    return [pid for pid in descendants(server) if own and command_line(pid) == own]
 
 
 @pytest.mark.thorough

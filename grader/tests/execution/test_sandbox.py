@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from boundaries import alive, children, forks, make_boundary
+from boundaries import forks, make_boundary
 from grader.course.syllabus import ROOT
 from grader.execution.errors import HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from hostile import ATTACKS
+from process_list import alive, children
 from sandboxed import LIMIT, SECRET, refused, sandboxed_pool
 
 pytestmark = forks

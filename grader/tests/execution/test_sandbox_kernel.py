@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
-from boundaries import alive, children, forks, make_boundary, stat_of
+from boundaries import forks, make_boundary
 from grader.course.syllabus import ROOT
 from grader.execution.errors import HostDied
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation, available
 from grader.execution.worker import WorkerPool
 from hostile import ATTACKS
+from process_list import alive, children, stat_of
 from sandboxed import LIMIT, refused, sandboxed_pool
 
 pytestmark = forks

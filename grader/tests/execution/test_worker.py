@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
-from boundaries import FILENAME, TOY, alive, children, forks, make_boundary
+from boundaries import FILENAME, TOY, forks, make_boundary
 from grader.execution.errors import ChapterBroken, HostDied, LearnerError, OutOfTime
 from grader.execution.proxy import Implementation
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.wire import MAX_HEAD
 from grader.execution.worker import WorkerPool
+from process_list import alive, children
 
 pytestmark = forks
 LIMIT = 1.5
@@ -246,7 +247,8 @@ def test_no_process_socket_or_file_is_left_after_closing(kind, tmp_path, monkeyp
 def test_nothing_outlives_a_killed_server(tmp_path):
     script = (
         "import sys, os\n"
-        "from boundaries import make_boundary, children\n"
+        "from boundaries import make_boundary\n"
+        "from process_list import children\n"
         "from grader.execution.proxy import Implementation\n"
         "from grader.execution.worker import WorkerPool\n"
         "boundary = make_boundary('fork', WorkerPool(), seconds=600)\n"

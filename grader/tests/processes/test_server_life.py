@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from grader.processes.client import NoServer
+from process_list import alive
 from warm_runs import CHAPTER, PATIENCE, WarmKit, until, write_softmax
 
 pytestmark = [
@@ -101,14 +102,6 @@ def test_a_server_ends_when_the_process_that_started_it_ends(kit, when):
     assert not (kit.exercises / ".headway" / "engine.json").exists()
     starter.stdin.close()
     starter.stdout.close()
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 WHY_NOT = """

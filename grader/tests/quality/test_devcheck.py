@@ -73,7 +73,7 @@ def test_an_edit_that_does_not_fit_is_reported(kit):
         ('[merge_heads.{known}]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "Cannot declare"),
         ('[merge_heads.another]\nreplace = "a"\nwith = "b"\nsays = "c"\n', "[merge_heads.another] should hold the texts replace, with, says, hint"),
         ('[no_exercise.another]\nreplace = "a"\nwith = "b"\nsays = "c"\nhint = "d"\n', "this chapter has no exercise no_exercise"),
-        ('[room]\nno_exercise = "one line of code"\n', "this chapter has no exercise no_exercise"),
+        pytest.param('[room]\nno_exercise = "one line of code"\n', "this chapter has no exercise no_exercise", marks=pytest.mark.thorough),
     ],
 )
 def test_a_catalogue_that_cannot_be_used_is_reported(kit, lines, says):
