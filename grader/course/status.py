@@ -38,10 +38,10 @@ class Step:
         return f"headway check {self.exercise.name}" if self.location.file.exists() else f"headway reset {self.chapter.id}"
 
 
-def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
+def read_course(path: Path | None = None) -> Syllabus:
     """The syllabus; SourceProblem, in a sentence, where the file is missing or broken."""
     try:
-        return load_syllabus(path)
+        return load_syllabus(path) if path else load_syllabus()
     except FileNotFoundError:
         reason = "the file does not exist"
     except OSError as error:
@@ -56,7 +56,7 @@ def read_course(path: Path = EXERCISES / "syllabus.toml") -> Syllabus:
         reason = f"an entry has the wrong type ({error})"
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         reason = str(error)
-    raise SourceProblem(f"{short_path(path)} cannot be read: {reason}; `git checkout exercises/syllabus.toml` restores it")
+    raise SourceProblem(f"{short_path(path or EXERCISES / 'syllabus.toml')} cannot be read: {reason}; `git checkout exercises/syllabus.toml` restores it")
 
 
 def current_scores() -> dict[str, Score]:

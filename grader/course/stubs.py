@@ -9,6 +9,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from grader.course.code_shape import same_code
@@ -91,7 +92,12 @@ def reference_stub(module: str, solutions: Path = SOLUTIONS) -> str:
     """The stub of a chapter: made from its solution, or in a handout read from its file. SourceProblem if it is missing."""
     if solutions == SOLUTIONS and sealed.is_sealed(module):
         return sealed.read_stub(module)
-    return with_rules(stub_text(read_source(solutions / f"{module}.py"), module), module)
+    return _stub_of(read_source(solutions / f"{module}.py"), module)
+
+
+@lru_cache(maxsize=32)
+def _stub_of(solution: str, module: str) -> str:
+    return with_rules(stub_text(solution, module), module)
 
 
 def with_rules(stub: str, module: str) -> str:

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from grader.course.syllabus import Chapter, load_syllabus
+from grader.course.syllabus import Chapter, Exercise, load_syllabus
 from grader.execution.call_watch import ExitWhenLate
+from grader.execution.forbidden import shortcuts
 from grader.execution.worker import WorkerPool
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
-from grader.plugin.hooks import RUN
+from grader.plugin.hooks import EXAMPLES, RUN
 from grader.plugin.judging import exercise_of
 from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
@@ -34,7 +35,7 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
         os.chdir(job.cwd)
     config = session.config
     found = load_syllabus().find(job.name)
-    names = {exercise.name for exercise in found.exercises} if isinstance(found, Chapter) else {found.name}
+    names = _names(found)
     run: GradedRun = config.stash[RUN]
     run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
@@ -51,6 +52,21 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     report.flush()
     if fork and not job.in_worker and count_processes() > 1:
         config.pluginmanager.register(Sharing(session, report, count_processes()))
+
+
+def preload_exercise(session: pytest.Session, job: CheckJob) -> None:
+    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it."""
+    found = load_syllabus().find(job.name)
+    names = _names(found)
+    if not isinstance(found, Chapter) and found.forbids:
+        shortcuts.prepare_only(found.forbids)
+    for item in session.items:
+        if (exercise := exercise_of(item)) and exercise.name in names:
+            session.config.stash[EXAMPLES].preload(item)
+
+
+def _names(found: Chapter | Exercise) -> set[str]:
+    return {exercise.name for exercise in found.exercises} if isinstance(found, Chapter) else {found.name}
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from grader.processes.job import CheckJob, PictureJob
+from grader.processes.job import CheckJob, Job, PictureJob
 from grader.processes.server import Service
 from grader.processes.server_process import main
 
+if TYPE_CHECKING:
+    import pytest
+
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import prepare_session
+    from grader.processes.check_run import preload_exercise, prepare_session
     from grader.processes.picture_run import draw
 
-    return Service({CheckJob: partial(prepare_session, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
+    class CheckService(Service):
+        session: pytest.Session | None = None
+
+        def loaded(self, session: pytest.Session) -> None:
+            self.session = session
+
+        def before_start(self, job: Job) -> None:
+            if self.session and isinstance(job, CheckJob):
+                preload_exercise(self.session, job)
+
+    return CheckService({CheckJob: partial(prepare_session, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
 
 
 if __name__ == "__main__":

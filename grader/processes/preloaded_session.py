@@ -9,13 +9,19 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import _exit  # the learner's code may replace os._exit
 
 import pluggy
 import pytest
 import torch
+from grader.course.source import SourceProblem
+from grader.course.status import next_step
+from grader.course.stubs import reference_stub
 from grader.course.syllabus import ROOT, TESTS, load_syllabus
 from grader.execution.exit_reason import PROCESS_BROKEN
+from grader.execution.forbidden import shortcuts
+from grader.execution.reference_parts import reference_names
 from grader.execution.target import reference_of
 from grader.plugin.hooks import FORKED, RUN
 from grader.plugin.pytest_internals import freeze_plugin_names
@@ -31,7 +37,7 @@ CONCLUDING_SECONDS = 60.0  # for the diagnosis, after all tests
 ARGUMENTS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"]
 
 
-def load_session(wait: Callable[[], Assignment | None], runners: Mapping[type, Runner]) -> bool:
+def load_session(wait: Callable[[pytest.Session], Assignment | None], runners: Mapping[type, Runner]) -> bool:
     """Collect all suites, then call `wait`. It returns an assignment in the process that is to run it, or None when no more will come.
 
     The function in `runners` for the job's type does the job and never returns, or prepares the session, whose tests then run.
@@ -65,8 +71,15 @@ def warm() -> None:
 
     law()
     conditions()
-    for chapter in load_syllabus().chapters:
-        reference_of(chapter.name)
+    course = load_syllabus()
+    for chapter in course.chapters:
+        if reference := reference_of(chapter.name):
+            reference_names(reference)
+        with suppress(SourceProblem):
+            reference_stub(chapter.name)
+    for forbids in {exercise.forbids for exercise in course.exercises}:
+        shortcuts.load_tables(forbids)
+    next_step()
 
 
 def settle_header(session: pytest.Session) -> None:
@@ -78,7 +91,7 @@ def settle_header(session: pytest.Session) -> None:
 class _PreloadedSession:
     """The plugin with the main loop that waits."""
 
-    def __init__(self, wait: Callable[[], Assignment | None], runners: Mapping[type, Runner]) -> None:
+    def __init__(self, wait: Callable[[pytest.Session], Assignment | None], runners: Mapping[type, Runner]) -> None:
         self.wait, self.runners = wait, runners
         self.loaded = False
         self.report: Report | None = None  # in a run's process
@@ -94,7 +107,7 @@ class _PreloadedSession:
         gc.collect()
         gc.freeze()
         self.loaded = True
-        assignment = self.wait()
+        assignment = self.wait(session)
         if assignment is None:
             return True
         self.report = Report(assignment.sock)

@@ -117,7 +117,7 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
 
     service = make_service()
 
-    def wait() -> Assignment | None:
+    def wait(_: object) -> Assignment | None:
         sock = connect(port, token)
         job = requested(sock.makefile("rb", buffering=0).readline(), service.runners)
         if job is None:

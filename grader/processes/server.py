@@ -44,8 +44,11 @@ class Service:
     public: bool = False  # can other processes of the same user find it (engine.json)?
     crashed: str = "the run broke off, also in a separate process: {}"
 
-    def before_start(self) -> None:
-        """Called in the server before it starts a run's process, which inherits what is made here."""
+    def loaded(self, session: pytest.Session) -> None:
+        """Called in a server that forks its runs, when the suites are loaded."""
+
+    def before_start(self, job: Job) -> None:
+        """Called in the server before it starts the process of a run, which inherits what is made here."""
 
     def after_start(self) -> None:
         """Called in the server when the process has been started or could not be started."""
@@ -183,7 +186,7 @@ class Server:
 
     def _start(self, job: Job, client: socket.socket) -> None:
         try:
-            self.service.before_start()
+            self.service.before_start(job)
             child = self.start(job)
         except OSError as problem:
             self.service.after_start()

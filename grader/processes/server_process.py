@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
@@ -25,6 +25,9 @@ from grader.processes.prestarted import COLD, NeverReady, Reserve, serve_one_job
 from grader.processes.server import Assignment, Child, Server, Service
 from grader.system import process_tree
 from grader.system.streams import redirect_to_null
+
+if TYPE_CHECKING:
+    import pytest
 
 ADDRESS = EXERCISES / ".headway" / "engine.json"
 
@@ -86,7 +89,11 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) ->
     from grader.processes.forked import fork
     from grader.processes.preloaded_session import load_session
 
-    if not load_session(lambda: _serve(service, fork, out, lifeline), service.runners):
+    def wait(session: pytest.Session) -> Assignment | None:
+        service.loaded(session)
+        return _serve(service, fork, out, lifeline)
+
+    if not load_session(wait, service.runners):
         raise NeverReady(COLD)
 
 

@@ -29,6 +29,7 @@ from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.judging import PASSED
 from grader.processes import limits
+from grader.processes.job import Job
 from grader.processes.report import Report, reporter_on
 from grader.processes.server import Service
 from grader.processes.server_process import main
@@ -89,7 +90,7 @@ class ForkingGradingService(GradingService):
         for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
             without_text(ours)  # compiled once here, not in each forked run
 
-    def before_start(self) -> None:
+    def before_start(self, job: Job) -> None:
         self.control = self.pool.new_zygote()
 
     def after_start(self) -> None:

@@ -96,7 +96,7 @@ def _reporting(cls: Any, original: Any) -> Any:
 
 
 @cache
-def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], frozenset[str]]:
+def forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], frozenset[str]]:
     """Names of forbidden functions, each with the name to report, and modules whose functions are all forbidden."""
     denied = families_of(forbids)
     operators = [name for name in forbidden_operators(forbids) if "::" not in name]
@@ -107,7 +107,7 @@ def _forbidden_functions(forbids: tuple[str, ...]) -> tuple[dict[str, str], froz
 
 def _replace_in(module: ModuleType, wanted: Iterable[tuple[str, ...]]) -> None:
     for forbids in wanted:
-        for function, name in _found_in(module, *_forbidden_functions(forbids)):
+        for function, name in _found_in(module, *forbidden_functions(forbids)):
             if id(function) not in _replaced:
                 _replaced[id(function)] = _Function(function, name)
 

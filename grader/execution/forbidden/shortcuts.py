@@ -43,6 +43,14 @@ class _Watching(contextlib.AbstractContextManager[None]):
         watches.remove(self.watch)
 
 
+def load_tables(forbids: tuple[str, ...]) -> None:
+    """Read what `prepare` needs for these names; changes nothing in torch."""
+    if forbids:
+        operators.key()
+        reportable(forbids), reportable_at_import(forbids)
+        functions.forbidden_functions(forbids)
+
+
 def prepare(forbids: tuple[str, ...]) -> None:
     """Prepare for these names; takes time once in a process or test run."""
     _prepared.add(forbids)
@@ -50,6 +58,13 @@ def prepare(forbids: tuple[str, ...]) -> None:
     operators.guard()
     functions.replace_functions(forbids)
     audit.install_hook()
+
+
+def prepare_only(forbids: tuple[str, ...]) -> None:
+    """Prepare for these names and for no others: each operator that is watched takes a little longer."""
+    if _prepared != {forbids}:
+        restore()
+        prepare(forbids)
 
 
 def restore() -> None:
