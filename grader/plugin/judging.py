@@ -27,6 +27,8 @@ from grader.verdict.trial import TIMEOUTS_AN_EXERCISE
 PASSED = "passed"  # a state of an exercise; the others are the keys of results.REASONS
 MOST_ATTEMPTS = 4  # at one test: each may use names that the one before it did not reach
 
+_EXERCISE = pytest.StashKey[Exercise | None]()
+
 
 class Judging:
     """Judges the tests of one run."""
@@ -219,8 +221,10 @@ class Judging:
 
 def exercise_of(item: pytest.Item) -> Exercise | None:
     """The exercise of a graded test; None for any other test."""
-    mark = item.get_closest_marker("exercise")
-    return load_syllabus().exercise(mark.args[0]) if mark else None
+    if _EXERCISE not in item.stash:
+        mark = item.get_closest_marker("exercise")
+        item.stash[_EXERCISE] = load_syllabus().exercise(mark.args[0]) if mark else None
+    return item.stash[_EXERCISE]
 
 
 def _require(exercise: Exercise | None) -> Exercise:

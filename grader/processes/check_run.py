@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import pytest
 from grader.course.syllabus import Chapter, Exercise, load_syllabus
-from grader.execution.call_watch import ExitWhenLate
 from grader.execution.forbidden import shortcuts
 from grader.execution.worker import WorkerPool
 from grader.plugin.capture import restart_capture
@@ -39,7 +38,7 @@ def prepare_session(session: pytest.Session, job: CheckJob, report: Report, fork
     run: GradedRun = config.stash[RUN]
     run.names = names
     run.trial = Trial(run.trial.target, job.in_worker, pool=WorkerPool(fork=fork, warm=True), import_seconds=IMPORT_SECONDS, extend_deadline=report.extend_deadline)
-    run.trial.call_watch = ExitWhenLate(report.sock.fileno())
+    run.trial.call_watch = report.call_watch
     run.trial.hurried |= names if job.hurried and len(names) == 1 else set()
     run.map_mistakes = map_in_two_processes if fork and count_processes() > 1 else map
     session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]

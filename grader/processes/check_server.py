@@ -23,7 +23,7 @@ def service(fork: bool, options: list[str]) -> Service:
         def loaded(self, session: pytest.Session) -> None:
             self.session = session
 
-        def before_start(self, job: Job) -> None:
+        def prepare(self, job: Job) -> None:
             if self.session and isinstance(job, CheckJob):
                 preload_exercise(self.session, job)
 

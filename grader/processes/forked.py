@@ -1,23 +1,40 @@
-"""A run in a process forked from the server, which has everything loaded: ready in a few milliseconds."""
+"""A run in a process forked from the server, which has everything loaded: ready in a few milliseconds.
+
+After a run, the next process is forked in advance, while the learner thinks: it copies the pages of memory that the last run wrote to, and waits.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+from collections.abc import Callable, Iterator
+from os import _exit
+from pathlib import Path
 
-from grader.processes.job import Job
+from grader.execution.call_watch import SharedDeadline
+from grader.processes.job import CheckJob, Job, request, requested
 from grader.processes.server import Assignment
 from grader.system import process_tree
+from grader.system.page_copies import PageList, copy_pages, own_pages
 from grader.system.streams import redirect_to_null
+
+MOST_PROCESSES = 4  # that work on one run
+WAITING = "headway waits"  # at most 15 bytes
+COMM = Path("/proc/self/comm")
 
 
 class ForkedProcess:
     first_message_seconds = 15.0
 
-    def __init__(self, sock: socket.socket, pid: int) -> None:
-        self.sock, self.pid = sock, pid
+    def __init__(self, sock: socket.socket, pid: int, deadline: SharedDeadline) -> None:
+        self.sock, self.pid, self.deadline = sock, pid, deadline
         process_tree.own_children.add(pid)
+
+    @property
+    def late(self) -> bool:
+        return self.deadline.is_over
 
     def end(self, hurry: bool) -> int | None:
         status = process_tree.end_fork(self.pid, 0.0 if hurry else process_tree.ENDING_SECONDS)
@@ -26,18 +43,108 @@ class ForkedProcess:
         return status
 
 
-def fork(job: Job) -> ForkedProcess | Assignment:
-    """Return in two processes, as `os.fork` does: in the server the new process, and in the new process its assignment."""
+class Forks:
+    """Forks a process for each run. `before` is called in the server before the first run of an exercise, and is not repeated for further ones."""
+
+    def __init__(self, before: Callable[[Job], None]) -> None:
+        self.before = before
+        self.prepared = ""  # the exercise that this process is prepared for
+        self.waiting: ForkedProcess | None = None  # a process that was forked in advance, for this exercise
+        self.pages = PageList()  # that a run of this exercise has written to
+
+    def start(self, job: Job) -> ForkedProcess | Assignment:
+        """Return in two processes, as `os.fork` does: in the server the new process, and in the new process its assignment."""
+        waiting, self.waiting = self.waiting, None
+        if waiting and isinstance(job, CheckJob) and job.name == self.prepared and _send(waiting, job):
+            return waiting
+        if waiting:
+            _close(waiting)
+        self._prepare(job)
+        found = _fork()
+        if isinstance(found, ForkedProcess):
+            return found
+        return Assignment(job, *found, self._note_pages) if isinstance(job, CheckJob) else Assignment(job, *found)
+
+    def fork_in_advance(self, job: Job) -> Callable[[], Assignment] | None:
+        """Call this after a run: fork the process for a further run of its exercise. In the new process, return what waits for that run's job."""
+        if self.waiting or not isinstance(job, CheckJob) or job.name != self.prepared:
+            return None
+        found = _fork()
+        if isinstance(found, ForkedProcess):
+            self.waiting = found
+            return None
+        return lambda: self._wait(*found)
+
+    def close(self) -> None:
+        if self.waiting:
+            _close(self.waiting)
+            self.waiting = None
+
+    def _prepare(self, job: Job) -> None:
+        name = job.name if isinstance(job, CheckJob) else ""
+        if name != self.prepared:
+            self.pages.clear()
+            self.before(job)
+            self.prepared = name
+
+    def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> Assignment:
+        with _named(WAITING):
+            copy_pages(self.pages.read())
+            job = requested(sock.makefile("rb", buffering=0).readline(), [CheckJob])
+        if job is None:  # the server has ended, or the next run is another exercise's
+            _exit(0)
+        return Assignment(job, sock, deadline)
+
+    def _note_pages(self) -> None:
+        if not self.pages.read():
+            self.pages.store(own_pages())
+
+
+def _fork() -> ForkedProcess | tuple[socket.socket, SharedDeadline]:
+    """In the server the new process; in the new process its socket, and the memory for its deadlines."""
+    deadline = SharedDeadline(MOST_PROCESSES)
     ours, theirs = socket.socketpair()
     server = os.getpid()
     pid = os.fork()
     if pid:
         theirs.close()
-        return ForkedProcess(ours, pid)
+        return ForkedProcess(ours, pid, deadline)
     os.setsid()
     process_tree.die_with_parent(server)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     ours.close()
     redirect_to_null()
-    return Assignment(job, theirs)
+    return theirs, deadline
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """In this context, lists of processes such as `ps` show this name for the process (on Linux)."""
+    before = name
+    with contextlib.suppress(OSError):
+        before = COMM.read_text(encoding="utf-8", errors="replace")
+        COMM.write_text(name)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            COMM.write_text(before.strip())
+
+
+def _send(process: ForkedProcess, job: Job) -> bool:
+    """Give its job to a process that waits; whether it can do it."""
+    try:
+        if os.waitpid(process.pid, os.WNOHANG) != (0, 0):  # it has ended
+            process_tree.own_children.discard(process.pid)
+            process.sock.close()
+            return False
+        process.sock.sendall(request(job))
+    except OSError:
+        return False
+    return True
+
+
+def _close(process: ForkedProcess) -> None:
+    process.sock.close()
+    process.end(hurry=True)

@@ -48,6 +48,7 @@ def load_session(wait: Callable[[pytest.Session], Assignment | None], runners: M
     try:
         status = int(pytest.main([*ARGUMENTS, "-W", "ignore::pytest.PytestAssertRewriteWarning", str(TESTS)], plugins=[session]))
         if session.report:
+            session.at_end()
             session.report.message(done=status)
             _exit(0)
     except BaseException:
@@ -96,6 +97,7 @@ class _PreloadedSession:
         self.loaded = False
         self.report: Report | None = None  # in a run's process
         self.failure_sent = False
+        self.at_end: Callable[[], None] = lambda: None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -110,7 +112,8 @@ class _PreloadedSession:
         assignment = self.wait(session)
         if assignment is None:
             return True
-        self.report = Report(assignment.sock)
+        self.at_end = assignment.at_end
+        self.report = Report(assignment.sock, assignment.call_watch)
         self.report.extend_deadline(CALL_SECONDS)
         self.runners[type(assignment.job)](session, assignment.job, self.report)
         return session.config.hook.pytest_runtestloop(session=session)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grader.course.syllabus import ROOT
+from grader.execution.call_watch import ExitWhenLate
 from grader.processes.job import Job, encode, request, requested
 from grader.processes.server import Assignment, Service
 from grader.system import process_tree
@@ -39,6 +40,7 @@ class PrestartedProcess:
     """A process that has loaded everything, or is loading it. A thread copies its messages to `sock`, so that the server never waits for it."""
 
     first_message_seconds = START_SECONDS + 15
+    late = False  # it says so itself
 
     def __init__(self, module: str, *options: str) -> None:
         self.listener = Listener()
@@ -104,6 +106,9 @@ class Reserve:
         process.run(job)
         return process
 
+    def fork_in_advance(self, job: Job) -> None:
+        """The next process exists already."""
+
     def close(self) -> None:
         self.next.end(hurry=True)
 
@@ -123,7 +128,7 @@ def serve_one_job(make_service: Callable[[], Service], port: int) -> None:
         if job is None:
             return None
         threading.Thread(target=_exit_with, args=[sock, os._exit], name="headway server watch", daemon=True).start()
-        return Assignment(job, sock)
+        return Assignment(job, sock, ExitWhenLate(sock.fileno()))
 
     load_session(wait, service.runners)
 

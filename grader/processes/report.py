@@ -9,6 +9,7 @@ from os import _exit, getpid  # the learner's code may replace them in os
 from typing import NoReturn, TextIO, cast
 
 import pytest
+from grader.execution.call_watch import CallWatch
 from grader.execution.exit_reason import CONNECTION_CLOSED
 from grader.plugin.pytest_internals import set_page
 from grader.processes.job import encode
@@ -19,8 +20,8 @@ MARGIN = 2.0  # seconds that a run gets in addition to the requested ones
 class Report(io.TextIOBase):
     """The file that a run prints to; it sends the messages of job.py."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock, self.pid = sock, getpid()
+    def __init__(self, sock: socket.socket, call_watch: CallWatch) -> None:
+        self.sock, self.pid, self.call_watch = sock, getpid(), call_watch
         self._pending: list[str] = []
         self._deadline = 0.0  # the deadline that was sent to the server
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from grader.execution.call_watch import CallWatch
 from grader.execution.exit_reason import describe_exit
 from grader.execution.last_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
@@ -47,6 +48,9 @@ class Service:
     def loaded(self, session: pytest.Session) -> None:
         """Called in a server that forks its runs, when the suites are loaded."""
 
+    def prepare(self, job: Job) -> None:
+        """Called in a server that forks its runs, before the first of several runs of the same exercise."""
+
     def before_start(self, job: Job) -> None:
         """Called in the server before it starts the process of a run, which inherits what is made here."""
 
@@ -63,6 +67,8 @@ class Assignment:
 
     job: Job
     sock: socket.socket
+    call_watch: CallWatch  # for calls in this process
+    at_end: Callable[[], None] = lambda: None  # called when the verdict is sent
 
 
 class Child(Protocol):
@@ -71,8 +77,24 @@ class Child(Protocol):
     sock: socket.socket  # its messages come from here
     first_message_seconds: float  # the deadline of its first message
 
+    @property
+    def late(self) -> bool:
+        """Whether a call has not returned in time, if this can be seen from here."""
+
     def end(self, hurry: bool) -> int | None:
         """End it and everything that it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
+
+
+class Starter(Protocol):
+    """Starts the processes of runs."""
+
+    def start(self, job: Job) -> Child | Assignment: ...
+
+    def fork_in_advance(self, job: Job) -> Callable[[], Assignment] | None:
+        """Called when a run has ended and no other runs. In a process that is forked here: a function that waits for a job."""
+
+    def close(self) -> None:
+        """End the processes that have no run yet."""
 
 
 @dataclass
@@ -83,12 +105,12 @@ class Run:
     deadline: float  # of its next message
     lines: Lines = field(default_factory=Lines)
     began: float = field(default_factory=time.monotonic)
-    late: bool = False  # a call did not return, so its process is ending itself
+    late: bool = False  # a call did not return
 
 
 class Server:
-    def __init__(self, service: Service, start: Callable[[Job], Child | Assignment], token: str, lifeline: io.RawIOBase | None = None) -> None:
-        self.service, self.start, self.token = service, start, token
+    def __init__(self, service: Service, starter: Starter, token: str, lifeline: io.RawIOBase | None = None) -> None:
+        self.service, self.starter, self.token = service, starter, token
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.lifeline = lifeline  # closes when the process that started the server has ended
         self.stamp: Stamp = stamp()
@@ -97,6 +119,7 @@ class Server:
         self.callers: dict[socket.socket, float] = {}  # connections without a request yet -> the deadline for it
         self.open = True
         self.assignment: Assignment | None = None
+        self.ended: Job | None = None  # the last run that has ended, until the next process is prepared
 
     @property
     def port(self) -> int:
@@ -116,6 +139,8 @@ class Server:
                 act()
                 if self.assignment:
                     return self.assignment
+            if self.ended and not self.runs and (wait := self._prepare_next()):
+                return wait()
             now = time.monotonic()
             if self.runs:
                 last_run = now
@@ -126,14 +151,27 @@ class Server:
         """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have arrived."""
         for key, _ in self.selector.select(0.25 if self.runs or self.callers else min(self.service.idle_seconds, 60.0)):
             yield key.data
+        for run in [run for run in self.runs if run.child.late]:
+            yield partial(self._late, run)
         now = time.monotonic()
         for run in [run for run in self.runs if now > run.deadline or now - run.began > self.service.run_seconds]:
             yield partial(self._crashed, run, STUCK)
         for caller in [caller for caller, deadline in self.callers.items() if now > deadline]:
             yield partial(self._hang_up, caller)
 
+    def _prepare_next(self) -> Callable[[], Assignment] | None:
+        job, self.ended = self.ended, None
+        try:
+            wait = self.starter.fork_in_advance(job) if job else None
+        except OSError:  # the next run starts its process itself, or says why it cannot
+            return None
+        if wait:
+            self._close_descriptors()
+        return wait
+
     def close(self) -> None:
         """End every run, and close every connection."""
+        self.starter.close()
         for run in list(self.runs):
             self._close(run)
         self._close_descriptors()
@@ -187,7 +225,7 @@ class Server:
     def _start(self, job: Job, client: socket.socket) -> None:
         try:
             self.service.before_start(job)
-            child = self.start(job)
+            child = self.starter.start(job)
         except OSError as problem:
             self.service.after_start()
             _send(client, trouble=f"the run could not be started: {(problem.strerror or str(problem)).lower()}")
@@ -216,8 +254,7 @@ class Server:
         piece = _piece(run.child.sock)
         for line in run.lines.add(piece):
             if line.startswith(BEGINNING):  # the stack follows
-                run.late = True
-                self._crashed(run)
+                self._late(run)
                 return
             match decode(line):
                 case {"alive": int() | float() as seconds}:
@@ -232,6 +269,10 @@ class Server:
                 return
         if not piece or len(run.lines.rest) > LONGEST_ANSWER:
             self._crashed(run)
+
+    def _late(self, run: Run) -> None:
+        run.late = True
+        self._crashed(run)
 
     def _crashed(self, run: Run, why: str = "") -> None:
         """The run's process has ended, or must end: start it once more, if its job allows that."""
@@ -253,6 +294,7 @@ class Server:
 
     def _end(self, run: Run, hurry: bool) -> int | None:
         self.runs.remove(run)
+        self.ended = run.job
         self._hang_up(run.child.sock)
         return run.child.end(hurry)
 

@@ -20,9 +20,9 @@ from typing import IO, TYPE_CHECKING
 
 from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
-from grader.processes.job import Job, encode
+from grader.processes.job import encode
 from grader.processes.prestarted import COLD, NeverReady, Reserve, serve_one_job
-from grader.processes.server import Assignment, Child, Server, Service
+from grader.processes.server import Assignment, Server, Service, Starter
 from grader.system import process_tree
 from grader.system.streams import redirect_to_null
 
@@ -54,7 +54,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
                 _serve_by_forks(service, out, lifeline)
             else:
                 with contextlib.closing(Reserve(module, *others)) as reserve:
-                    _serve(service, reserve.start, out, lifeline)
+                    _serve(service, reserve, out, lifeline)
         finally:
             service.close()
 
@@ -86,21 +86,21 @@ def _in_a_sentence(problem: Exception) -> str:
 
 def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
     """Fork each run from this process, which loads everything first."""
-    from grader.processes.forked import fork
+    from grader.processes.forked import Forks
     from grader.processes.preloaded_session import load_session
 
     def wait(session: pytest.Session) -> Assignment | None:
         service.loaded(session)
-        return _serve(service, fork, out, lifeline)
+        return _serve(service, Forks(service.prepare), out, lifeline)
 
     if not load_session(wait, service.runners):
         raise NeverReady(COLD)
 
 
-def _serve(service: Service, start: Callable[[Job], Child | Assignment], out: IO[bytes], lifeline: io.RawIOBase) -> Assignment | None:
+def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> Assignment | None:
     """Serve, and leave no process and no file behind. Returns an assignment in a process that was forked for a run."""
     pid = os.getpid()
-    server = Server(service, start, secrets.token_hex(16), lifeline)
+    server = Server(service, starter, secrets.token_hex(16), lifeline)
     process_tree.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

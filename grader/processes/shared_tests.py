@@ -23,19 +23,19 @@ from grader.plugin.attempts import Attempt
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
 from grader.plugin.hooks import JUDGING, RUN
+from grader.processes.forked import MOST_PROCESSES
 from grader.processes.report import Report
 from grader.system import process_tree
 
 T = TypeVar("T")
 
-MOST = 4  # processes
-ALONE_SECONDS = 0.02  # a shorter run is not worth sharing
+ALONE_SECONDS = 0.04  # a shorter run is not worth sharing
 FEWEST = 3  # tests that must remain
 
 
 def count_processes() -> int:
     """The number of processes that share a run's tests on this machine."""
-    return min(MOST, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
+    return min(MOST_PROCESSES, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
 
 
 @dataclass
@@ -89,8 +89,8 @@ class Sharing:
         write(last, b"".join(place.to_bytes(2, "little") for place in range(self.reported, count)))
         close(last)
         selector = selectors.DefaultSelector()
-        for _ in range(min(self.processes, count - self.reported) - 1):
-            sibling = self._fork_sibling(queue)
+        for number in range(1, min(self.processes, count - self.reported)):
+            sibling = self._fork_sibling(queue, number)
             self.siblings.append(sibling)
             selector.register(sibling.sock, selectors.EVENT_READ, sibling)
         while (place := _take_test(queue)) is not None and not self._out_of_time():
@@ -118,7 +118,7 @@ class Sharing:
 
     # ---- a sibling
 
-    def _fork_sibling(self, queue: int) -> Sibling:
+    def _fork_sibling(self, queue: int, number: int) -> Sibling:
         ours, theirs = socket.socketpair()
         parent = getpid()
         self.report.flush()
@@ -129,6 +129,7 @@ class Sharing:
         try:
             process_tree.die_with_parent(parent)
             ours.close()
+            self.run.trial.call_watch.move_to(number)
             self._run_sibling(queue, theirs)
         finally:
             _exit(PROCESS_BROKEN)

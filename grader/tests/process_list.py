@@ -13,6 +13,14 @@ def command_line(pid: int | str) -> bytes:
         return b""
 
 
+def process_name(pid: int) -> str:
+    """The name of a process in a list of processes; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def children(pid: int) -> list[int]:
     """The processes that this one started, without dead ones."""
     found = []

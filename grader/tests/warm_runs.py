@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.processes.client import Address
+from grader.processes.forked import WAITING
 from grader.processes.job import CheckJob, decode, read
 from grader.verdict.results import ExerciseResult
 from grader.verdict.summary import Verdict
 from kit_copy import Kit
-from process_list import command_line
+from process_list import command_line, process_name
 
 CHAPTER = "ch03_attention"
 FIRST_STEP = "    # TODO 1: subtract each slice's largest"
@@ -110,8 +111,12 @@ class WarmKit:
         return found
 
     def quiet(self) -> bool:
-        """Is nothing of the runs left? Prestarted processes do not belong to a run."""
-        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted())
+        """Is nothing of the runs left? The processes that wait for the next run do not belong to one."""
+        return until(lambda: self.descendants() <= {self.process.pid} | self.prestarted() | self.waiting() and len(self.waiting()) <= 1)
+
+    def waiting(self) -> set[int]:
+        """The process that was forked for the next run."""
+        return {pid for pid in self.descendants() if process_name(pid) == WAITING}
 
     def prestarted(self) -> set[int]:
         return {pid for pid in self.descendants() if b"--one-job" in command_line(pid)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from watchfiles import watch
 
 GATHER = 100  # milliseconds in which the events of one save are joined, at most
-QUIET = 10  # milliseconds without a change, after which a save is over
+QUIET = 5  # milliseconds without a change, after which a save is over
 POLL_WITH_EVENTS = 1000  # milliseconds between two polls while events arrive
 POLL_SECONDS = 0.3  # between two polls where no events arrive
 MISSED = 2  # saves without an event, after which events are given up
