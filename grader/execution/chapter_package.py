@@ -39,7 +39,8 @@ def without_text(source: ChapterSource) -> ChapterSource:
 
 
 @lru_cache(maxsize=256)
-def _compiled(source: ChapterSource) -> CodeType:
+def compiled(source: ChapterSource) -> CodeType:
+    """The code of a chapter."""
     if source.code:
         return marshal.loads(source.code)
     if source.replaced:
@@ -83,7 +84,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         source = self.sources[name]
         if not source.code:
             module.__file__ = source.filename
-        exec(_compiled(source), module.__dict__)
+        exec(compiled(source), module.__dict__)
 
 
 class ChapterPackage:

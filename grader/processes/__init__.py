@@ -10,7 +10,7 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                                    also in exercises/.headway/engine.json
     ask(job)         ---job---->   requested(): is the token right, is the job
                                    of a type that the Service knows?
-                     <-accepted--  fork() (forked.py)  ------------------------->   new session and process group, limits,
+                     <-accepted--  Forks.start() (forked.py)  ------------------>   new session and process group, limits,
                                    or Reserve.start() where forking is not safe     streams to /dev/null, dies with the server
                                    (prestarted.py); the server goes on              |
                                                                                     Service.runners[type(job)]:
@@ -22,6 +22,8 @@ Everything that runs graded tests in the background uses it: `headway check`, th
                      <--messages-  <--------- text, begun, verdict, ... ------------  Report (report.py); job.py lists them
                      <---done----  end of the run: kill its process group, then   <-- done, and exit
                                    all orphans that it left (system/process_tree.py)
+                                   Forks.fork_in_advance(): the process for the     copies the pages that the last run wrote to
+                                   next run of the same exercise  -------------->   (system/page_copies.py), and waits for its job
 
 How a run ends otherwise:
 
@@ -32,7 +34,7 @@ How a run ends otherwise:
     the server is killed               the kernel kills its runs (die_with_parent); their workers see their sockets close
     the kit's files change             the server answers the next job with `stale` and ends; the client starts another
 
-`fork()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded pytest session then
+`Forks.start()` and `Server.serve()` return twice, as `os.fork` does: in the server, and in the new process with its `Assignment`. The preloaded pytest session then
 goes on there as the session of that run.
 
 To run another type of job: a dataclass derived from `Job`, a function `(session, job, report)`, and a `Service` that connects them.

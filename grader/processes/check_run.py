@@ -21,6 +21,7 @@ from grader.processes.job import CheckJob
 from grader.processes.limits import limit_this_process
 from grader.processes.report import Report, reporter_on
 from grader.processes.shared_tests import Sharing, count_processes, map_in_two_processes
+from grader.verdict.replay import compile_mistakes
 from grader.verdict.trial import Trial
 
 QUIET = -1  # as `pytest -q`: dots and the verdict, without a header
@@ -62,6 +63,13 @@ def preload_exercise(session: pytest.Session, job: CheckJob) -> None:
     for item in session.items:
         if (exercise := exercise_of(item)) and exercise.name in names:
             session.config.stash[EXAMPLES].preload(item)
+
+
+def preload_mistakes(job: CheckJob) -> None:
+    """In the server, when it has time: compile the known mistakes of an exercise, which the diagnosis of a failure tries."""
+    found = load_syllabus().find(job.name)
+    if not isinstance(found, Chapter):
+        compile_mistakes(found)
 
 
 def _names(found: Chapter | Exercise) -> set[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def service(fork: bool, options: list[str]) -> Service:
-    from grader.processes.check_run import preload_exercise, prepare_session
+    from grader.processes.check_run import preload_exercise, preload_mistakes, prepare_session
     from grader.processes.picture_run import draw
 
     class CheckService(Service):
@@ -26,6 +26,10 @@ def service(fork: bool, options: list[str]) -> Service:
         def prepare(self, job: Job) -> None:
             if self.session and isinstance(job, CheckJob):
                 preload_exercise(self.session, job)
+
+        def prepare_further(self, job: Job) -> None:
+            if isinstance(job, CheckJob):
+                preload_mistakes(job)
 
     return CheckService({CheckJob: partial(prepare_session, fork=fork), PictureJob: partial(draw, fork=fork)}, public=True)
 

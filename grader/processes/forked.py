@@ -44,11 +44,12 @@ class ForkedProcess:
 
 
 class Forks:
-    """Forks a process for each run. `before` is called in the server before the first run of an exercise, and is not repeated for further ones."""
+    """Forks a process for each run. The functions are called in the server, once for all runs of an exercise: before the first, and after it."""
 
-    def __init__(self, before: Callable[[Job], None]) -> None:
-        self.before = before
+    def __init__(self, before_first: Callable[[Job], None], after_first: Callable[[Job], None]) -> None:
+        self.before_first, self.after_first = before_first, after_first
         self.prepared = ""  # the exercise that this process is prepared for
+        self.further = False  # also for further runs of it?
         self.waiting: ForkedProcess | None = None  # a process that was forked in advance, for this exercise
         self.pages = PageList()  # that a run of this exercise has written to
 
@@ -69,6 +70,9 @@ class Forks:
         """Call this after a run: fork the process for a further run of its exercise. In the new process, return what waits for that run's job."""
         if self.waiting or not isinstance(job, CheckJob) or job.name != self.prepared:
             return None
+        if not self.further:
+            self.after_first(job)
+            self.further = True
         found = _fork()
         if isinstance(found, ForkedProcess):
             self.waiting = found
@@ -84,8 +88,8 @@ class Forks:
         name = job.name if isinstance(job, CheckJob) else ""
         if name != self.prepared:
             self.pages.clear()
-            self.before(job)
-            self.prepared = name
+            self.before_first(job)
+            self.prepared, self.further = name, False
 
     def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> Assignment:
         with _named(WAITING):

@@ -51,6 +51,9 @@ class Service:
     def prepare(self, job: Job) -> None:
         """Called in a server that forks its runs, before the first of several runs of the same exercise."""
 
+    def prepare_further(self, job: Job) -> None:
+        """Called in such a server when the first of these runs has ended, before it forks the process of the next."""
+
     def before_start(self, job: Job) -> None:
         """Called in the server before it starts the process of a run, which inherits what is made here."""
 

@@ -91,7 +91,7 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) ->
 
     def wait(session: pytest.Session) -> Assignment | None:
         service.loaded(session)
-        return _serve(service, Forks(service.prepare), out, lifeline)
+        return _serve(service, Forks(service.prepare, service.prepare_further), out, lifeline)
 
     if not load_session(wait, service.runners):
         raise NeverReady(COLD)

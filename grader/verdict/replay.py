@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from grader.course.chapter_source import ChapterSource
-from grader.course.known_mistakes import Misconception, StaleEdit
+from grader.course.known_mistakes import Misconception, StaleEdit, misconceptions
 from grader.course.sealed import format as sealed_format
 from grader.course.sealed import reader as sealed
 from grader.course.sealed.merge import Conflict, merge
 from grader.course.source import SourceProblem, definition
 from grader.course.syllabus import Exercise, load_syllabus
+from grader.execution.chapter_package import compiled
 from grader.execution.in_process import InProcessHost
 from grader.execution.target import reference_of
 from grader.verdict.traces import Record
@@ -54,6 +55,13 @@ def _statements(module: str, mistake: Misconception | None, exercise: str) -> li
         return sealed_format.split_statements(source.sealed)
     text = definition(reference_chapter(module).text, exercise).text
     return sealed_format.split_statements(sealed_format.module_bytes(mistake.applied_to(text) if mistake else text))
+
+
+def compile_mistakes(exercise: Exercise) -> None:
+    """Compile the chapter with each known mistake of this exercise; processes forked from this one then need not."""
+    for mistake in misconceptions(exercise.module, exercise.name):
+        with suppress(StaleEdit, SourceProblem, Conflict):
+            compiled(_mistaken_chapter(exercise.module, mistake))
 
 
 def _twice_mistaken_chapter(module: str, first: Misconception, second: Misconception) -> ChapterSource:
