@@ -71,7 +71,7 @@ class Forks:
         if self.waiting or not isinstance(job, CheckJob) or job.name != self.prepared:
             return None
         if not self.further:
-            self.after_first(job)
+            _try(self.after_first, job)
             self.further = True
         found = _fork()
         if isinstance(found, ForkedProcess):
@@ -88,7 +88,7 @@ class Forks:
         name = job.name if isinstance(job, CheckJob) else ""
         if name != self.prepared:
             self.pages.clear()
-            self.before_first(job)
+            _try(self.before_first, job)
             self.prepared, self.further = name, False
 
     def _wait(self, sock: socket.socket, deadline: SharedDeadline) -> Assignment:
@@ -120,6 +120,12 @@ def _fork() -> ForkedProcess | tuple[socket.socket, SharedDeadline]:
     ours.close()
     redirect_to_null()
     return theirs, deadline
+
+
+def _try(prepare: Callable[[Job], None], job: Job) -> None:
+    """Preparing only saves time: what cannot be prepared, as for an exercise that does not exist, is reported by the run."""
+    with contextlib.suppress(Exception):
+        prepare(job)
 
 
 @contextlib.contextmanager

@@ -83,12 +83,12 @@ def watching(kit: Kit, *arguments: str, **options) -> Iterator[Terminal]:
 
 
 def headway_processes(kit: Kit) -> list[str]:
-    """The command lines of all processes that were started in this kit."""
+    """The names of all processes that were started in this kit."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if os.readlink(place / "cwd").startswith(str(kit.root)) and (place / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                found.append((place / "cmdline").read_text().replace("\0", " "))
+                found.append((place / "comm").read_text().strip())
     return found
 
 
