@@ -24,6 +24,7 @@ from grader.execution.call_watch import CallWatch
 from grader.execution.errors import ChapterBroken, ExtendDeadline, HostDied, OutOfTime, Where
 from grader.execution.host import Host
 from grader.execution.overrides import DefinitionOverride
+from grader.system.signals import get_handler, set_handler
 
 NoteLine = Callable[[FrameType | None], None]
 
@@ -163,14 +164,14 @@ def _interruptible() -> Iterator[None]:
         pressed = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if threading.current_thread() is not threading.main_thread() or get_handler(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, interrupt)
+    set_handler(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        set_handler(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
 
@@ -221,7 +222,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
 
     old_trace = sys.gettrace()
     began = time.monotonic()
-    old_handler = signal.signal(signal.SIGALRM, fire)
+    old_handler = set_handler(signal.SIGALRM, fire)
     old_left, old_interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)
     try:
         try:
@@ -233,7 +234,7 @@ def _time_limit(seconds: float, import_grace: float, files: set[str], extend_dea
         signal.setitimer(signal.ITIMER_REAL, 0)
         if fired > 1:
             sys.settrace(old_trace)
-        signal.signal(signal.SIGALRM, old_handler)
+        set_handler(signal.SIGALRM, old_handler)
         if old_left:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, old_left - (time.monotonic() - began)), old_interval)
 

@@ -41,8 +41,13 @@ class WorkerPool:
         self.isolation = isolation  # None: every layer of this machine except bubblewrap, which needs a separate start
         self.zygote: subprocess.Popen | int | None = None
         self.control = control  # the socket to a zygote that already runs, started by another pool
+        self.ready = True  # has the zygote loaded torch?
         if control is not None:
             control.settimeout(_START_SECONDS)
+
+    def start_early(self) -> None:
+        """Start the zygote, and do not wait until it has loaded torch: the first command does."""
+        self._start_zygote()
 
     def new_zygote(self) -> socket.socket:
         """The control socket of another zygote, forked from this pool's, for a pool in another process. The zygote ends when the socket is closed."""
@@ -86,6 +91,7 @@ class WorkerPool:
 
     def _command(self, words: str, *descriptors: int) -> Any:
         control = self.control or self._start_zygote()
+        self._wait_until_ready(control)
         try:
             socket.send_fds(control, [words.encode()], list(descriptors))
             return json.loads(_line(control))
@@ -108,12 +114,18 @@ class WorkerPool:
             if isolation.bubblewrap:
                 command = bubblewrap.command(command)
             self.zygote = subprocess.Popen(command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self.ready = False
+        return control
+
+    def _wait_until_ready(self, control: socket.socket) -> None:
+        if self.ready:
+            return
         try:
             _line(control)
         except (OSError, EOFError):
             self.close()
             raise NoWorker("the process that starts workers for your code did not start; `headway doctor` looks for the reason") from None
-        return control
+        self.ready = True
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()

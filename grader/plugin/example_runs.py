@@ -34,10 +34,9 @@ class ExampleRuns:
         self._drawn: list[Example] | None = None  # while a recording is made: what hypothesis has drawn
         self._recordable = True
 
-    def preload(self, item: pytest.Item) -> None:
-        """Read the recording of a test's common examples into memory, where processes forked from this one find it."""
-        if self.recordings:
-            self.recordings.find(item.nodeid, 0)
+    def preload(self, item: pytest.Item) -> bool:
+        """Read the recording of a test's common examples into memory, where processes forked from this one find it; whether there is one."""
+        return self.recordings is not None and self.recordings.find(item.nodeid, 0) is not None
 
     def each_example(self, function: Callable[..., Any], item: pytest.Function, begin: Callable[[], None]) -> Callable[..., Any]:
         """The test's function, for one example: it begins the example first."""

@@ -90,10 +90,18 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) ->
     from grader.processes.preloaded_session import load_session
 
     def wait(session: pytest.Session) -> Assignment | None:
-        service.loaded(session)
+        try:
+            service.loaded(session)
+        except Exception as problem:  # raised below: pytest would print it
+            problems.append(problem)
+            return None
         return _serve(service, Forks(service.prepare, service.prepare_further), out, lifeline)
 
-    if not load_session(wait, service.runners):
+    problems: list[Exception] = []
+    ready = load_session(wait, service.runners)
+    if problems:
+        raise problems[0]
+    if not ready:
         raise NeverReady(COLD)
 
 

@@ -27,7 +27,7 @@ from grader.execution.worker import WorkerPool
 from grader.plugin import hooks
 from grader.plugin.capture import restart_capture
 from grader.plugin.graded_run import GradedRun
-from grader.plugin.judging import PASSED
+from grader.plugin.judging import PASSED, exercise_of
 from grader.processes import limits
 from grader.processes.job import Job
 from grader.processes.report import Report, reporter_on
@@ -84,14 +84,31 @@ class ForkingGradingService(GradingService):
         super().__init__(isolation)
         self.pool, self.server = WorkerPool(isolation=isolation), os.getpid()
         self.control: socket.socket | None = None  # of the zygote of the run that starts now
-        self.pool.new_zygote().close()  # it starts while this process loads the suites
+        self.session: pytest.Session | None = None
+        self.preloaded: set[str] = set()  # exercises
+        self.pool.start_early()  # it loads torch while this process loads torch and the suites
         assert isinstance(self.pool.zygote, subprocess.Popen)
         process_tree.own_children.add(self.pool.zygote.pid)
         for ours in filter(None, [reference_of(chapter.name) for chapter in load_syllabus().chapters]):
             without_text(ours)  # compiled once here, not in each forked run
 
+    def loaded(self, session: pytest.Session) -> None:
+        self.session = session
+        self.pool.new_zygote().close()  # NoWorker here is the reason why the server does not start
+
     def before_start(self, job: Job) -> None:
+        if self.session and isinstance(job, GradeJob):
+            self._preload_examples(self.session, job)
         self.control = self.pool.new_zygote()
+
+    def _preload_examples(self, session: pytest.Session, job: GradeJob) -> None:
+        """Read the recorded examples of these exercises here, once, and not in each forked run."""
+        names, missing = set(job.exercises) - self.preloaded, set()
+        for item in session.items if names else ():
+            exercise = exercise_of(item)
+            if exercise and exercise.name in names and not session.config.stash[hooks.EXAMPLES].preload(item):
+                missing.add(exercise.name)
+        self.preloaded |= names - missing
 
     def after_start(self) -> None:
         if self.control is not None:
@@ -117,7 +134,7 @@ def prepare_session(session: pytest.Session, job: GradeJob, report: Report, pool
     until = time.monotonic() + job.seconds
     run.trial = Trial(target, job.in_worker, job.whole, job.seed, pool=pool, extend_deadline=report.extend_deadline, until=until, seeds=job.seeds)
     config.stash[hooks.JUDGING].states.update(dict.fromkeys(job.passed, PASSED))
-    session.items[:] = [item for item in session.items if (mark := item.get_closest_marker("exercise")) and mark.args[0] in names]
+    session.items[:] = [item for item in session.items if (exercise := exercise_of(item)) and exercise.name in names]
     session.testscollected = len(session.items)
     for item in session.items:
         hooks.give_seed(item, run)
