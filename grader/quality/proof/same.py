@@ -1,7 +1,8 @@
 """same: grades a small class of every kind in every possible way. Marks, outcomes and diagnoses must be the same each time.
 
 `headway grade` runs with different numbers of jobs, on this machine and on a Dask cluster, as root and as an unprivileged user: all files that it
-writes must be the same, byte for byte. Then pytest runs each exercise, in a worker and in process, with the seed that the grader used for it.
+writes must be the same, byte for byte. Then pytest runs each exercise, in a worker and in process, with the seed that the grader used for it; and
+once more without recorded examples, which must change nothing that it prints or reports but times.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -122,16 +124,29 @@ def in_the_gradebook(out: Path) -> dict[str, Found]:
     return found
 
 
-def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, seeds: dict[str, int]) -> Found:
-    found = {}
+def by_pytest(kit: Path, place: Path, name: str, in_worker: bool, seeds: dict[str, int]) -> tuple[Found, list[str]]:
+    """The results, and the exercises that are printed or reported differently without recorded examples."""
+    found, different = {}, []
     for exercise in GRADED:
-        results = place / "results" / f"{name} {exercise} {WHERE[in_worker]}.json"
         command = [sys.executable, "-P", "-m", "pytest", "-q", "--target", str(place / "class" / name), "--exercise", exercise]
-        command += [*["--worker"][:in_worker], "--seed", str(seeds.get(exercise, 0)), f"--results={results}"]
-        subprocess.run(command, cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        command += [*["--worker"][:in_worker], "--seed", str(seeds.get(exercise, 0))]
+        results = place / "results" / f"{name} {exercise} {WHERE[in_worker]}.json"
+        recorded, drawn = (_printed_and_reported(kit, command, results, more) for more in ([], ["--no-recordings"]))
+        if recorded != drawn:
+            different.append(exercise)
         for entry in json.loads(results.read_text(encoding="utf-8"))["exercises"]:
             found[entry["name"]] = plain(entry["earned"], entry["tests"], entry["diagnosis"], entry["forbidden"])
-    return found
+    return found, different
+
+
+def _printed_and_reported(kit: Path, command: list[str], results: Path, more: list[str]) -> tuple[str, str]:
+    """What pytest prints and writes, without times. The first run makes the recordings that the second one uses."""
+    for _ in range(1 if more else 2):
+        done = subprocess.run(
+            [*command, f"--results={results}", *more], cwd=kit, env=environment(kit), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace", check=False,
+        )  # fmt: skip
+    return re.sub(r" in [\d.]+s\b.*", "", done.stdout), re.sub(r'"seconds": [\d.e-]+', "", results.read_text(encoding="utf-8"))
 
 
 def plain(earned: float, tests: list[dict], diagnosis: dict | None, forbidden: list[str]) -> dict:
@@ -186,12 +201,17 @@ def through_pytest(kit: Path, place: Path, out: Path, found: dict[str, Found]) -
         found_by_pytest = list(pool.map(lambda one: by_pytest(kit, place, one[0], one[1], seeds[one[0]]), runs))
     wrong = [
         f"{name}, {exercise}: pytest {WHERE[in_worker]} finds {by_exercise.get(exercise)}, headway grade {graded}"
-        for (name, in_worker), by_exercise in zip(runs, found_by_pytest)
+        for (name, in_worker), (by_exercise, _) in zip(runs, found_by_pytest)
         for exercise, graded in found[name].items()
         if by_exercise.get(exercise) != graded
     ]
+    wrong += [
+        f"{name}, {exercise}: pytest {WHERE[in_worker]} prints or reports something else without recorded examples"
+        for (name, in_worker), (_, different) in zip(runs, found_by_pytest)
+        for exercise in different
+    ]
     left_out = f"{' and '.join(NOT_IN_PROCESS)} not in process, because they would end pytest itself"
-    print(f"{len(runs)} runs of pytest compared, in process and in workers; {left_out}", flush=True)
+    print(f"{len(runs)} runs of pytest compared, in process and in workers, with recorded examples and without; {left_out}", flush=True)
     return wrong
 
 
