@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
-from grader.quality.benchmarks import course, feedback
+from grader.quality.benchmarks import boundary, course, feedback
 from grader.quality.benchmarks.by_name import one_after_another
 from grader.quality.benchmarks.figures import format_seconds, table
 from grader.quality.benchmarks.workplace import copied_kit
@@ -64,6 +64,12 @@ def test_grading_measures_the_server_against_a_process_each():
     assert "A class of 4 with softmax only" in done.stdout and re.search(r"^ +4 +[\d.]+ m?s( +\d+ MB){3}$", done.stdout, re.M), done.stdout
 
 
+def test_the_boundary_is_measured_against_a_direct_call(capsys):
+    assert boundary.run(["--calls", "3"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^→ A call through the boundary takes \d+ us in process and \d+ us in a worker; \d+ us of them are packing, \d+ us the call\.$", out, re.M), out
+
+
 def test_a_timed_verdict_must_be_correct():
     with copied_kit() as root:
         solution = root / "solutions" / "ch03_attention.py"
@@ -86,7 +92,7 @@ def test_a_kit_with_a_learners_work_is_not_measured():
 
 def test_unknown_names():
     done = bench("feedbak")
-    assert done.returncode == 2 and "there are course, feedback, grading" in done.stderr
+    assert done.returncode == 2 and "there are boundary, course, feedback, grading" in done.stderr
     done = bench("feedback", "--exercise", "causal_mas")
     assert done.returncode == 2 and "did you mean causal_mask" in done.stderr
 
