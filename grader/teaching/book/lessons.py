@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+_QUESTION = re.compile(r"<details>\n<summary>(.*?)</summary>", re.DOTALL)
 _CHAPTER = re.compile(r"\b([Cc]hapters?) (\d+)\b")
 
 
@@ -62,7 +63,7 @@ def make_page(markdown: str, links: Links, card: Callable[[str], Card | None] = 
 
     Headings get no anchor that is in `taken`.
     """
-    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    reader = MarkdownIt("commonmark", {"html": True}).enable("table")  # of HTML, only folded answers are shown as such
     tokens = reader.parse(markdown)
     title = ""
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
@@ -71,7 +72,10 @@ def make_page(markdown: str, links: Links, card: Callable[[str], Card | None] = 
     renderer = reader.renderer
     assert isinstance(renderer, RendererHTML)
     writer = _Writer(links)
-    for name in ("text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open"):
+    for name in (
+        "text", "code_inline", "code_block", "fence", "heading_open", "table_open", "table_close", "th_open", "td_open", "image", "link_open",
+        "html_block", "html_inline",
+    ):  # fmt: skip
         renderer.rules[name] = getattr(writer, name)
     out, start, parts = [], 0, _split_parts(tokens, title)
     for at, token in enumerate(tokens):
@@ -125,12 +129,14 @@ def _split_parts(tokens: list[Token], title: str) -> list[Part]:
     text: list[str] = []
     for at, token in enumerate(tokens):
         if token.type == "heading_open":
-            parts.append(Part(_plain(title), anchor, level, " ".join(text)))
+            parts.append(Part(_plain(title), anchor, level, " ".join(filter(None, text))))
             title, level, text = tokens[at + 1].content, int(token.tag[1]), []
             anchor = token.meta["anchor"]
         elif token.type in ("inline", "code_block", "fence") and not (at and tokens[at - 1].type == "heading_open"):
             text.append(_plain(token.content))
-    return [*parts, Part(_plain(title), anchor, level, " ".join(text))]
+        elif token.type == "html_block":
+            text.append(_plain(re.sub(r"</?\w+>", "", token.content)))
+    return [*parts, Part(_plain(title), anchor, level, " ".join(filter(None, text)))]
 
 
 def _plain(markdown: str) -> str:
@@ -185,6 +191,16 @@ class _Writer:
     def fence(self, tokens: list[Token], at: int, *_) -> str:
         text = tokens[at].content
         return (highlight_python(text) if tokens[at].info == "python" else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+
+    def html_block(self, tokens: list[Token], at: int, *_) -> str:
+        """The beginning of a folded answer with its question, or its end. Any other HTML is shown as text."""
+        text = tokens[at].content.strip()
+        if question := _QUESTION.fullmatch(text):
+            return f'<details class="hint"><summary>{MarkdownIt("commonmark", {"html": False}).renderInline(question[1])}</summary>\n'
+        return "</details>\n" if text == "</details>" else f"<p>{escape(text, quote=False)}</p>\n"
+
+    def html_inline(self, tokens: list[Token], at: int, *_) -> str:
+        return escape(tokens[at].content, quote=False)
 
     def table_open(self, *_) -> str:
         return '<div class="scroll"><table>\n'

@@ -137,6 +137,14 @@ def test_text_of_a_lesson_is_never_markup():
     assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body
 
 
+def test_an_answer_is_folded_below_its_question():
+    page = lessons.make_page("# T\n\n## Predict first\n\n<details>\n<summary>Is `a` < b,\nor not?</summary>\n\nIt *is*.\n\n</details>\n\n<div>x</div>\n", lessons.Links())
+    assert page.body.endswith(
+        '<details class="hint"><summary>Is <code>a</code> &lt; b,\nor not?</summary>\n<p>It <em>is</em>.</p>\n</details>\n<p>&lt;div&gt;x&lt;/div&gt;</p>\n'
+    )
+    assert page.parts[-1].text == "Is a < b, or not? It is. x"
+
+
 # code
 
 
