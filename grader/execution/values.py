@@ -30,6 +30,8 @@ _DTYPES = {
     )
 }  # fmt: skip
 
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
 
 class CannotCross(ValueError):
     """The value's kind or size is not allowed across the boundary; the message says why."""
@@ -58,8 +60,12 @@ class _Packer:
             return self.whole(value)
         if kind is str:
             return self.string(value)
-        if isinstance(value, torch.Tensor):
+        if kind is torch.Tensor or isinstance(value, torch.Tensor):
             return self.tensor(value)
+        if kind is list:
+            return [self.tree(item, depth + 1) for item in value]
+        if kind is tuple:
+            return {"tuple": [self.tree(item, depth + 1) for item in value]}
         if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
             return self.tree(value.item(), depth + 1)
         if isinstance(value, bool | int):
@@ -119,9 +125,9 @@ class _Packer:
         if value.layout is not torch.strided or value.is_quantized or value.is_nested:
             kind = "nested" if value.is_nested else "quantized" if value.is_quantized else str(value.layout).removeprefix("torch.")
             raise CannotCross(f"a {kind} tensor, where an ordinary (dense) one belongs")
-        dtype = str(value.dtype).removeprefix("torch.")
-        if dtype not in _DTYPES:
-            raise CannotCross(f"a tensor of dtype {dtype}, which no exercise uses")
+        dtype = _NAMES.get(value.dtype)
+        if dtype is None:
+            raise CannotCross(f"a tensor of dtype {str(value.dtype).removeprefix('torch.')}, which no exercise uses")
         shape = list(value.shape)
         if value.device.type == "meta":
             if value.numel() * value.element_size() > MAX_IMAGINED:
