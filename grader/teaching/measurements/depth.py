@@ -31,7 +31,7 @@ class Gradients:
     """The gradients at the input of each block, first block first, of a gradient at the output of the last block."""
 
     sizes: list[float]  # the norms; the gradient at the output has norm 1
-    as_sent: list[float]  # how much of the output's gradient they contain: 1 for all of it, 0 for an orthogonal one
+    as_sent: list[float]  # their dot products with the output's gradient, which has norm 1: how far they go in its direction
     alike: float  # the mean cosine between neighbouring positions, at the output
 
 
@@ -106,8 +106,8 @@ def main() -> None:
         table.add_row(*row)
     console = Console(width=92)
     console.print(table)
-    console.print("Smallest and largest of 8 draws. norm: of the gradient at the input. as sent: the share of")
-    console.print("the output's gradient in it. neighbours: cosine of neighbouring positions at the output.")
+    console.print("Smallest and largest of 8 draws. norm: of the gradient at the input. as sent: its dot")
+    console.print("product with the output's gradient. neighbours: cosine of neighbouring positions at the output.")
     console.print("neither: no residuals and no norms.")
 
 

@@ -1,8 +1,8 @@
 """Lesson 4: the loss of four GPTs that differ only in their positions, at 1, 2 and 4 times the trained length.
 
 The language is artificial. Each token is, with equal probability, either the token ECHO places before it (a model must know distances
-for that), or a follower of the previous token (a model needs only that token). Nothing depends on earlier tokens, so a longer text is
-not harder than a short one: a higher loss at later places comes from the positions.
+for that), or a follower of the previous token (a model needs only that token). Nothing depends on earlier tokens, and a longer
+text is even a little easier: a higher loss at later places comes from the positions.
 """
 
 from __future__ import annotations

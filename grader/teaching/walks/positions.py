@@ -134,7 +134,8 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     longer = " and ".join(str(times * length) for times in TIMES[1:])
     page.say(
         f"In an artificial language each token is, with equal probability, the token {ECHO} places before it or a follower of the last token. Four small GPTs "
-        f"that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, which are not harder:"
+        f"that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, "
+        "where the lowest possible loss is no higher:"
     )
     page.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
     page.say("The first row uses the true probabilities. The second uses only the last token; a model that is worse has lost more than the distance.")
