@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +48,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     known = early_config.known_args_namespace
     if known.target is not None and not early_config.pluginmanager.has_plugin("grader.plugin.hooks"):
         arguments = _joined(list(early_config.invocation_params.args))
-        sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest.")]
+        from grader.plugin.pytest_internals import remove_import_hooks  # here: other runs need not import it so early
+
+        remove_import_hooks()
         tests = [] if known.file_or_dir else [str(ROOT / "tests")]
         raise SystemExit(pytest.main([f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}", *arguments, *tests]))
     return (yield)

@@ -1,10 +1,13 @@
 """All uses of pytest's private interfaces. Nothing else in the kit imports from `_pytest` or uses a private attribute of its objects.
 
 Tried with pytest 8.0.0 and 9.2.0; `pyproject.toml` excludes pytest 10 until it has been tried. Each function says what it relies on.
+
+PYTEST_DONT_REWRITE: it may be imported before pytest's second start (early.py), which would warn that it is too late to rewrite it.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +18,11 @@ from _pytest.runner import runtestprotocol
 def run_test(item: pytest.Item, following: pytest.Item | None) -> list[pytest.TestReport]:
     """Set up, run and tear down one test, without reporting it: `_pytest.runner.runtestprotocol`."""
     return runtestprotocol(item, log=False, nextitem=following)
+
+
+def remove_import_hooks() -> None:
+    """Remove what pytest's start has added to `sys.meta_path`: `_pytest.assertion.rewrite.AssertionRewritingHook`."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest.")]
 
 
 def reset_fixtures(item: pytest.Function) -> None:

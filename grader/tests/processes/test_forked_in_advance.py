@@ -13,11 +13,10 @@ FAILS = "raise ValueError(f'process {os.getpid()} ends')"
 
 
 @pytest.fixture
-def warm(kit):
-    write_softmax(kit, FAILS, top="import os")
-    warm = WarmKit(kit)
-    yield warm
-    warm.close()
+def warm(warm):
+    """The module's server, with a softmax that names its process."""
+    write_softmax(warm.kit, FAILS, top="import os")
+    return warm
 
 
 def process_of_a_run(warm: WarmKit) -> int:
@@ -61,12 +60,16 @@ def test_a_run_does_without_it_if_it_has_been_killed(warm):
     assert waiting(warm) == process_of_a_run(warm)
 
 
-def test_it_ends_with_its_server(warm):
+@pytest.mark.thorough
+def test_it_ends_with_its_server(kit):
+    write_softmax(kit, FAILS, top="import os")
+    warm = WarmKit(kit)
     process_of_a_run(warm)
     waiting(warm)
     warm.process.kill()
     warm.process.wait()
     assert until(lambda: not warm.descendants())
+    warm.close()
 
 
 # ---- pages of memory
