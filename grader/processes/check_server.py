@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from grader.processes.job import CheckJob, Job, PictureJob
-from grader.processes.server import Service
 from grader.processes.server_process import main
+from grader.processes.service import Service
 
 if TYPE_CHECKING:
     import pytest

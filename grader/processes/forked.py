@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader.execution.call_watch import SharedDeadline
 from grader.processes.job import CheckJob, Job, request, requested
-from grader.processes.server import Assignment
+from grader.processes.service import Assignment
 from grader.system import process_tree
 from grader.system.page_copies import PageList, copy_pages, own_pages
 from grader.system.streams import redirect_to_null

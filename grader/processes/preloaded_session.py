@@ -26,7 +26,7 @@ from grader.execution.target import reference_of
 from grader.plugin.hooks import FORKED, RUN
 from grader.plugin.pytest_internals import freeze_plugin_names
 from grader.processes.report import Report
-from grader.processes.server import Assignment, Runner
+from grader.processes.service import Assignment, Runner
 from grader.verdict.conditions import conditions
 from grader.verdict.trial import CALL_SECONDS
 from hypothesis import given

@@ -14,7 +14,7 @@ from typing import Any
 from grader.course.syllabus import ROOT
 from grader.execution.call_watch import ExitWhenLate
 from grader.processes.job import Job, encode, request, requested
-from grader.processes.server import Assignment, Service
+from grader.processes.service import Assignment, Service
 from grader.system import process_tree
 from grader.system.handshake import Listener, connect, read_token
 from grader.system.streams import redirect_to_null

@@ -10,20 +10,16 @@ import io
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import cast
 
-from grader.execution.call_watch import CallWatch
 from grader.execution.exit_reason import describe_exit
 from grader.execution.last_line import BEGINNING
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.kit_version import Stamp, stamp
-
-if TYPE_CHECKING:
-    import pytest
-    from grader.processes.report import Report
+from grader.processes.service import Assignment, Child, Service, Starter
 
 REQUEST_SECONDS = 5.0  # for a caller to send its request
 SENDING_SECONDS = 1.0  # for a client to receive what is sent
@@ -31,73 +27,6 @@ LONGEST_ANSWER = 1 << 23  # bytes of one line
 STUCK = "it did not end in time, and could not be interrupted"
 
 Watched = socket.socket | io.RawIOBase
-Runner = Callable[["pytest.Session", Any, "Report"], None]
-
-
-@dataclass
-class Service:
-    """What a server does, and the limits that it sets."""
-
-    runners: Mapping[type[Job], Runner]  # by type of job, called in the process of the run: does the job, or prepares the session, whose tests then run
-    idle_seconds: float = 3600.0  # without a run, after which the server ends
-    run_seconds: float = 900.0  # for one run
-    longest_request: int = 1 << 16  # bytes
-    public: bool = False  # can other processes of the same user find it (engine.json)?
-    crashed: str = "the run broke off, also in a separate process: {}"
-
-    def loaded(self, session: pytest.Session) -> None:
-        """Called in a server that forks its runs, when the suites are loaded."""
-
-    def prepare(self, job: Job) -> None:
-        """Called in a server that forks its runs, before the first of several runs of the same exercise."""
-
-    def prepare_further(self, job: Job) -> None:
-        """Called in such a server when the first of these runs has ended, before it forks the process of the next."""
-
-    def before_start(self, job: Job) -> None:
-        """Called in the server before it starts the process of a run, which inherits what is made here."""
-
-    def after_start(self) -> None:
-        """Called in the server when the process has been started or could not be started."""
-
-    def close(self) -> None:
-        """Called in the server at its end."""
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """In the process of a run: its job, and the connection for its messages."""
-
-    job: Job
-    sock: socket.socket
-    call_watch: CallWatch  # for calls in this process
-    at_end: Callable[[], None] = lambda: None  # called when the verdict is sent
-
-
-class Child(Protocol):
-    """The process of one run, in its server."""
-
-    sock: socket.socket  # its messages come from here
-    first_message_seconds: float  # the deadline of its first message
-
-    @property
-    def late(self) -> bool:
-        """Whether a call has not returned in time, if this can be seen from here."""
-
-    def end(self, hurry: bool) -> int | None:
-        """End it and everything that it started. Return how it ended by itself, None if it had to be killed: at once (`hurry`), or after a moment."""
-
-
-class Starter(Protocol):
-    """Starts the processes of runs."""
-
-    def start(self, job: Job) -> Child | Assignment: ...
-
-    def fork_in_advance(self, job: Job) -> Callable[[], Assignment] | None:
-        """Called when a run has ended and no other runs. In a process that is forked here: a function that waits for a job."""
-
-    def close(self) -> None:
-        """End the processes that have no run yet."""
 
 
 @dataclass

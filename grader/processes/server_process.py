@@ -22,7 +22,8 @@ from grader.course.syllabus import EXERCISES
 from grader.files import write_whole
 from grader.processes.job import encode
 from grader.processes.prestarted import COLD, NeverReady, Reserve, serve_one_job
-from grader.processes.server import Assignment, Server, Service, Starter
+from grader.processes.server import Server
+from grader.processes.service import Assignment, Service, Starter
 from grader.system import process_tree
 from grader.system.streams import redirect_to_null
 

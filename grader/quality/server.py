@@ -6,8 +6,8 @@ import math
 from functools import partial
 
 from grader.processes.job import Job
-from grader.processes.server import Runner, Service
 from grader.processes.server_process import main
+from grader.processes.service import Runner, Service
 
 
 def service(fork: bool, options: list[str]) -> Service:

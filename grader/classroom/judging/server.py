@@ -31,8 +31,8 @@ from grader.plugin.judging import PASSED, exercise_of
 from grader.processes import limits
 from grader.processes.job import Job
 from grader.processes.report import Report, reporter_on
-from grader.processes.server import Service
 from grader.processes.server_process import main
+from grader.processes.service import Service
 from grader.system import process_tree
 from grader.verdict.trial import Trial
 
