@@ -1,6 +1,6 @@
-"""Chapter 6: communication, then thought, around a residual stream.
+"""Chapter 6: attention and feed-forward around a residual stream.
 
-B batch, T positions, S positions of a source, D = d_model. Every block takes and gives (B, T, D).
+B batch, T positions, S positions of a source, D = d_model. Every block takes and returns (B, T, D).
 
 Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
 the lesson ch06_blocks.md says why, and `headway check` says how far you are.
@@ -27,10 +27,10 @@ from .ch05_layers import FeedForward, LayerNorm
 
 
 class PreNormBlock(nn.Module):
-    """GPT-2's block: each part reads a normalised copy of the stream and adds what it found, (B, T, D) -> (B, T, D).
+    """GPT-2's block: each layer reads a normalised copy of the stream and adds its output, (B, T, D) -> (B, T, D).
 
-    Its parts: `ln1`, `attn` (a CausalSelfAttention), `ln2`, `ffn` (a FeedForward). `dropout` goes to the attention's weights and
-    to the feed-forward's output, nowhere else. Raises the ValueErrors of its parts, which name d_model and n_heads, `positions`
+    Its parts: `ln1`, `attn` (a CausalSelfAttention), `ln2`, `ffn` (a FeedForward). `dropout` acts on the attention's weights and
+    on the feed-forward's output, nowhere else. Raises the ValueErrors of its parts, which name d_model and n_heads, `positions`
     or `activation`.
     """
 
@@ -44,19 +44,19 @@ class PreNormBlock(nn.Module):
         activation: str = "gelu",
     ):
         super().__init__()
-        # TODO 1: make ln1, attn, ln2 and ffn, and hand each what it needs of the arguments
+        # TODO 1: create ln1, attn, ln2 and ffn, and pass each one the arguments that it needs
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        # TODO 2: add to the stream what attention finds in the normalised stream
-        # TODO 3: add to the result what the feed-forward makes of the normalised result
+        # TODO 2: apply ln1 and attention, and add the output to x
+        # TODO 3: apply ln2 and the feed-forward to the result, and add the output to the result
         raise NotImplementedError
 
 
 class PostNormBlock(nn.Module):
     """The order of 2017: add first, then normalise the sum, (B, T, D) -> (B, T, D).
 
-    The same parts under the same names as in PreNormBlock, the same rule for dropout, and the same errors.
+    It has the same parts under the same names as PreNormBlock, the same rule for dropout, and the same errors.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class PostNormBlock(nn.Module):
         activation: str = "gelu",
     ):
         super().__init__()
-        # TODO 1: make ln1, attn, ln2 and ffn, and hand each what it needs of the arguments
+        # TODO 1: create ln1, attn, ln2 and ffn, and pass each one the arguments that it needs
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        # TODO 2: add what attention finds in the stream, and normalise the sum
-        # TODO 3: add what the feed-forward makes of that, and normalise the sum
+        # TODO 2: apply attention to x, add the output to x, and normalise the sum with ln1
+        # TODO 3: do the same with the feed-forward and ln2
         raise NotImplementedError
 
 
@@ -82,20 +82,20 @@ class EncoderBlock(nn.Module):
     """One block of an encoder: every position attends to the whole sequence, (B, S, D) -> (B, S, D).
 
     Its parts: `attn` (a MultiHeadAttention), `ln1`, `ffn` (a FeedForward with relu), `ln2`, in the order of 2017: add, then
-    normalise. `dropout` goes to the attention's weights and to the feed-forward's output, nowhere else. A position that may
-    attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the ValueError of `attn`, which names
-    d_model and n_heads, when n_heads does not divide d_model.
+    normalise. `dropout` acts on the attention's weights and on the feed-forward's output, nowhere else. A position whose mask
+    allows no key gives no NaN, neither in the output nor in a gradient. If n_heads does not divide d_model, the ValueError of
+    `attn` is raised, which names d_model and n_heads.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
         super().__init__()
-        # TODO 1: make attn, ln1, ffn (with relu) and ln2
+        # TODO 1: create attn, ln1, ffn (with relu) and ln2
         raise NotImplementedError
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`mask` broadcasts to (B, H, S, S), True where a position may attend."""
-        # TODO 2: add what attention finds under the mask, and normalise the sum
-        # TODO 3: add what the feed-forward makes of that, and normalise the sum
+        """`mask` broadcasts to (B, H, S, S); True means that the query may attend to the key."""
+        # TODO 2: apply attention with the mask, add the output to x, and normalise the sum with ln1
+        # TODO 3: do the same with the feed-forward and ln2
         raise NotImplementedError
 
 
@@ -103,14 +103,14 @@ class DecoderBlock(nn.Module):
     """One block of a decoder: it attends to its own sequence, then to the encoder's memory, (B, T, D) -> (B, T, D).
 
     Its parts: `self_attn`, `ln1`, `cross_attn`, `ln2`, `ffn` (with relu), `ln3`, in the order of 2017: add, then normalise.
-    The two attentions are each a MultiHeadAttention. `dropout` goes to the weights of both and to the feed-forward's output,
-    nowhere else. A position that may attend to nothing gives no NaN, neither in the output nor in a gradient. Raises the
-    ValueError of its attentions, which names d_model and n_heads, when n_heads does not divide d_model.
+    Each of the two attentions is a MultiHeadAttention. `dropout` acts on the weights of both and on the feed-forward's output,
+    nowhere else. A position whose mask allows no key gives no NaN, neither in the output nor in a gradient. If n_heads does
+    not divide d_model, the ValueError of the attentions is raised, which names d_model and n_heads.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, dropout: float = 0.0):
         super().__init__()
-        # TODO 1: make self_attn, ln1, cross_attn, ln2, ffn (with relu) and ln3
+        # TODO 1: create self_attn, ln1, cross_attn, ln2, ffn (with relu) and ln3
         raise NotImplementedError
 
     def forward(
@@ -119,9 +119,9 @@ class DecoderBlock(nn.Module):
         """Read `x` (B, T, D) and `memory` (B, S, D): (B, T, D).
 
         `self_mask` broadcasts to (B, H, T, T), `memory_mask` to (B, H, T, S). A mask that is not given is not applied: the block
-        is causal only when `self_mask` says so.
+        is causal only if `self_mask` is a causal mask.
         """
-        # TODO 2: add what self-attention finds under self_mask, and normalise the sum
-        # TODO 3: add what cross-attention finds in the memory under memory_mask, and normalise the sum
-        # TODO 4: add what the feed-forward makes of that, and normalise the sum
+        # TODO 2: apply self-attention with self_mask, add the output to x, and normalise the sum with ln1
+        # TODO 3: do the same with cross-attention, whose context is the memory, memory_mask and ln2
+        # TODO 4: do the same with the feed-forward and ln3
         raise NotImplementedError

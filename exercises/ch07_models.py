@@ -34,7 +34,7 @@ from .ch06_blocks import DecoderBlock, EncoderBlock, PreNormBlock
 
 @dataclass
 class GPTConfig:
-    """The sizes of a GPT, and the choices to make. `positions` is "learned", "sinusoidal", "rope" or "alibi"."""
+    """The sizes and the options of a GPT. `positions` is "learned", "sinusoidal", "rope" or "alibi"."""
 
     vocab_size: int
     max_len: int
@@ -49,42 +49,44 @@ class GPTConfig:
 
 
 class GPT(nn.Module):
-    """A language model: for each position, a score for every token that could come next, (B, T) -> (B, T, V).
+    """A language model: for each position, a logit (score) for every token that could come next, (B, T) -> (B, T, V).
 
-    Its parts: `token_emb`; `pos_emb`, the table of positions, or None with RoPE and ALiBi, which live inside attention;
-    `blocks`, a ModuleList of n_layers PreNormBlocks; `ln_f`; `lm_head`, D -> V without a bias, whose weight *is* the
-    embedding's where tie_weights says so. `config` is kept. Embeddings are not scaled, and no dropout acts on them.
-    Every matrix starts as N(0, 0.02), every bias at 0, every norm at weight 1 and bias 0.
-    Raises a ValueError that names `positions` for any other word, and one that names max_len for input longer than max_len
-    where positions are a table.
+    Its parts: `token_emb`; `pos_emb`, the table of positions, or None with RoPE and ALiBi, which act inside attention;
+    `blocks`, a ModuleList of n_layers PreNormBlocks; `ln_f`; `lm_head`, D -> V without a bias. With tie_weights (weight
+    tying), the weight of lm_head *is* the embedding's: one Parameter. `config` is stored. Embeddings are not scaled, and no
+    dropout acts on them.
+    Every matrix is initialised from N(0, 0.02), the normal distribution with mean 0 and standard deviation 0.02. Every bias
+    starts at 0, and every norm has weight 1 and bias 0.
+    Any other value of `positions` than the four of GPTConfig raises a ValueError that names it. If the positions are a table,
+    input longer than max_len raises a ValueError that names max_len.
     """
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        # TODO 1: check config.positions; name it in the error
-        # TODO 2: keep config; make token_emb and pos_emb
-        # TODO 3: make the blocks; they hear of positions only when these are "rope" or "alibi"
-        # TODO 4: make ln_f and lm_head
-        # TODO 5: give every matrix and every bias of the whole model its first values
-        # TODO 6: tie: let lm_head.weight be the very parameter that token_emb.weight is
+        # TODO 1: check config.positions, and name it in the error
+        # TODO 2: store config; create token_emb and pos_emb
+        # TODO 3: create the blocks; pass them "rope" or "alibi" if positions is one of these, and "none" otherwise
+        # TODO 4: create ln_f and lm_head
+        # TODO 5: initialise every matrix and every bias of the whole model
+        # TODO 6: with tie_weights, make lm_head.weight and token_emb.weight the same Parameter
         raise NotImplementedError
 
     def forward(self, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Give (logits, loss): (B, T, V), and the mean cross-entropy with `targets` (B, T), or None without them.
+        """Return (logits, loss): (B, T, V), and the mean cross-entropy with `targets` (B, T), or None without targets.
 
-        `targets[b, t]` is the token that should follow position t: they come shifted already. A target of -100 is left out of
-        the mean; when all are, the loss is 0 and its gradient zero. The logits have the dtype of the parameters. For float64
-        parameters the loss is computed in float64; for half precision it may be in float32.
+        `targets[b, t]` is the token that should follow position t: the caller has already shifted the targets. A target of -100
+        does not count in the mean. If no target counts, the loss is 0 and its gradient zero. The logits have the dtype of the
+        parameters. For float64 parameters the loss is computed in float64; for half precision it may be in float32.
         """
-        # TODO 7: look up the tokens, and add the table of positions where there is one, (B, T, D)
-        # TODO 8: through every block, the last norm, and the head
-        # TODO 9: with targets, the mean of the cross-entropy over those that are not -100
+        # TODO 7: look up the token vectors, and add the table of positions if there is one, (B, T, D)
+        # TODO 8: apply every block, the last norm, and the head
+        # TODO 9: with targets, compute the mean cross-entropy over those that are not -100
         raise NotImplementedError
 
 
 @dataclass
 class Seq2SeqConfig:
-    """The sizes of a Seq2Seq. `pad_id` is the id that fills up short rows, of source and target alike."""
+    """The sizes of a Seq2Seq. `pad_id` is the id that pads short rows, in source and target."""
 
     src_vocab_size: int
     tgt_vocab_size: int
@@ -102,62 +104,63 @@ class Seq2Seq(nn.Module):
     """A translator: an encoder reads the source, a decoder writes the target, (B, S) and (B, T) -> (B, T, V).
 
     Its parts: `src_emb` and `tgt_emb`, scaled by sqrt(D); `positions`, sinusoidal, for both; `encoder_blocks` and
-    `decoder_blocks`, ModuleLists; `lm_head`, D -> tgt_vocab_size, with a bias. `config` is kept. No norm follows the last
-    block, and no dropout acts on the embeddings. The model makes its own masks: padding is never attended to, and the decoder
-    never looks ahead. Raises a ValueError that names max_len for a source or target longer than max_len. Memory and logits
-    have the dtype of the parameters.
+    `decoder_blocks`, ModuleLists; `lm_head`, D -> tgt_vocab_size, with a bias. `config` is stored. No norm follows the last
+    block, and no dropout acts on the embeddings. The model makes its own masks: no position attends to padding, and no
+    position of the target attends to a later one. A source or target longer than max_len raises a ValueError that names
+    max_len. Memory and logits have the dtype of the parameters.
     """
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
-        # TODO 1: keep config; make src_emb, tgt_emb and positions
-        # TODO 2: make encoder_blocks, decoder_blocks and lm_head
+        # TODO 1: store config; create src_emb, tgt_emb and positions
+        # TODO 2: create encoder_blocks, decoder_blocks and lm_head
         raise NotImplementedError
 
     def encode(self, src: Tensor) -> Tensor:
-        """Read the source: ids (B, S) -> memory (B, S, D)."""
-        # TODO 3: look up the tokens and add the positions
-        # TODO 4: through every encoder block, hiding the padding of the source
+        """Encode the source: ids (B, S) -> memory (B, S, D)."""
+        # TODO 3: look up the token vectors, and add the positions
+        # TODO 4: apply every encoder block, with a mask that hides the padding of the source
         raise NotImplementedError
 
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
         """Score the next token after each position of the target: ids (B, T), memory (B, S, D), ids (B, S) -> (B, T, V).
 
-        `src` says which places of the memory are padding.
+        `src` shows which positions of the memory are padding.
         """
-        # TODO 5: a mask for the target: what is not padding and not later, (B, 1, T, T)
-        # TODO 6: a mask for the memory: what is not padding in the source, (B, 1, 1, S)
-        # TODO 7: look up the tokens, add the positions, through every decoder block, and the head
+        # TODO 5: make the mask of the target: True for keys that are not padding and not later than the query, (B, 1, T, T)
+        # TODO 6: make the mask of the memory: True for keys that are not padding in the source, (B, 1, 1, S)
+        # TODO 7: look up the token vectors, add the positions, and apply every decoder block and the head
         raise NotImplementedError
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Encode `src` (B, S) and decode `tgt` (B, T) with it: logits (B, T, V)."""
+        """Encode `src` (B, S), decode `tgt` (B, T) with the memory, and return logits (B, T, V)."""
         # TODO 8: encode, then decode
         raise NotImplementedError
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers the parameters hold: a matrix used in two places counts once, buffers not at all."""
-    # TODO 1: add up the sizes of the parameters, each once
+    """Count the numbers in all parameters. A matrix that is used in two places counts once; buffers do not count."""
+    # TODO 1: add up the numbers of elements of the parameters, each parameter once
     raise NotImplementedError
 
 
 def load_gpt2(model: GPT, state_dict: Mapping[str, Tensor]) -> None:
     """Copy the tensors of a Hugging Face GPT-2 into a GPT made with activation="gelu_tanh".
 
-    Each name may begin with "transformer.". `wte` holds the tokens, `wpe` the positions, and block i is `h.i`, with `ln_1`,
-    `attn.c_attn` (q, k and v side by side), `attn.c_proj`, `ln_2`, `mlp.c_fc` and `mlp.c_proj`; then comes `ln_f`. A tied model
-    needs no more; an untied one takes `lm_head.weight`, or `wte` again where that is missing. The linear maps of the blocks keep
-    their weights as (in, out), the other way round than nn.Linear. Other names, such as `h.0.attn.bias` (a mask), are ignored.
+    Each name may begin with "transformer.". `wte` is the token embedding, `wpe` the table of positions, and block i is `h.i`,
+    with `ln_1`, `attn.c_attn` (q, k and v side by side), `attn.c_proj`, `ln_2`, `mlp.c_fc` and `mlp.c_proj`; the last norm is
+    `ln_f`. A tied model needs nothing else; an untied one uses `lm_head.weight`, or `wte` again if that is missing. The linear
+    maps of the blocks store their weights as (in, out), while nn.Linear uses (out, in). Other names, such as `h.0.attn.bias`
+    (a mask), are ignored.
 
-    Raises ValueError for a model whose positions are not learned (the error says what they are), for another number of layers
-    than the model has (it names both), and for a missing tensor or one of a wrong size (it names the tensor as the state dict
-    does, without the prefix). After an error every tensor of the model is what it was. The numbers are copies, and the model
-    keeps its dtype.
+    Raises ValueError if the model's positions are not "learned" (the error names the value), if the state dict has another
+    number of layers than the model (it names both numbers), and if a tensor is missing or has a wrong size (it names the
+    tensor as the state dict does, without the prefix). After an error no tensor of the model has changed. The numbers are
+    copied, and the model keeps its dtype.
     """
     # TODO 1: check that the model has learned positions
-    # TODO 2: take "transformer." off the names, and count the layers: are they as many as the model's blocks?
-    # TODO 3: write down what belongs where: a name in the file, and this model's names that share its rows
-    # TODO 4: find each tensor, transposed where it is linear; check that it is there and that its parts have the right sizes
-    # TODO 5: only when all of them have passed: copy them, part by part
+    # TODO 2: remove "transformer." from the names, and compare the number of layers with the number of blocks
+    # TODO 3: list what belongs where: a name in the file, and the names in this model that share its rows
+    # TODO 4: find each tensor, and transpose the weights of linear maps; check that each exists and that its parts fit
+    # TODO 5: only after all of them have passed: copy them, part by part
     raise NotImplementedError

@@ -1,7 +1,8 @@
 """Chapter 1: text becomes numbers.
 
-A model computes with numbers, so text is cut into tokens and each token gets an id. First whole words, then byte-pair
-encoding (BPE), the scheme of GPT-2: begin with single bytes, and give the pairs that occur most often an id of their own.
+A model computes with numbers, so a tokenizer splits text into tokens, and each token has an id. You write two tokenizers:
+one for whole words, and one with byte-pair encoding (BPE), as in GPT-2. BPE starts from single bytes and gives the most
+frequent pairs their own ids.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ Pair = tuple[int, int]
 
 
 def build_vocab(corpus: Iterable[str]) -> list[str]:
-    """The distinct lower-cased words of all texts in the corpus, sorted.
+    """Return the distinct words of all texts in the corpus, lower-cased and sorted.
 
-    White space separates words: spaces, tabs, line ends. `corpus` is any iterable of strings, also a generator, which gives
-    each text only once.
+    Words are separated by white space: spaces, tabs, line ends. `corpus` is any iterable of strings. It may be a generator,
+    so iterate over it only once.
     """
-    # TODO 1: walk through the texts; lower-case each and split it at white space
+    # TODO 1: iterate over the texts; convert each to lower case and split it at white space
     # TODO 2: keep each word once
     # TODO 3: return the words as a sorted list
     ### BEGIN SOLUTION
@@ -29,16 +30,16 @@ def build_vocab(corpus: Iterable[str]) -> list[str]:
 
 
 class WordTokenizer:
-    """One id a word: its position in `vocab`.
+    """A tokenizer with one id per word: the word's position in `vocab`.
 
-    `vocab_size` is the number of entries. With `unk` an unknown word gets that entry's id; an `unk` that is not in `vocab` is
-    a ValueError. Without `unk` an unknown word raises a KeyError that names it, lower-cased.
+    `vocab_size` is the number of entries of `vocab`. With `unk`, an unknown word gets the id of `unk`; an `unk` that is not
+    in `vocab` raises a ValueError. Without `unk`, an unknown word raises a KeyError that names the word, lower-cased.
     """
 
     def __init__(self, vocab: Sequence[str], unk: str | None = None) -> None:
-        # TODO 1: refuse an unk that vocab does not have
-        # TODO 2: keep the words, so that an id finds its word
-        # TODO 3: keep a dict from word to id, so that a word finds its id
+        # TODO 1: raise a ValueError if unk is given but is not in vocab
+        # TODO 2: store the words, to look up the word of an id
+        # TODO 3: store a dict from word to id, to look up the id of a word
         # TODO 4: set self.vocab_size
         ### BEGIN SOLUTION
         if unk is not None and unk not in vocab:
@@ -50,9 +51,9 @@ class WordTokenizer:
         ### END SOLUTION
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the words of `text`, lower-cased and split at white space."""
-        # TODO 1: lower-case and split
-        # TODO 2: look each word up; an unknown one is unk's id, or a KeyError with the word
+        """Return the ids of the words of `text`, lower-cased and split at white space."""
+        # TODO 1: convert the text to lower case and split it
+        # TODO 2: look up each word; an unknown word gets unk's id, or raises a KeyError with the word
         ### BEGIN SOLUTION
         ids = []
         for word in text.lower().split():
@@ -63,19 +64,19 @@ class WordTokenizer:
         ### END SOLUTION
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words of `ids`, with one space between them."""
-        # TODO: look each id up and join the words
+        """Return the words of `ids` as one string, with one space between them."""
+        # TODO: look up the word of each id, and join the words
         ### BEGIN SOLUTION
         return " ".join(self.words[i] for i in ids)
         ### END SOLUTION
 
 
 def count_pairs(ids: Sequence[int]) -> dict[Pair, int]:
-    """How often each pair of neighbours occurs in `ids`; overlapping ones count too.
+    """Count how often each pair of neighbours occurs in `ids`; overlapping pairs count too.
 
-    The pair is a tuple (left, right). [1, 1, 1] holds (1, 1) twice.
+    A pair is a tuple (left, right). In [1, 1, 1] the pair (1, 1) occurs twice.
     """
-    # TODO 1: walk over every id and the one after it
+    # TODO 1: iterate over each id together with the next one
     # TODO 2: add one to the count of that pair
     ### BEGIN SOLUTION
     counts: dict[Pair, int] = {}
@@ -86,13 +87,13 @@ def count_pairs(ids: Sequence[int]) -> dict[Pair, int]:
 
 
 def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
-    """A new list in which `new_id` replaces every occurrence of `pair`.
+    """Return a new list in which `new_id` replaces every occurrence of `pair`.
 
-    From left to right, and never overlapping: with pair (1, 1) and new id 9, [1, 1, 1] becomes [9, 1].
+    Merges go from left to right and never overlap: with pair (1, 1) and new id 9, [1, 1, 1] becomes [9, 1].
     """
-    # TODO 1: go through ids from the left, with an index
-    # TODO 2: where the pair begins, append new_id and step over both of its ids
-    # TODO 3: elsewhere append the id itself, the last one too
+    # TODO 1: go through ids from left to right, with an index
+    # TODO 2: where the pair begins, append new_id and move past both of its ids
+    # TODO 3: elsewhere append the id itself, including the last one
     ### BEGIN SOLUTION
     merged = []
     i = 0
@@ -108,17 +109,17 @@ def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
 
 
 def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
-    """Learn byte-pair merges from `text`: pair -> new id, in the order learned.
+    """Learn byte-pair merges from `text`: a dict from pair to new id, in the order learned.
 
-    The ids 0 to 255 are the bytes of UTF-8; the first merge gets 256, the next 257, up to `vocab_size` ids in all. Each
-    merge takes the pair that is most frequent now; among equals the smallest pair. Training stops early when
-    no pair occurs twice. A `vocab_size` below 256 raises a ValueError that names it.
+    The ids 0 to 255 are the bytes of UTF-8; the first merge gets id 256, the next 257, up to `vocab_size` ids in total. Each
+    step merges the pair that is now the most frequent; in a tie, the smallest pair. Training stops early if no pair occurs
+    at least twice. A `vocab_size` below 256 raises a ValueError that names it.
     """
-    # TODO 1: refuse a vocab_size below 256
-    # TODO 2: turn the text into its UTF-8 bytes, a list of ids
-    # TODO 3: for each new id, count the pairs of what the ids have become
-    # TODO 4: stop when there is no pair, or none that occurs twice
-    # TODO 5: take the most frequent pair, the smallest among equals; note it and merge it
+    # TODO 1: raise a ValueError if vocab_size is below 256
+    # TODO 2: convert the text to its UTF-8 bytes, a list of ids
+    # TODO 3: for each new id, count the pairs of the current ids
+    # TODO 4: stop if there is no pair, or none that occurs at least twice
+    # TODO 5: choose the most frequent pair, in a tie the smallest; record it and merge it
     ### BEGIN SOLUTION
     if vocab_size < 256:
         raise ValueError(f"vocab_size {vocab_size} is below 256, the number of bytes")
@@ -136,14 +137,14 @@ def train_bpe(text: str, vocab_size: int) -> dict[Pair, int]:
 
 
 class BPETokenizer:
-    """Byte-level BPE with the merges of `train_bpe`: pair -> new id, from 256, in the order learned.
+    """A byte-level BPE tokenizer with the merges of `train_bpe`: pair -> new id, from 256, in the order learned.
 
     `vocab_size` is 256 plus the number of merges. decode(encode(text)) equals text for every text.
     """
 
     def __init__(self, merges: Mapping[Pair, int]) -> None:
-        # TODO 1: keep the merges, and set self.vocab_size
-        # TODO 2: note the bytes of each id: 0 to 255 are bytes themselves, a merged id has those of its two parts
+        # TODO 1: store the merges, and set self.vocab_size
+        # TODO 2: store the bytes of each id: 0 to 255 are single bytes, a merged id has the bytes of its two parts
         ### BEGIN SOLUTION
         self.merges = dict(merges)
         self.vocab_size = 256 + len(self.merges)
@@ -153,10 +154,10 @@ class BPETokenizer:
         ### END SOLUTION
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`: its UTF-8 bytes, on which the earliest learned merge present is applied until none is left."""
-        # TODO 1: begin with the UTF-8 bytes
-        # TODO 2: among the pairs present that have a merge, find the one with the smallest new id
-        # TODO 3: merge it; go on until no pair present has a merge
+        """Return the ids of `text`: start from its UTF-8 bytes, and apply the earliest learned merge until none applies."""
+        # TODO 1: start from the UTF-8 bytes
+        # TODO 2: among the neighbouring pairs that have a merge, find the one with the smallest new id
+        # TODO 3: merge it; repeat until no pair has a merge
         ### BEGIN SOLUTION
         ids = list(text.encode("utf-8"))
         while True:
@@ -168,9 +169,9 @@ class BPETokenizer:
         ### END SOLUTION
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; bytes that are no UTF-8 become U+FFFD, the replacement character."""
+        """Return the text of `ids`; bytes that are not valid UTF-8 become U+FFFD, the replacement character."""
         # TODO 1: join the bytes of all ids
-        # TODO 2: decode the whole at once, replacing what is no UTF-8
+        # TODO 2: decode all bytes at once, and replace those that are not valid UTF-8
         ### BEGIN SOLUTION
         return b"".join(self.id_to_bytes[i] for i in ids).decode("utf-8", errors="replace")
         ### END SOLUTION

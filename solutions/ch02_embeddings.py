@@ -1,6 +1,7 @@
-"""Chapter 2: numbers become vectors, and vectors know where they stand.
+"""Chapter 2: numbers become vectors that contain their positions.
 
-B batch, T positions, D = d_model. Batch first, always: ids are (B, T), vectors (B, T, D).
+B is the batch size, T the number of positions, D = d_model. The batch is always the first axis: ids are (B, T), vectors
+(B, T, D).
 """
 
 import math
@@ -12,22 +13,22 @@ from torch import Tensor, nn
 class TokenEmbedding(nn.Module):
     """A table with one row per token: ids (B, T) -> vectors (B, T, D).
 
-    The table is the parameter `weight`, (vocab_size, d_model); it starts random, so that no two tokens begin alike.
-    With scale=True every vector is multiplied by sqrt(d_model). The vectors have the dtype of `weight`.
+    The table is the parameter `weight`, (vocab_size, d_model). Its initial values are random, so that no two tokens start
+    with the same vector. With scale=True every vector is multiplied by sqrt(d_model). The vectors have the dtype of `weight`.
     """
 
     def __init__(self, vocab_size: int, d_model: int, scale: bool = False):
         super().__init__()
-        # TODO 1: make the parameter `weight`, (vocab_size, d_model), of small random numbers
-        # TODO 2: keep the factor forward will need: sqrt(d_model) with scale=True, else 1
+        # TODO 1: create the parameter `weight`, (vocab_size, d_model), with small random numbers
+        # TODO 2: store the factor for forward: sqrt(d_model) with scale=True, else 1
         ### BEGIN SOLUTION
         self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))
         self.factor = math.sqrt(d_model) if scale else 1.0
         ### END SOLUTION
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look up each id's row: (B, T) -> (B, T, D)."""
-        # TODO 3: pick row ids[b, t] of `weight` for every b and t
+        """Look up the row of each id: (B, T) -> (B, T, D)."""
+        # TODO 3: select row ids[b, t] of `weight` for every b and t
         # TODO 4: multiply by the factor
         ### BEGIN SOLUTION
         rows = self.weight[ids]  # (B, T, D)
@@ -36,14 +37,14 @@ class TokenEmbedding(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A table with one trained row per position, which is added to the vectors at that position.
+    """A trainable table with one row per position, which is added to the vectors at that position.
 
     The table is the parameter `weight`, (max_len, d_model).
     """
 
     def __init__(self, max_len: int, d_model: int):
         super().__init__()
-        # TODO 1: make the parameter `weight`, (max_len, d_model), of small random numbers
+        # TODO 1: create the parameter `weight`, (max_len, d_model), with small random numbers
         ### BEGIN SOLUTION
         self.weight = nn.Parameter(torch.randn(max_len, d_model) * 0.02)
         ### END SOLUTION
@@ -51,12 +52,12 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add row start + t to position t of every sequence: (B, T, D) -> (B, T, D), in x's dtype.
 
-        Float64 input is added in float64. Raises a ValueError that names max_len when the last position, start + T - 1, is not
+        Float64 input is added in float64. Raises a ValueError that names max_len if the last position, start + T - 1, is not
         in the table.
         """
-        # TODO 2: raise ValueError when start + T is more than max_len
-        # TODO 3: take rows start up to start + T, in x's dtype
-        # TODO 4: add them to a new tensor, the same rows for every sequence of the batch
+        # TODO 2: raise a ValueError if start + T is greater than max_len
+        # TODO 3: take the T rows from `start` on, in x's dtype
+        # TODO 4: add them to x, the same rows for every sequence of the batch; return a new tensor
         ### BEGIN SOLUTION
         max_len = self.weight.size(0)
         end = start + x.size(1)
@@ -68,16 +69,16 @@ class LearnedPositions(nn.Module):
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
-    """A fixed table of waves, one row per position: float32, (max_len, d_model).
+    """Compute a fixed table of sines and cosines, one row per position: float32, (max_len, d_model).
 
-    For the columns 2i and 2i + 1 of row p the angle is p * 10000^(-2i / d_model): column 2i holds its sine, column 2i + 1
-    its cosine. With odd d_model the last column is a sine without its cosine. Up to position 1000 every entry is right to four
-    decimals.
+    In row p, the columns 2i and 2i + 1 have the angle p * 10000^(-2i / d_model): column 2i contains its sine, column 2i + 1
+    its cosine. With odd d_model the last column is a sine without its cosine. Up to position 1000 every entry is correct to
+    four decimals.
     """
     # TODO 1: the positions 0 ... max_len - 1 as a column, (max_len, 1)
     # TODO 2: the frequencies 10000^(-2i / d_model), one for each even column 2i
-    # TODO 3: all the angles, by broadcasting: one row per position, one column per frequency
-    # TODO 4: sines into the even columns, cosines into the odd ones (one fewer when d_model is odd)
+    # TODO 3: all angles, by broadcasting: one row per position, one column per frequency
+    # TODO 4: write sines into the even columns, and cosines into the odd ones (one fewer if d_model is odd)
     ### BEGIN SOLUTION
     position = torch.arange(max_len, dtype=torch.float32).unsqueeze(1)  # (max_len, 1)
     even = torch.arange(0, d_model, 2, dtype=torch.float32)  # 0, 2, 4, ...: the columns 2i
@@ -91,9 +92,10 @@ def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """The table of waves as a layer: nothing to train, nothing to save, and it moves with the model.
+    """A layer that adds the table of sinusoidal_positions to its input, and has nothing to train.
 
-    It has no parameter. The table is a buffer outside the state dict, because it can always be computed again.
+    It has no parameters. The table is a buffer, so it moves with the model to another device. It is not in the state dict,
+    because it can be computed again at any time.
     """
 
     def __init__(self, max_len: int, d_model: int):
@@ -106,12 +108,12 @@ class SinusoidalPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add row start + t of the table to position t of every sequence: (B, T, D) -> (B, T, D), in x's dtype.
 
-        Float64 input is added in float64. Raises a ValueError that names max_len when the last position, start + T - 1, is not
+        Float64 input is added in float64. Raises a ValueError that names max_len if the last position, start + T - 1, is not
         in the table.
         """
-        # TODO 2: raise ValueError when start + T is more than max_len
-        # TODO 3: take rows start up to start + T, in x's dtype
-        # TODO 4: add them to a new tensor, the same rows for every sequence of the batch
+        # TODO 2: raise a ValueError if start + T is greater than max_len
+        # TODO 3: take the T rows from `start` on, in x's dtype
+        # TODO 4: add them to x, the same rows for every sequence of the batch; return a new tensor
         ### BEGIN SOLUTION
         max_len = self.table.size(0)
         end = start + x.size(1)

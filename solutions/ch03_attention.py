@@ -1,7 +1,8 @@
-"""Chapter 3: who listens to whom.
+"""Chapter 3: how positions exchange information.
 
-Every position asks a question (its query), shows a label (its key) and has something to say (its value). A query is held
-against every key; the better they match, the more of that key's value flows into the answer.
+From the vector at each position, attention computes a query (what is this position looking for?), a key (what can it be
+found by?) and a value (what does it pass on?). It compares each query with every key. The better they match, the larger
+the weight of that key's value in the result.
 
     B batch    T positions    D = d_model    H = n_heads    d_head = D / H
     a mask is boolean, and True means "may attend"
@@ -16,12 +17,12 @@ from torch import Tensor, nn
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice sums to 1.
+    """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice along `dim` sums to 1.
 
     The result has the shape and dtype of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0.
     A slice in which every entry is -inf gets zeros, not NaN, and its gradient is finite too.
     """
-    # TODO 1: subtract each slice's largest entry, which changes no weight (0 where a slice is nothing but -inf)
+    # TODO 1: subtract each slice's largest entry, which changes no weight (subtract 0 if a slice has only -inf)
     # TODO 2: exponentiate; the largest number is now e^0 = 1
     # TODO 3: divide by the sum along `dim`; where the sum is 0, divide by 1
     ### BEGIN SOLUTION
@@ -34,14 +35,14 @@ def softmax(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
-    """Which keys each query may attend to when the future is hidden: a bool tensor (q_len, k_len), True where a query may attend.
+    """Build the mask that hides later positions: a bool tensor (q_len, k_len), True where a query may attend to a key.
 
     Without `k_len` there are as many keys as queries. With more keys than queries, the queries are the last positions:
-    query i is at position k_len - q_len + i and sees the keys up to and including that one.
+    query i is at position k_len - q_len + i, and may attend to the keys up to and including that position.
     """
-    # TODO 1: where no k_len is given, it is q_len
-    # TODO 2: start from everything allowed, (q_len, k_len)
-    # TODO 3: keep the lower triangle, its diagonal moved right by the number of keys before the first query
+    # TODO 1: if k_len is not given, it is q_len
+    # TODO 2: start with a matrix of True, (q_len, k_len)
+    # TODO 3: keep the lower triangle, with its diagonal moved right by the number of keys before the first query
     ### BEGIN SOLUTION
     k_len = q_len if k_len is None else k_len
     everything = torch.ones(q_len, k_len, dtype=torch.bool)
@@ -50,12 +51,12 @@ def causal_mask(q_len: int, k_len: int | None = None) -> Tensor:
 
 
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
-    """Which keys are real tokens: ids (B, T) -> bool (B, 1, 1, T), True where the id is not `pad_id`.
+    """Mark which keys are real tokens: ids (B, T) -> bool (B, 1, 1, T), True where the id is not `pad_id`.
 
     The two axes of size 1 are the heads and the queries of the scores (B, H, T, T): the mask is the same for all of them.
     """
     # TODO 1: compare every id with pad_id, (B, T)
-    # TODO 2: put in the axes for heads and queries, (B, 1, 1, T)
+    # TODO 2: add axes for heads and queries, (B, 1, 1, T)
     ### BEGIN SOLUTION
     real = ids != pad_id  # (B, T)
     return real[:, None, None, :]  # (B, 1, 1, T)
@@ -65,21 +66,21 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T / sqrt(d) + bias) v: each query's average of the values, weighted by how well their keys match.
+    """Compute softmax(q k^T / sqrt(d) + bias) v: for each query the average of the values, weighted by how well keys match.
 
     q (..., Tq, d), k (..., Tk, d), v (..., Tk, d_v) -> output (..., Tq, d_v), weights (..., Tq, Tk).
 
-    `bias` (floats) is added to the scaled scores; then keys where `mask` is False are left out and get no weight at all. Both
+    `bias` (floats) is added to the scaled scores. Then keys where `mask` is False are removed: their weight is exactly 0. Both
     broadcast to (..., Tq, Tk). A query that may attend to nothing, because all its keys are masked or biased to -inf, gets an
-    output and weights of zero, not NaN. The gradients of q, k, v and bias are finite too, through the output and through
+    output and weights of zero, not NaN. The gradients of q, k, v and bias are finite too, both through the output and through
     the weights. Output and weights have the dtype of q.
     """
-    # TODO 1: score every query against every key, (..., Tq, Tk)
+    # TODO 1: compute the score of every query with every key, (..., Tq, Tk)
     # TODO 2: divide by the square root of d, the width of one query
-    # TODO 3: add the bias, where there is one
-    # TODO 4: set the scores of forbidden keys to -inf, where there is a mask
+    # TODO 3: add the bias, if there is one
+    # TODO 4: set the scores of forbidden keys to -inf, if there is a mask
     # TODO 5: turn each query's scores into weights with your softmax
-    # TODO 6: mix the values with them; return the mix and the weights
+    # TODO 6: average the values with these weights; return the average and the weights
     ### BEGIN SOLUTION
     scores = q @ k.transpose(-2, -1)  # (..., Tq, d) @ (..., d, Tk) -> (..., Tq, Tk)
     scores = scores / math.sqrt(q.size(-1))
@@ -93,14 +94,14 @@ def scaled_dot_product_attention(
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Cut the last axis into heads: (B, T, D) -> (B, H, T, d_head).
+    """Split the last axis into heads: (B, T, D) -> (B, H, T, d_head).
 
-    Head h gets the features h * d_head up to (h + 1) * d_head. Raises a ValueError that names D and n_heads when n_heads does
+    Head h gets d_head neighbouring features, from h * d_head on. Raises a ValueError that names D and n_heads if n_heads does
     not divide D.
     """
     # TODO 1: check that n_heads divides D; name both numbers in the error
-    # TODO 2: cut the feature axis in two, (B, T, D) -> (B, T, H, d_head)
-    # TODO 3: bring the head axis in front of the positions
+    # TODO 2: split the feature axis in two, (B, T, D) -> (B, T, H, d_head)
+    # TODO 3: move the head axis in front of the positions
     ### BEGIN SOLUTION
     B, T, D = x.shape
     if D % n_heads != 0:
@@ -111,11 +112,11 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Lay the heads side by side again, the first head first: (B, H, T, d_head) -> (B, T, H * d_head).
+    """Concatenate the heads of each position, the first head first: (B, H, T, d_head) -> (B, T, H * d_head).
 
-    It undoes `split_heads`, number for number.
+    This is the exact inverse of `split_heads`.
     """
-    # TODO 1: bring the positions back in front of the heads
+    # TODO 1: move the positions back in front of the heads
     # TODO 2: join the last two axes into one
     ### BEGIN SOLUTION
     return x.transpose(1, 2).flatten(2)  # (B, T, H, d_head) -> (B, T, D)
@@ -123,22 +124,22 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 class SelfAttentionHead(nn.Module):
-    """One head of self-attention, the smallest thing that attends: (B, T, d_model) -> (B, T, d_head).
+    """One head of self-attention, the smallest attention module: (B, T, d_model) -> (B, T, d_head).
 
-    Every position may look at every other one. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its rows make the
-    queries first, then the keys, then the values.
+    Every position may attend to all positions, itself included. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its first rows give
+    the queries, the next the keys, the last the values.
     """
 
     def __init__(self, d_model: int, d_head: int):
         super().__init__()
-        # TODO 1: make qkv, one linear map without bias from d_model to queries, keys and values together
+        # TODO 1: create qkv, one linear layer without bias from d_model to queries, keys and values together
         ### BEGIN SOLUTION
         self.qkv = nn.Linear(d_model, 3 * d_head, bias=False)
         ### END SOLUTION
 
     def forward(self, x: Tensor) -> Tensor:
-        # TODO 2: project, (B, T, D) -> (B, T, 3 * d_head), and cut into q, k and v of d_head each
-        # TODO 3: attend; only the output is asked for
+        # TODO 2: project, (B, T, D) -> (B, T, 3 * d_head), and split into q, k and v of d_head each
+        # TODO 3: attend; return only the output
         ### BEGIN SOLUTION
         q, k, v = self.qkv(x).chunk(3, dim=-1)  # three of (B, T, d_head)
         output, _ = scaled_dot_product_attention(q, k, v)
@@ -147,17 +148,17 @@ class SelfAttentionHead(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Several heads attend side by side, each in its own slice of the features: (B, Tq, D) -> (B, Tq, D).
+    """Several heads attend in parallel, each with its own slice of the projected features: (B, Tq, D) -> (B, Tq, D).
 
-    Parameters: the linear maps `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
-    Also kept: `n_heads`, and `dropout`, an nn.Dropout. A query whose keys are all masked gets zeros from every head, and all
-    gradients stay finite. Raises a ValueError that names d_model and n_heads when n_heads does not divide d_model.
+    Parameters: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
+    Other attributes: `n_heads`, and `dropout`, an nn.Dropout. A query whose keys are all masked gets zeros from every head, and
+    all gradients stay finite. Raises a ValueError that names d_model and n_heads if n_heads does not divide d_model.
     """
 
     def __init__(self, d_model: int, n_heads: int, bias: bool = True, dropout: float = 0.0):
         super().__init__()
         # TODO 1: check that n_heads divides d_model; name both numbers in the error
-        # TODO 2: keep n_heads; make W_q, W_k, W_v, W_out and the dropout
+        # TODO 2: store n_heads; create W_q, W_k, W_v, W_out and the dropout
         ### BEGIN SOLUTION
         if d_model % n_heads != 0:
             raise ValueError(f"d_model = {d_model} cannot be cut into {n_heads} equal heads")
@@ -177,11 +178,11 @@ class MultiHeadAttention(nn.Module):
         Queries come from `x`, keys *and* values from `context`. `mask` broadcasts to (B, H, Tq, Tk). Dropout acts on the
         weights. With `return_weights` the result is (output, weights), the weights (B, H, Tq, Tk) as used, after dropout.
         """
-        # TODO 3: where no context is given, x attends to itself
+        # TODO 3: if no context is given, x attends to itself
         # TODO 4: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
-        # TODO 5: let every head attend; take the weights
-        # TODO 6: drop some of the weights, and mix the values with what is left
-        # TODO 7: merge the heads, and let W_out mix them
+        # TODO 5: let every head attend; use only the weights, because the output has had no dropout
+        # TODO 6: apply dropout to the weights, and average the values with the result
+        # TODO 7: merge the heads, and apply W_out
         ### BEGIN SOLUTION
         context = x if context is None else context
         q = split_heads(self.W_q(x), self.n_heads)  # (B, H, Tq, d_head)
@@ -195,19 +196,19 @@ class MultiHeadAttention(nn.Module):
 
 
 class FusedSelfAttention(nn.Module):
-    """Causal self-attention as GPT-2 keeps it, one matrix for queries, keys and values: (B, T, D) -> (B, T, D).
+    """Causal self-attention in GPT-2's layout, one matrix for queries, keys and values: (B, T, D) -> (B, T, D).
 
-    Parameters: the linear maps `c_attn`, D -> 3D (queries first, then keys, then values), and `c_proj`, D -> D, with a bias
-    unless `bias=False`. Also kept: `n_heads`, `dropout` (an nn.Dropout, on the weights), and `mask`, the causal mask
-    (max_len, max_len), a buffer that is not in the state dict. Raises a ValueError that names d_model and n_heads when n_heads
+    Parameters: the linear layers `c_attn`, D -> 3D (queries first, then keys, then values), and `c_proj`, D -> D, with a bias
+    unless `bias=False`. Other attributes: `n_heads`, `dropout` (an nn.Dropout, on the weights), and `mask`, the causal mask
+    (max_len, max_len), a buffer that is not in the state dict. Raises a ValueError that names d_model and n_heads if n_heads
     does not divide d_model, and one that names T and max_len for an input longer than max_len.
     """
 
     def __init__(self, d_model: int, n_heads: int, max_len: int, bias: bool = True, dropout: float = 0.0):
         super().__init__()
         # TODO 1: check that n_heads divides d_model; name both numbers in the error
-        # TODO 2: keep n_heads; make c_attn, c_proj and the dropout
-        # TODO 3: register the causal mask of max_len positions as a buffer outside the state dict
+        # TODO 2: store n_heads; create c_attn, c_proj and the dropout
+        # TODO 3: register the causal mask of max_len positions as a buffer that is not in the state dict
         ### BEGIN SOLUTION
         if d_model % n_heads != 0:
             raise ValueError(f"d_model = {d_model} cannot be cut into {n_heads} equal heads")
@@ -219,11 +220,11 @@ class FusedSelfAttention(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: Tensor) -> Tensor:
-        # TODO 4: check that x is no longer than max_len; name both numbers in the error
-        # TODO 5: project once, cut into q, k and v, and split each into heads, (B, H, T, d_head)
-        # TODO 6: let every head attend under the first T rows and columns of the mask; take the weights
-        # TODO 7: drop some of the weights, and mix the values with what is left
-        # TODO 8: merge the heads, and let c_proj mix them
+        # TODO 4: raise a ValueError if x is longer than max_len; name both numbers in it
+        # TODO 5: project once, split into q, k and v, and split each into heads, (B, H, T, d_head)
+        # TODO 6: let every head attend with the first T rows and columns of the mask; use only the weights
+        # TODO 7: apply dropout to the weights, and average the values with the result
+        # TODO 8: merge the heads, and apply c_proj
         ### BEGIN SOLUTION
         T, max_len = x.size(1), self.mask.size(0)
         if T > max_len:
@@ -237,15 +238,15 @@ class FusedSelfAttention(nn.Module):
 
 
 def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
-    """The same attention in GPT-2's layout: `fuse_qkv(attention, max_len)(x)` equals `attention(x, mask=causal_mask(T))`.
+    """Convert an attention to GPT-2's layout: `fuse_qkv(attention, max_len)(x)` equals `attention(x, mask=causal_mask(T))`.
 
-    The numbers are copies: training one afterwards does not change the other. Bias or none, dropout, train or eval mode, dtype
-    and device carry over; `attention` itself stays as it is.
+    The parameters are copies: training one module afterwards does not change the other. Bias or no bias, dropout, train or
+    eval mode, dtype and device are those of `attention`, which does not change.
     """
-    # TODO 1: make a FusedSelfAttention of the same sizes, with a bias where `attention` has one, and the same dropout
-    # TODO 2: bring it to the dtype, device and mode of `attention`
-    # TODO 3: stack the weights of W_q, W_k and W_v on their output axis for c_attn; c_proj is W_out
-    # TODO 4: the same with the biases, where there are any
+    # TODO 1: create a FusedSelfAttention of the same sizes, with a bias if `attention` has one, and the same dropout
+    # TODO 2: give it the dtype, device and mode of `attention`
+    # TODO 3: concatenate the weights of W_q, W_k and W_v along their output axis (0) for c_attn; c_proj is W_out
+    # TODO 4: do the same with the biases, if there are any
     ### BEGIN SOLUTION
     out = attention.W_out
     fused = FusedSelfAttention(
@@ -263,15 +264,15 @@ def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
 
 
 def split_qkv(fused: FusedSelfAttention) -> MultiHeadAttention:
-    """The way back: `split_qkv(fuse_qkv(a, max_len))` equals `a` tensor for tensor.
+    """Convert back to separate matrices: every tensor of `split_qkv(fuse_qkv(a, max_len))` equals that of `a`.
 
-    `split_qkv(fused)(x, mask=causal_mask(T))` equals `fused(x)`. The numbers are copies. Bias or none, dropout, train or eval
-    mode, dtype and device carry over; `fused` itself stays as it is.
+    `split_qkv(fused)(x, mask=causal_mask(T))` equals `fused(x)`. The parameters are copies. Bias or no bias, dropout, train or
+    eval mode, dtype and device are those of `fused`, which does not change.
     """
-    # TODO 1: make a MultiHeadAttention of the same sizes, with a bias where `fused` has one, and the same dropout
-    # TODO 2: bring it to the dtype, device and mode of `fused`
-    # TODO 3: cut the weight of c_attn in three along its output axis for W_q, W_k and W_v; W_out is c_proj
-    # TODO 4: the same with the biases, where there are any
+    # TODO 1: create a MultiHeadAttention of the same sizes, with a bias if `fused` has one, and the same dropout
+    # TODO 2: give it the dtype, device and mode of `fused`
+    # TODO 3: split the weight of c_attn in three along its output axis for W_q, W_k and W_v; W_out is c_proj
+    # TODO 4: do the same with the biases, if there are any
     ### BEGIN SOLUTION
     out = fused.c_proj
     attention = MultiHeadAttention(out.in_features, fused.n_heads, bias=out.bias is not None, dropout=fused.dropout.p)

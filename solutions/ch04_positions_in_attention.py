@@ -1,6 +1,6 @@
 """Chapter 4: distance inside the scores.
 
-B batch, T positions, D = d_model, H = n_heads, d_head = D / H. Heads are (B, H, T, d_head). Where there are fewer queries
+B batch, T positions, D = d_model, H = n_heads, d_head = D / H. Heads are (B, H, T, d_head). If there are fewer queries
 than keys, the queries are the last positions.
 """
 
@@ -11,14 +11,14 @@ from .ch03_attention import causal_mask, merge_heads, scaled_dot_product_attenti
 
 
 def rope_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> Tensor:
-    """How far each pair of features turns at each position, in radians: positions (T,) -> (T, d_head / 2), float32.
+    """Compute the rotation angle of each pair of features at each position: positions (T,) -> (T, d_head / 2), float32.
 
-    Pair i at position p turns by p * base^(-2i / d_head): the first pair one radian a step, every later one more slowly.
-    `positions` has any integer dtype, and the result is on its device. Raises a ValueError that names d_head when d_head is
-    odd.
+    Pair i at position p rotates by p * base^(-2i / d_head) radians: the first pair by one radian per position, every later
+    pair more slowly. `positions` has any integer dtype, and the result is on its device. Raises a ValueError that names d_head
+    if d_head is odd.
     """
     # TODO 1: check that d_head is even; name it in the error
-    # TODO 2: work out the frequency base^(-2i / d_head) of every pair i, on the device of `positions`
+    # TODO 2: compute the frequency base^(-2i / d_head) of every pair i, on the device of `positions`
     # TODO 3: multiply every position by every frequency, (T, 1) * (d_head / 2,) -> (T, d_head / 2)
     ### BEGIN SOLUTION
     if d_head % 2 != 0:
@@ -30,16 +30,16 @@ def rope_angles(positions: Tensor, d_head: int, base: float = 10000.0) -> Tensor
 
 
 def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
-    """Turn each pair of neighbouring features by its angle: x (..., T, d_head) and positions (T,) -> (..., T, d_head).
+    """Rotate each pair of neighbouring features by its angle: x (..., T, d_head) and positions (T,) -> (..., T, d_head).
 
-    The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x; the
-    angles have at least the precision of float32, also for x in half precision. Raises a ValueError that names d_head when
+    The pairs are (x0, x1), (x2, x3), ...; each becomes (x0 cos - x1 sin, x0 sin + x1 cos). The result has the dtype of x. The
+    angles have at least the precision of float32, even if x is in half precision. Raises a ValueError that names d_head if
     d_head is odd.
     """
-    # TODO 1: take the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
+    # TODO 1: compute the sine and cosine of rope_angles, (T, d_head / 2), and do not round them to half precision
     # TODO 2: take the even features of x and the odd ones, each (..., T, d_head / 2)
-    # TODO 3: turn every pair
-    # TODO 4: put the pairs next to each other again, (..., T, d_head), in the dtype of x
+    # TODO 3: rotate every pair
+    # TODO 4: interleave the two results, so that pairs are neighbours again, (..., T, d_head), in the dtype of x
     ### BEGIN SOLUTION
     angles = rope_angles(positions, x.size(-1), base)  # (T, d_head / 2)
     cos, sin = angles.cos(), angles.sin()
@@ -50,14 +50,14 @@ def apply_rope(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
-    """How steeply each head's bias falls with distance: (H,), float32.
+    """Compute the slope of each head, by which its bias falls per position of distance: (H,), float32.
 
-    For a power of two: 2^(-8/H), 2^(-16/H), ..., down to 2^-8. For any other H: the slopes of the largest power of two P below
-    it, then the first, third, fifth, ... slope of 2P until there are H.
+    If H is a power of two: 2^(-8/H), 2^(-16/H), ..., down to 2^-8. For any other H: the slopes for P heads, where P is the
+    largest power of two below H, then the first, third, fifth, ... slope for 2P heads, until there are H slopes.
     """
     # TODO 1: find the largest power of two that is not above n_heads
-    # TODO 2: list its slopes
-    # TODO 3: fill up with every second slope of twice as many heads, beginning with the first
+    # TODO 2: compute the slopes for that many heads
+    # TODO 3: add every second slope for twice as many heads, starting with the first, until there are n_heads
     ### BEGIN SOLUTION
     power = 2 ** (n_heads.bit_length() - 1)
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
@@ -67,12 +67,12 @@ def alibi_slopes(n_heads: int) -> Tensor:
 
 
 def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
-    """What each head adds to its scores: -slope * |i - j| for the query at position i and the key at position j, (H, q_len, k_len).
+    """Compute what each head adds to its scores: -slope * |i - j| for the query at position i and the key at position j, (H, q_len, k_len).
 
-    The queries are the last q_len of the k_len positions; there are never more of them than keys. Float32, on the CPU.
+    The queries are the last q_len of the k_len positions; there are never more queries than keys. Float32, on the CPU.
     """
     # TODO 1: number the keys from 0, and the queries so that the last query is at the position of the last key
-    # TODO 2: take the distance of every query from every key, (q_len, k_len)
+    # TODO 2: compute the distance of every query from every key, (q_len, k_len)
     # TODO 3: multiply it by each head's slope, with a minus sign, (H, q_len, k_len)
     ### BEGIN SOLUTION
     keys = torch.arange(k_len)
@@ -83,19 +83,19 @@ def alibi_bias(n_heads: int, q_len: int, k_len: int) -> Tensor:
 
 
 class CausalSelfAttention(nn.Module):
-    """Multi-head attention to the past and the present, with a choice of how distance enters: (B, T, D) -> (B, T, D).
+    """Causal multi-head self-attention with a choice of position encoding: (B, T, D) -> (B, T, D).
 
-    `positions` is "none", "rope" (queries and keys are turned, values are not) or "alibi" (a bias is added to the scores).
-    Parameters: the linear maps `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
-    Also kept: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any length.
-    Raises a ValueError that names d_model and n_heads when n_heads does not divide d_model, one that names d_head when
-    `positions` is "rope" and d_head is odd, and one that names `positions` when it is not one of the three.
+    `positions` is "none", "rope" (queries and keys are rotated, values are not) or "alibi" (a bias is added to the scores).
+    Parameters: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
+    Other attributes: `n_heads`, `positions`, and `dropout`, an nn.Dropout that acts on the weights. The input may have any
+    length. Raises a ValueError that names d_model and n_heads if n_heads does not divide d_model, one that names d_head if
+    `positions` is "rope" and d_head is odd, and one that names `positions` if it is not one of the three.
     """
 
     def __init__(self, d_model: int, n_heads: int, positions: str = "none", bias: bool = True, dropout: float = 0.0):
         super().__init__()
-        # TODO 1: check the sizes and `positions`; name what does not fit in the error
-        # TODO 2: keep n_heads and positions; make W_q, W_k, W_v, W_out and the dropout
+        # TODO 1: check the sizes and `positions`; name the wrong value in the error
+        # TODO 2: store n_heads and positions; create W_q, W_k, W_v, W_out and the dropout
         ### BEGIN SOLUTION
         if d_model % n_heads != 0:
             raise ValueError(f"d_model = {d_model} cannot be cut into {n_heads} equal heads")
@@ -113,16 +113,16 @@ class CausalSelfAttention(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend from every position of `x` (B, T, D) to itself and those before it: (B, T, D).
+        """Attend from every position of `x` (B, T, D) to itself and earlier positions: (B, T, D).
 
         With `return_weights` the result is (output, weights), the weights (B, H, T, T) as used, after dropout. A pass without
-        gradient (torch.no_grad, torch.inference_mode) gives the same, and the module can still be trained afterwards.
+        gradient (torch.no_grad, torch.inference_mode) gives the same output, and you can still train the module afterwards.
         """
         # TODO 3: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
-        # TODO 4: with "rope", turn queries and keys by their positions 0 .. T-1
-        # TODO 5: with "alibi", make the bias, in the dtype and on the device of x
-        # TODO 6: let every head attend under the causal mask, on the device of x; take the weights
-        # TODO 7: drop some of the weights, mix the values with what is left, merge the heads, and let W_out mix them
+        # TODO 4: with "rope", rotate queries and keys by their positions 0 .. T-1
+        # TODO 5: with "alibi", create the bias, in the dtype and on the device of x
+        # TODO 6: let every head attend with the causal mask, on the device of x; you need only the weights
+        # TODO 7: apply dropout to the weights, average the values with the result, merge the heads, and apply W_out
         ### BEGIN SOLUTION
         T = x.size(1)
         q, k, v = (split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))  # each (B, H, T, d_head)

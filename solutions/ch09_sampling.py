@@ -14,7 +14,7 @@ from .ch07_models import Seq2Seq
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Divide the logits by the temperature: below 1 sharpens the distribution, above 1 flattens it, (..., V) -> (..., V).
+    """Divide the logits by the temperature, (..., V) -> (..., V): below 1 sharpens the distribution, above 1 flattens it.
 
     The result has the dtype of the logits; float64 is divided in float64. Raises a ValueError that names the temperature when
     it is 0 or below.
@@ -29,15 +29,15 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 
 def top_k_filter(logits: Tensor, k: int) -> Tensor:
-    """Keep the k greatest logits of each distribution, make the others -inf: (..., V) -> (..., V).
+    """Keep the k greatest logits of each distribution and set the others to -inf: (..., V) -> (..., V).
 
-    All values tied with the k-th stay; with k at or above V everything does. Values that stay are unchanged, in the dtype of
-    the logits: float64 values that differ only beyond float32 are different values. Raises a ValueError that names k when k is
-    below 1.
+    Logits equal to the k-th greatest stay too, so ties can leave more than k. If k is V or more, everything stays. Logits
+    that stay are unchanged, with the same dtype: two float64 values that are equal only after rounding to float32 are not a
+    tie. Raises a ValueError that names k when k is below 1.
     """
     # TODO 1: check k; name it in the error
-    # TODO 2: find each distribution's k-th greatest logit, (..., 1); mind k above V
-    # TODO 3: make everything below it -inf, in a new tensor
+    # TODO 2: find the k-th greatest logit of each distribution, (..., 1); k may be above V
+    # TODO 3: set everything below it to -inf, in a new tensor
     ### BEGIN SOLUTION
     if k < 1:
         raise ValueError(f"k = {k}, but at least one token must stay")
@@ -47,16 +47,16 @@ def top_k_filter(logits: Tensor, k: int) -> Tensor:
 
 
 def top_p_filter(logits: Tensor, p: float) -> Tensor:
-    """Keep the fewest most likely tokens whose probabilities together reach p, make the others -inf: (..., V) -> (..., V).
+    """Keep the smallest set of likeliest tokens whose probabilities sum to at least p, and set the others to -inf.
 
-    The token that crosses p stays, so there is always one. With p = 1 everything stays. Which of several equal tokens is kept
-    is open. Values that stay are unchanged, in the dtype of the logits. Raises a ValueError that names p when p is not above 0,
-    or is above 1.
+    (..., V) -> (..., V). The token that crosses p stays, so at least one token always stays. With p = 1 everything stays. Of
+    several equally likely tokens, any may be the ones that stay. Logits that stay are unchanged, with the same dtype. Raises
+    a ValueError that names p when p is not above 0, or is above 1.
     """
     # TODO 1: check p; name it in the error
-    # TODO 2: sort each distribution, greatest first, and take its probabilities
-    # TODO 3: for each token, add up what lies before it; it goes when that has reached p already
-    # TODO 4: bring the answer back to the order of the vocabulary, and make what goes -inf, in a new tensor
+    # TODO 2: sort each distribution, greatest first, and compute its probabilities
+    # TODO 3: for each token, add up the probabilities before it; it is removed if that sum has already reached p
+    # TODO 4: bring the mask back to the order of the vocabulary, and set removed tokens to -inf, in a new tensor
     ### BEGIN SOLUTION
     if not 0 < p <= 1:
         raise ValueError(f"p = {p} is not above 0 and at most 1")
@@ -71,15 +71,15 @@ def top_p_filter(logits: Tensor, p: float) -> Tensor:
 
 
 def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
-    """Keep the tokens at least min_p times as likely as the likeliest, make the others -inf: (..., V) -> (..., V).
+    """Keep the tokens at least min_p times as likely as the likeliest one, and set the others to -inf: (..., V) -> (..., V).
 
-    The limit is a share of each distribution's greatest probability. With min_p = 0 everything stays; with min_p = 1 the likeliest
-    token stays, and every token that is exactly as likely. Values that stay are unchanged, in the dtype of the logits; a logit that
-    is -inf already stays -inf. Raises a ValueError that names min_p when it is below 0 or above 1.
+    The limit is min_p times the greatest probability of each distribution. With min_p = 0 everything stays; with min_p = 1
+    the likeliest token stays, and every token that is exactly as likely. Logits that stay are unchanged, with the same dtype;
+    a logit that is already -inf stays -inf. Raises a ValueError that names min_p when it is below 0 or above 1.
     """
     # TODO 1: check min_p; name it in the error
-    # TODO 2: take the probabilities, and the greatest of each distribution, (..., 1)
-    # TODO 3: make the logits of the tokens below min_p times the greatest -inf, in a new tensor
+    # TODO 2: compute the probabilities, and the greatest of each distribution, (..., 1)
+    # TODO 3: set the logits of tokens below min_p times the greatest to -inf, in a new tensor
     ### BEGIN SOLUTION
     if not 0 <= min_p <= 1:
         raise ValueError(f"min_p = {min_p} is not between 0 and 1")
@@ -98,12 +98,12 @@ def sample_next_token(
 ) -> Tensor:
     """Choose one token from each distribution: (..., V) -> ids (...).
 
-    With temperature 0 it is the likeliest token, whatever the filters. Otherwise it is drawn at random: the logits are divided
-    by the temperature, then filtered by k, then by p, and a token is drawn from the rest. Where a generator is given, all
-    randomness comes from it. The ids are int64.
+    With temperature 0 it is the likeliest token, and the filters have no effect. Otherwise it is drawn at random: divide the
+    logits by the temperature, apply top k and then top p if they are given, and draw from the tokens that are left. If a
+    generator is given, all randomness comes from it. The ids are int64.
     """
-    # TODO 1: with temperature 0, give the place of the greatest logit
-    # TODO 2: temperature, then top k, then top p, each where asked
+    # TODO 1: with temperature 0, return the index of the greatest logit
+    # TODO 2: apply temperature, then top k, then top p; each filter only if it is given
     # TODO 3: turn logits into probabilities and draw one token from each row; multinomial takes (rows, V)
     ### BEGIN SOLUTION
     if temperature == 0:
@@ -121,7 +121,7 @@ def sample_next_token(
 
 @contextmanager
 def looking_at(model: nn.Module) -> Iterator[None]:
-    """While this lasts the model is in eval mode and nothing keeps gradients; afterwards every module has its own mode again."""
+    """Inside the `with` block, the model is in eval mode and records no gradients; afterwards each module's mode is restored."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -142,18 +142,18 @@ def generate(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Write on from a prompt, token by token: ids (B, T) -> (B, T + n), n at most max_new_tokens.
+    """Continue a prompt, token by token: ids (B, T) -> (B, T + n), n at most max_new_tokens.
 
-    `model(ids)` gives logits, or a tuple that begins with them. Where config.positions is a table ("learned" or "sinusoidal") it
-    sees at most the last config.max_len tokens, else the whole text, as does a model without a config. Tokens are chosen by
-    sample_next_token. A row that has written eos_id is finished and filled with eos_id; an eos_id in the prompt finishes nothing.
-    When all rows are finished, writing ends early. The text is int64, on the device of `ids`. Works in eval mode without
-    gradient, and restores each module's mode.
+    `model(ids)` returns logits, or a tuple that begins with them. If config.positions is a table ("learned" or "sinusoidal"),
+    the model gets at most the last config.max_len tokens. Otherwise it gets the whole text, and so does a model without a
+    config. sample_next_token chooses the tokens. A row that has written eos_id is finished and is filled with eos_id; an
+    eos_id in the prompt finishes nothing. When all rows are finished, generation stops. The text is int64, on the device of
+    `ids`. Runs in eval mode without gradient, and restores each module's mode.
     """
-    # TODO 1: look at the model (looking_at above), and keep for each row whether it is finished
+    # TODO 1: use looking_at (above), and keep a bool for each row: is it finished?
     # TODO 2: leave out what the model cannot see, take the logits of the last position, and choose each row's next token
-    # TODO 3: finished rows get eos_id; rows that have just written it are finished
-    # TODO 4: put the new tokens at the end; stop when all rows are finished
+    # TODO 3: finished rows get eos_id; rows that have just chosen it are finished
+    # TODO 4: append the new tokens; stop when all rows are finished
     ### BEGIN SOLUTION
     config = getattr(model, "config", None)
     window = config.max_len if getattr(config, "positions", None) in ("learned", "sinusoidal") else None
@@ -176,15 +176,16 @@ def generate(
 def translate(model: Seq2Seq, src: Tensor, sos_id: int, eos_id: int, max_new_tokens: int) -> Tensor:
     """Translate greedily: source ids (B, S) -> target ids (B, 1 + n), n at most max_new_tokens.
 
-    Each row begins with sos_id, and is finished when it has written eos_id; then it is filled with config.pad_id. When all rows
-    are finished, writing ends early. The source is encoded once. The text is int64. Works in eval mode without gradient, and
-    restores each module's mode. Raises a ValueError that names config.max_len when the target becomes longer than that; it may
-    do so at once where max_new_tokens words would not fit. `model` may be any object with a Seq2Seq's encode, decode and config.
+    Each row begins with sos_id. A row that has written eos_id is finished and is filled with config.pad_id. When all rows are
+    finished, generation stops. The source is encoded once. The text is int64. Runs in eval mode without gradient, and
+    restores each module's mode. Raises a ValueError that names config.max_len when the target becomes longer than that; it
+    may be raised at once if max_new_tokens tokens would not fit. `model` may be any object with the encode, decode and config
+    of a Seq2Seq.
     """
-    # TODO 1: look at the model, encode the source once, and begin each row with sos_id
+    # TODO 1: use looking_at, encode the source once, and begin each row with sos_id
     # TODO 2: decode, and take the likeliest token at the last position
-    # TODO 3: finished rows get pad_id; rows that have just written eos_id are finished
-    # TODO 4: put the new tokens at the end; stop when all rows are finished
+    # TODO 3: finished rows get pad_id; rows that have just chosen eos_id are finished
+    # TODO 4: append the new tokens; stop when all rows are finished
     ### BEGIN SOLUTION
     tgt = torch.full((src.size(0), 1), sos_id, device=src.device)
     finished = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)

@@ -14,15 +14,15 @@ from .ch09_sampling import looking_at, sample_next_token
 
 
 class KVCache:
-    """The keys and values of every position so far, for one layer.
+    """The keys and values of all positions so far, for one layer.
 
-    `length` counts the positions in it. Keys and values keep their dtype and device, and every number stays as it was. Appending
-    with torch.cat is right, but copies the whole past at every step. Reserving room ahead, at least twice as much whenever it
-    runs out, copies little more than what is new.
+    `length` is the number of positions in the cache. Keys and values keep their dtype, device and values. Appending with
+    torch.cat is correct, but copies the whole past at every step. If you reserve room in advance, and at least double it
+    whenever it is full, little more than the new positions is copied.
     """
 
     def __init__(self):
-        # TODO 1: begin empty
+        # TODO 1: start empty
         ### BEGIN SOLUTION
         self.length = 0
         self.k: Tensor | None = None  # (B, H, room, d_head), of which the first `length` positions are filled
@@ -30,15 +30,15 @@ class KVCache:
         ### END SOLUTION
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new positions, (B, H, T, d_head); give those of all positions, (B, H, P + T, d_head).
+        """Add the keys and values of new positions, (B, H, T, d_head); return those of all positions, (B, H, P + T, d_head).
 
-        What an append gave keeps its values when more is appended. All of it holds without gradient too (torch.no_grad,
-        torch.inference_mode).
+        Returned tensors keep their values when more is appended. All this also holds inside
+        torch.no_grad() and torch.inference_mode().
         """
-        # TODO 2: the first time, take over batch, heads, width, dtype and device from what is to be added
-        # TODO 3: make room where the new positions do not fit (or leave this out, and concatenate)
-        # TODO 4: put the new behind the old, on the axis of positions, and count them
-        # TODO 5: give all that is filled
+        # TODO 2: at the first call, use the batch size, heads, width, dtype and device of k and v
+        # TODO 3: if the new positions do not fit, make room (or leave this out, and concatenate)
+        # TODO 4: put the new positions after the old ones, along the axis of positions, and count them
+        # TODO 5: return everything that is filled
         ### BEGIN SOLUTION
         start, end = self.length, self.length + k.size(2)
         if self.k is None:
@@ -64,21 +64,21 @@ class KVCache:
 
 
 class CachedSelfAttention(CausalSelfAttention):
-    """CausalSelfAttention that can go on from a cache: the same arguments, names and weights, (B, T, D) -> (B, T, D)."""
+    """CausalSelfAttention that can continue from a cache: the same arguments, names and weights, (B, T, D) -> (B, T, D)."""
 
     def forward(self, x: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Attend from the new positions `x` to those in the cache, themselves and those before them; the cache then holds them too.
+        """Attend from each new position in `x` to the cache, earlier new positions and itself; add the new ones to the cache.
 
-        With an empty cache, or none, this is the pass over a whole sequence. Keys and values of the past come from the cache and
-        are not computed again; the module itself keeps nothing from call to call. Passes with a cache need no gradient. Passes
-        without gradient (torch.no_grad, torch.inference_mode) give the same, and without a cache the module can still be trained
-        afterwards.
+        With an empty cache, or with None, this is the pass over a whole sequence. Keys and values of the past come from the
+        cache and are not computed again; the module itself stores nothing between calls. Passes with a cache need not
+        support gradients. A pass inside torch.no_grad() or torch.inference_mode() returns the same values; afterwards the
+        module can still be trained without a cache.
         """
         # TODO 1: project the new positions only, and split into heads
-        # TODO 2: with "rope", turn queries and keys by where they stand: after those in the cache
-        # TODO 3: put keys and values into the cache, and take those of all positions
-        # TODO 4: make mask and bias for T queries, which are the last of all the keys
-        # TODO 5: attend, drop out, merge the heads, and let W_out mix them
+        # TODO 2: with "rope", rotate queries and keys by their positions, which begin after those in the cache
+        # TODO 3: append keys and values to the cache, and use those of all positions
+        # TODO 4: make mask and bias for T queries, which are the last of all positions
+        # TODO 5: attend, apply dropout to the weights, merge the heads, and apply W_out
         ### BEGIN SOLUTION
         T = x.size(1)
         past = cache.length if cache is not None else 0
@@ -96,13 +96,13 @@ class CachedSelfAttention(CausalSelfAttention):
 
 
 class CachedGPT(GPT):
-    """A GPT in names and weights whose blocks can go on from caches: ids (B, T) -> logits (B, T, V).
+    """A GPT, with the same names and weights, whose blocks can continue from caches: ids (B, T) -> logits (B, T, V).
 
-    Raises a ValueError that names max_len when past and new tokens together are more than max_len, where positions are a table.
+    Raises a ValueError that names max_len when positions are a table ("learned" or "sinusoidal"), and past and new tokens together are more than max_len.
     """
 
     def __init__(self, config: GPTConfig):
-        # TODO 1: make the GPT, and give every block a CachedSelfAttention with the numbers of its attention
+        # TODO 1: make the GPT, and replace the attention of every block by a CachedSelfAttention with the same weights
         ### BEGIN SOLUTION
         super().__init__(config)
         for block in self.blocks:
@@ -112,17 +112,17 @@ class CachedGPT(GPT):
         ### END SOLUTION
 
     def new_caches(self) -> list[KVCache]:
-        """An empty cache for each block."""
-        # TODO 2: one each, none shared
+        """Return a list with an empty cache for each block."""
+        # TODO 2: a separate cache for each block
         ### BEGIN SOLUTION
         return [KVCache() for _ in self.blocks]
         ### END SOLUTION
 
     def forward(self, ids: Tensor, caches: list[KVCache] | None = None) -> Tensor:
-        """Logits (B, T, V) for the new tokens `ids`, which follow what is in the caches; the caches then hold them too."""
-        # TODO 3: look up the tokens, and add the positions from where the caches end, where there is a table
-        # TODO 4: through every block with its own cache, as PreNormBlock does it
-        # TODO 5: the last norm, and the head
+        """Return logits (B, T, V) for the new tokens `ids`, which follow the tokens in the caches; add them to the caches."""
+        # TODO 3: look up the tokens; if there is a table of positions, add its rows from the end of the caches on
+        # TODO 4: run every block with its own cache, in the steps of PreNormBlock
+        # TODO 5: apply the last norm and the head
         ### BEGIN SOLUTION
         past = caches[0].length if caches else 0
         x = self.token_emb(ids)  # (B, T, D)
@@ -145,16 +145,16 @@ def generate_cached(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """What `generate` gives, with each position through the model once: ids (B, T) -> (B, T + n).
+    """Return what `generate` returns, with each position through the model only once: ids (B, T) -> (B, T + n).
 
-    Where positions are a table, a prompt and new tokens that are more than config.max_len together raise a ValueError that names
-    max_len before anything is computed. The same generator gives the same text as `generate`. Works in eval mode without
-    gradient, and restores each module's mode.
+    If positions are a table, and the prompt and the new tokens together are more than config.max_len, a ValueError that names
+    max_len is raised before anything is computed. The same generator gives the same text as `generate`. Runs in eval mode
+    without gradient, and restores each module's mode.
     """
-    # TODO 1: where positions are a table, check that prompt and new tokens fit
-    # TODO 2: look at the model, and make its caches
-    # TODO 3: the first pass takes the whole prompt, every later one only the newest token
-    # TODO 4: choose, finish and stop as in `generate`
+    # TODO 1: if positions are a table, check that prompt and new tokens fit
+    # TODO 2: use looking_at, and make the model's caches
+    # TODO 3: the first pass takes the whole prompt, each later pass only the newest token
+    # TODO 4: choose tokens, finish rows and stop as in `generate`
     ### BEGIN SOLUTION
     most = ids.size(1) + max_new_tokens
     if model.pos_emb is not None and most > model.config.max_len:
@@ -180,8 +180,8 @@ def generate_cached(
 def kv_cache_bytes(
     n_layers: int, n_kv_heads: int, d_head: int, seq_len: int, batch: int = 1, bytes_per_value: int = 2
 ) -> int:
-    """How much memory the keys and values of every layer take."""
-    # TODO 1: multiply, and mind that there are keys *and* values
+    """Return how many bytes the keys and values of all layers take."""
+    # TODO 1: multiply; remember that there are keys *and* values
     ### BEGIN SOLUTION
     return 2 * n_layers * n_kv_heads * d_head * seq_len * batch * bytes_per_value
     ### END SOLUTION
@@ -190,17 +190,17 @@ def kv_cache_bytes(
 class GroupedQueryAttention(nn.Module):
     """Causal attention in which several query heads share one head of keys and values: (B, T, D) -> (B, T, D).
 
-    Query head h reads key head h // (n_heads / n_kv_heads). `positions` is "none", "rope" or "alibi", as in
-    CausalSelfAttention; ALiBi's slopes go by query head. Parameters: the linear maps `W_q` and `W_out`, D -> D, and `W_k` and
-    `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names both numbers
-    when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when `positions` is "rope"
-    and d_head is odd, and one that names `positions` when it is not one of the three. A pass without gradient (torch.no_grad,
-    torch.inference_mode) gives the same, and the module can still be trained afterwards.
+    Query head h reads key head h // (n_heads // n_kv_heads). `positions` is "none", "rope" or "alibi", as in
+    CausalSelfAttention; ALiBi has one slope for each query head. Parameters: the linear layers `W_q` and `W_out`, D -> D, and
+    `W_k` and `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names
+    both numbers when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when
+    `positions` is "rope" and d_head is odd, and one that names `positions` when it is not one of the three. A pass without
+    gradient (torch.no_grad, torch.inference_mode) returns the same values, and the module can still be trained afterwards.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, positions: str = "none"):
         super().__init__()
-        # TODO 1: check the sizes and `positions`; name what does not fit in the error
+        # TODO 1: check the sizes and `positions`; the error names the values that do not fit
         # TODO 2: keep n_heads, n_kv_heads and positions; make W_q, W_k, W_v and W_out
         ### BEGIN SOLUTION
         if d_model % n_heads != 0:
@@ -223,9 +223,9 @@ class GroupedQueryAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # TODO 3: project; split queries into n_heads heads, keys and values into n_kv_heads
-        # TODO 4: with "rope", turn queries and keys by their positions 0 .. T-1
-        # TODO 5: give every query head its own view of its group's keys and values, (B, n_kv_heads, ...) -> (B, H, ...)
-        # TODO 6: let every head attend under the causal mask, with "alibi" under its bias; merge the heads, and let W_out mix them
+        # TODO 4: with "rope", rotate queries and keys by their positions 0 .. T-1
+        # TODO 5: repeat keys and values, so that every query head has those of its group, (B, n_kv_heads, ...) -> (B, H, ...)
+        # TODO 6: attend under the causal mask, with "alibi" also with its bias; merge the heads, and apply W_out
         ### BEGIN SOLUTION
         T = x.size(1)
         q = split_heads(self.W_q(x), self.n_heads)  # (B, H, T, d_head)

@@ -14,13 +14,13 @@ from .ch07_models import count_parameters
 def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Choose the top_k experts of each token, best first: (..., N) -> weights (..., k) and experts (..., k).
 
-    The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum: they add to 1. They have
-    the dtype of the logits, and logits of any size are safe. Raises a ValueError that names top_k and N when top_k is below 1 or
-    above N.
+    The weights are the chosen experts' probabilities, from a softmax over all N, divided by their sum, so that they add to 1.
+    They have the dtype of the logits. Very large logits must not overflow. Raises a ValueError that names top_k and N when
+    top_k is below 1 or above N.
     """
     # TODO 1: check top_k; name the numbers in the error
     # TODO 2: turn the logits into probabilities over all experts, (..., N)
-    # TODO 3: take the k greatest of each token, and which experts they belong to
+    # TODO 3: take the k greatest probabilities of each token, and the experts that they belong to
     # TODO 4: divide by their sum
     ### BEGIN SOLUTION
     n_experts = router_logits.size(-1)
@@ -33,15 +33,15 @@ def route(router_logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
 
 
 def load_balancing_loss(router_probs: Tensor, experts: Tensor) -> Tensor:
-    """How unevenly the experts are used: N * sum of f_i * P_i, a scalar; 1 when all are used alike, N when one does it all.
+    """Return N * sum of f_i * P_i, a scalar that measures how unevenly the experts are used; 1 if all are used equally.
 
-    `router_probs` (..., N) are probabilities over all experts, `experts` (..., k) the chosen ones, for the same tokens. f_i is
-    expert i's share of all the choices made, so that they sum to 1; P_i is its mean probability over the tokens. The choices
-    are integers and have no gradient: the gradient goes through P. The loss has the dtype of the probabilities; for half
-    precision it may be float32.
+    `router_probs` (..., N) are probabilities over all experts, `experts` (..., k) the chosen ones, for the same tokens. f_i
+    is expert i's share of all choices, so the f_i sum to 1; P_i is its mean probability over the tokens. With k = 1, and one
+    expert that all tokens choose with probability 1, the loss is N. The choices are integers and have no gradient; the
+    gradient flows through P. The loss has the dtype of the probabilities; for half precision it may be float32.
     """
     # TODO 1: count how often each expert is chosen, in all slots of all tokens, and divide by the number of choices, (N,)
-    # TODO 2: take each expert's mean probability over all tokens, (N,)
+    # TODO 2: take the mean probability of each expert over all tokens, (N,)
     # TODO 3: multiply them, add up, and multiply by N
     ### BEGIN SOLUTION
     n_experts = router_probs.size(-1)
@@ -54,12 +54,12 @@ def load_balancing_loss(router_probs: Tensor, experts: Tensor) -> Tensor:
 
 
 class MoELayer(nn.Module):
-    """A feed-forward layer of many experts, of which each token meets its top_k: (B, T, D) -> (B, T, D) and the balance loss.
+    """A feed-forward layer with many experts; each token goes to top_k of them: (B, T, D) -> (B, T, D) and the balance loss.
 
     Its parts: `router`, a linear map D -> N without a bias, and `experts`, a ModuleList of N FeedForward(d_model, d_ff). A
-    token's output is the sum of its chosen experts' outputs, each times its weight from `route`; the other experts never see the
-    token. With fewer tokens than experts no gradient is NaN. Raises a ValueError that names top_k and n_experts when top_k is
-    below 1 or above n_experts.
+    token's output is the sum of its chosen experts' outputs, each times its weight from `route`; the other experts never
+    process the token. With fewer tokens than experts no gradient is NaN. Raises a ValueError that names top_k and n_experts
+    when top_k is below 1 or above n_experts.
     """
 
     def __init__(self, d_model: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):
@@ -75,11 +75,11 @@ class MoELayer(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Give (output, aux_loss): (B, T, D), and the load-balancing loss of this batch, a scalar."""
-        # TODO 3: lay all tokens in one row, (B, T, D) -> (B * T, D), and route them
-        # TODO 4: for each expert, find the tokens that chose it, and in which of their k slots; skip it when there are none
-        # TODO 5: let it work on those tokens only, weigh the result, and add it to their output
-        # TODO 6: bring the output back to (B, T, D); take the balance loss from the probabilities over all experts
+        """Return (output, aux_loss): (B, T, D), and the load-balancing loss of this batch, a scalar."""
+        # TODO 3: flatten all tokens into one axis, (B, T, D) -> (B * T, D), and route them
+        # TODO 4: for each expert, find the tokens that chose it, and in which of their k slots; skip the expert if there are none
+        # TODO 5: apply the expert to those tokens only, multiply by their weights, and add the result to their output
+        # TODO 6: reshape the output to (B, T, D); compute the balance loss from the probabilities over all experts
         ### BEGIN SOLUTION
         tokens = x.flatten(0, -2)  # (B * T, D)
         logits = self.router(tokens)  # (B * T, N)
@@ -97,8 +97,8 @@ class MoELayer(nn.Module):
 class MoEBlock(nn.Module):
     """A pre-norm block whose feed-forward is an MoELayer: (B, T, D) -> (B, T, D) and the balance loss.
 
-    Its parts: `ln1`, `attn` (a CausalSelfAttention without positions), `ln2`, `moe` (an MoELayer). Raises the ValueErrors of its
-    parts, which name d_model and n_heads, or top_k and n_experts.
+    Its parts: `ln1`, `attn` (a CausalSelfAttention without positions), `ln2`, `moe` (an MoELayer). Raises the ValueErrors of
+    its parts, which name d_model and n_heads, or top_k and n_experts.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int | None = None, n_experts: int = 8, top_k: int = 2):
@@ -112,9 +112,9 @@ class MoEBlock(nn.Module):
         ### END SOLUTION
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Give (x, aux_loss): the stream after both parts, (B, T, D), and the balance loss of the experts, a scalar."""
-        # TODO 2: add to the stream what attention finds in the normalised stream
-        # TODO 3: add to the result what the experts make of the normalised result, and hand on their loss
+        """Return (x, aux_loss): the residual stream after both parts, (B, T, D), and the balance loss, a scalar."""
+        # TODO 2: add the attention's output for the normalised stream to the stream
+        # TODO 3: add the experts' output for the normalised stream to the stream, and return their loss too
         ### BEGIN SOLUTION
         x = x + self.attn(self.ln1(x))
         found, aux_loss = self.moe(self.ln2(x))
@@ -123,12 +123,12 @@ class MoEBlock(nn.Module):
 
 
 def active_parameters(model: nn.Module) -> int:
-    """How many of the model's parameters one token uses: all but those of the experts it is not sent to.
+    """Return how many of the model's parameters one token uses: all except those of the experts that do not process it.
 
-    `model` may hold any number of MoELayers, itself be one, or have none; a matrix used in two places counts once.
+    `model` may contain any number of MoELayers, be one itself, or have none; a matrix used in two places counts once.
     """
     # TODO 1: count all parameters
-    # TODO 2: for each MoELayer in the model, take away those of the experts that one token leaves out
+    # TODO 2: for each MoELayer in the model, subtract the experts that one token does not use
     ### BEGIN SOLUTION
     active = count_parameters(model)
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Chapter 1, first part: words, and a tokenizer that knows whole words. Byte-pair encoding is in test_ch01_tokenizer_bpe.py."""
+"""Chapter 1, first part: words, and a tokenizer for whole words. Byte-pair encoding is in test_ch01_tokenizer_bpe.py."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_unknown_word_becomes_unk(learner, vocab, number):
 
 @exercise("WordTokenizer")
 def test_any_entry_can_be_unk(learner):
-    """unk is the entry with the given name, at any place, the first one too; a name that is not in vocab is a ValueError."""
+    """unk may be any entry of vocab, even the first one; an unk that is not in vocab raises a ValueError."""
     tokenizer = learner.WordTokenizer(["sun", "moon", "other", "star"], unk="other")
     same(as_list(tokenizer.encode("star comet sun")), [3, 2, 0], "the ids")
     first = learner.WordTokenizer(["other", "star", "sun"], unk="other")
@@ -137,7 +137,7 @@ def test_any_entry_can_be_unk(learner):
 @exercise("WordTokenizer")
 @given(vocab=vocabs, numbers=st.lists(numbers, min_size=2, max_size=6))
 def test_decoding_undoes_encoding(learner, vocab, numbers):
-    """decode(encode(text)) is the text with lower-case letters and single spaces; no text has no ids."""
+    """decode(encode(text)) is the text with lower-case letters and single spaces; an empty text has no ids."""
     chosen = [vocab[number % len(vocab)] for number in numbers]
     tokenizer = learner.WordTokenizer(vocab)
     same(tokenizer.decode(tokenizer.encode("\t".join(chosen).upper() + "\n")), " ".join(chosen), "the text")

@@ -53,20 +53,20 @@ def test_every_pair_of_neighbours_is_counted(learner, reference, ids):
 @exercise("count_pairs", weight=2)
 @given(length=st.integers(3, 9), i=st.integers(0, 300))
 def test_overlapping_pairs_count(learner, length, i):
-    """In a run of one id every pair counts, including those that share an id: n equal ids have n - 1 pairs."""
+    """In a run of equal ids every pair counts, including pairs that share an id: n equal ids have n - 1 pairs."""
     same_counts(learner.count_pairs([i] * length), {(i, i): length - 1}, "the counts of a run")
 
 
 @exercise("count_pairs")
 def test_a_pair_has_a_left_and_a_right(learner):
-    """(1, 2) and (2, 1) are two pairs, and only neighbours make one: not the ends, not every other id."""
+    """(1, 2) and (2, 1) are different pairs, and only neighbours form a pair: not the two ends of the list, not every second id."""
     same_counts(learner.count_pairs([1, 2, 1, 2, 3]), {(1, 2): 2, (2, 1): 1, (2, 3): 1})
     same_counts(learner.count_pairs([5, 7, 6]), {(5, 7): 1, (7, 6): 1})
 
 
 @exercise("count_pairs")
 def test_short_lists_have_few_pairs(learner):
-    """Two ids make one pair; one id, or none, makes no pair."""
+    """Two ids form one pair; one id, or none, forms no pair."""
     same_counts(learner.count_pairs([300, 12]), {(300, 12): 1}, "the counts of two ids")
     same_counts(learner.count_pairs([4]), {}, "the counts of one id")
     same_counts(learner.count_pairs([]), {}, "the counts of no ids")
@@ -86,7 +86,7 @@ def test_every_occurrence_is_merged(learner, reference, ids, at, new_id):
 @exercise("merge_pair", weight=2)
 @given(length=st.integers(3, 9), i=st.integers(0, 99))
 def test_merges_go_left_to_right_and_never_overlap(learner, length, i):
-    """A run is merged two by two from the left; where its length is odd the last id stays."""
+    """A run of equal ids is merged in twos from the left; if its length is odd, the last id stays."""
     expected = [300] * (length // 2) + [i] * (length % 2)
     same(as_list(learner.merge_pair([i] * length, (i, i), 300)), expected, "the merged run")
 
@@ -103,7 +103,7 @@ def test_both_ends_are_merged_and_kept(learner):
 
 @exercise("merge_pair")
 def test_only_this_pair_is_merged(learner):
-    """Only the two ids side by side, in this order, are the pair."""
+    """Only the two ids next to each other, in this order, count as the pair."""
     same(as_list(learner.merge_pair([2, 1, 3, 1, 2, 2, 1], (1, 2), 9)), [2, 1, 3, 9, 2, 1], "the merged ids")
     same(as_list(learner.merge_pair([11, 2, 1, 22, 1, 2], (1, 2), 256)), [11, 2, 1, 22, 256], "the merged ids")
     same(as_list(learner.merge_pair([5, 1, 4, 2, 1, 2], (1, 2), 9)), [5, 1, 4, 2, 9], "the merged ids")
@@ -111,7 +111,7 @@ def test_only_this_pair_is_merged(learner):
 
 @exercise("merge_pair")
 def test_merging_is_done_once(learner):
-    """One pass: a new id is not part of another pair, and ids without the pair do not change, even if there are very few."""
+    """Merging is one pass: a new id is not merged again, and a list without the pair does not change, however short it is."""
     same(as_list(learner.merge_pair([9, 4, 4, 9, 4, 4, 4, 4], (4, 4), 9)), [9, 9, 9, 9, 9], "ids that contained the new id before")
     same(as_list(learner.merge_pair([6, 7, 8], (7, 6), 9)), [6, 7, 8], "ids without the pair")
     same(as_list(learner.merge_pair([6], (6, 6), 9)), [6], "one id")
@@ -124,7 +124,7 @@ def test_merging_is_done_once(learner):
 @exercise("train_bpe", weight=3)
 @given(text=prose, merges=st.integers(3, 9))
 def test_merges_are_learned_one_after_another(learner, reference, text, merges):
-    """Each merge takes the pair that is most frequent after the merges before it, from the UTF-8 bytes on."""
+    """Each step merges the pair that is most frequent after all previous merges, starting from the UTF-8 bytes."""
     text = text + "bab ab"
     same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
 
@@ -138,7 +138,7 @@ def test_pairs_are_counted_again_after_each_merge(learner):
 
 @exercise("train_bpe", weight=2)
 def test_ties_go_to_the_smallest_pair(learner):
-    """Of equally frequent pairs the smallest is merged first: the smaller left id, then the smaller right id."""
+    """Among equally frequent pairs the smallest is merged first: the smaller left id, then the smaller right id."""
     same(learner.train_bpe("zyzyxw-xw", 257), {(120, 119): 256}, "the first merge of 'zyzyxw-xw'")
     same(learner.train_bpe("ab1zy2ab3zy", 257), {(97, 98): 256}, "the first merge of 'ab1zy2ab3zy'")
     same(learner.train_bpe("ad1ac2ab3ad4ac5ab", 257), {(97, 98): 256}, "the first merge of 'ad1ac2ab3ad4ac5ab'")
@@ -149,7 +149,7 @@ def test_ties_go_to_the_smallest_pair(learner):
 @exercise("train_bpe")
 @given(letter=st.sampled_from("aq 7"), length=st.integers(7, 15))
 def test_a_run_of_one_letter_is_merged_without_overlaps(learner, reference, letter, length):
-    """In a run of one letter the overlapping pairs count, and are merged without overlapping."""
+    """In a run of one letter overlapping pairs are counted, but merges do not overlap."""
     text = letter * length + "xyxyx-y-"
     same(learner.train_bpe(text, 260), reference.train_bpe(text, 260), LEARNED)
 
@@ -181,7 +181,7 @@ def test_it_stops_when_no_pair_occurs_twice(learner):
 
 @exercise("train_bpe")
 def test_the_vocabulary_size_counts_the_bytes_too(learner, reference):
-    """vocab_size is the 256 bytes and the merges: 256 learns none, and less than 256 is a ValueError that names it."""
+    """vocab_size is the 256 bytes plus the merges: with 256 no merge is learned, and a smaller number raises a ValueError that names it."""
     text = "how much wood would a woodchuck chuck if a woodchuck could chuck wood"
     for merges in (1, 4, 0):
         same(learner.train_bpe(text, 256 + merges), reference.train_bpe(text, 256 + merges), LEARNED)
@@ -196,7 +196,7 @@ def test_the_vocabulary_size_counts_the_bytes_too(learner, reference):
 @example(text="a b a b ", more="a b")
 @given(text=prose, more=prose)
 def test_encoding_applies_the_learned_merges(learner, reference, text, more):
-    """encode gives the ids that the learned merges give, applied in the order learned, on texts seen and unseen."""
+    """encode applies the learned merges in the order learned, to the training text and to new texts."""
     merges = reference.train_bpe(text + "bab ab", 262)
     ours = reference.BPETokenizer(merges)
     encodes(learner.BPETokenizer(merges), {each: ours.encode(each) for each in (text, more + "ab", "Zoë:\t" + more + "  ")}, merges)
@@ -255,7 +255,7 @@ def test_decoding_undoes_byte_pair_encoding(learner, reference, seen, text):
 
 @exercise("BPETokenizer")
 def test_short_texts_have_ids_too(learner):
-    """A text of one byte is one id, an empty text none, and no ids are an empty text."""
+    """A text of one byte has one id, an empty text has none, and decoding no ids gives an empty text."""
     tokenizer = learner.BPETokenizer({(97, 98): 256})
     same(as_list(tokenizer.encode("ab")), [256], "the ids of 'ab'")
     same(as_list(tokenizer.encode("a")), [97], "the ids of 'a'")
@@ -266,7 +266,7 @@ def test_short_texts_have_ids_too(learner):
 
 @exercise("BPETokenizer", weight=2)
 def test_ids_are_decoded_together(learner):
-    """The bytes of all ids are joined before they are read as UTF-8, since a character may be spread over several ids."""
+    """The bytes of all ids are joined before they are decoded as UTF-8, because the bytes of one character may be in several ids."""
     tokenizer = learner.BPETokenizer({(159, 152): 256, (240, 256): 257, (97, 195): 258})
     same(tokenizer.decode([257, 128, 98]), "😀b", "the text of an emoji in two ids")
     same(tokenizer.decode([258, 169, 240, 256, 128]), "aé😀", "the text of ids that end within a character")

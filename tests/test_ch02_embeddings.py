@@ -146,7 +146,7 @@ def test_the_same_token_differs_at_two_places(learner, n, seed):
     token, weight = tensor(seed, n.D), tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     result = shaped(module(token.expand(n.B, n.T, n.D).clone()), (n.B, n.T, n.D))
-    close(result[:, 1:] - result[:, :-1], (weight[1 : n.T] - weight[: n.T - 1]).expand(n.B, -1, -1), "the step from place to place")
+    close(result[:, 1:] - result[:, :-1], (weight[1 : n.T] - weight[: n.T - 1]).expand(n.B, -1, -1), "the difference between neighbouring positions")
     close(result, result[:1].expand(n.B, -1, -1), "every sequence, compared with the first")
     close(module.eval()(token.expand(n.B, n.T, n.D).clone()), result, "the result in eval mode")
 
@@ -154,7 +154,7 @@ def test_the_same_token_differs_at_two_places(learner, n, seed):
 @exercise("LearnedPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_start_names_the_first_row(learner, n, seed):
-    """With `start` the rows start ... start + T - 1 are added: what the same tokens get at the end of a longer sequence."""
+    """With `start` the rows start ... start + T - 1 are added, the rows that the same tokens get at the end of a longer sequence."""
     start = 1 + seed % (n.max_len - n.T)
     sizes(start=start)
     longer, weight = tensor(seed, n.B, start + n.T, n.D), tensor(seed + 1, n.max_len, n.D)
@@ -177,7 +177,7 @@ def test_the_whole_table_can_be_used(learner, n, seed):
 @exercise("LearnedPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_a_position_past_max_len_raises_an_error(learner, n, seed):
-    """A position that has no row is a ValueError that names max_len, whether T or `start` leads there."""
+    """A position that has no row raises a ValueError that names max_len, whether T or `start` is too large."""
     weight = tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     x = tensor(seed, n.B, n.max_len + 1, n.D)
@@ -217,7 +217,7 @@ def test_the_only_parameter_of_positions_is_weight(learner, n, seed):
 @exercise("LearnedPositions")
 @given(n=table_sizes, seed=seeds)
 def test_learned_positions_keep_dtype_and_device(learner, n, seed):
-    """The result has the dtype of x, whatever the table's, and the module works on any device."""
+    """The result has the dtype of x, whatever the dtype of the table, and the module works on any device."""
     x, weight = tensor(seed, n.B, n.T, n.D, dtype=torch.float64), tensor(seed + 1, n.max_len, n.D)
     module = filled(learner.LearnedPositions(n.max_len, n.D), weight)
     close(module(x), x + weight[: n.T], "x in float64 with its positions")

@@ -45,17 +45,17 @@ def test_position_zero_is_zeros_and_ones(learner, n):
 @exercise("sinusoidal_positions")
 @given(n=distinct("max_len", "pairs", max_len=(2, 9), pairs=(3, 9)))
 def test_later_columns_turn_more_slowly(learner, n):
-    """From one position to the next the first pair of columns turns by 1, and each later pair by 10000^(2 / d_model) times less."""
+    """From one position to the next the first pair of columns rotates by 1 radian, and each later pair by an angle that is 10000^(2 / d_model) times smaller."""
     table = shaped(learner.sinusoidal_positions(n.max_len, 2 * n.pairs), (n.max_len, 2 * n.pairs), "the table").double()
     turn = torch.atan2(table[1, 0::2], table[1, 1::2])
-    close(turn[0].item(), 1.0, "the turn of the first pair")
-    close(turn[1:] / turn[:-1], torch.full((n.pairs - 1,), 10000 ** (-1 / n.pairs)).double(), "how much slower each next pair turns", tol=1e-4)
+    close(turn[0].item(), 1.0, "the angle from one position to the next, of the first pair")
+    close(turn[1:] / turn[:-1], torch.full((n.pairs - 1,), 10000 ** (-1 / n.pairs)).double(), "the angle of each pair, divided by that of the pair before", tol=1e-4)
 
 
 @exercise("sinusoidal_positions", weight=2)
 @given(n=distinct("p", "k", "pairs", p=(1, 40), k=(1, 40), pairs=(1, 6)))
 def test_a_step_of_k_is_one_rotation(learner, n):
-    """Row p + k is row p with each pair of columns turned by the angle of row k: a distance means the same everywhere."""
+    """Row p + k is row p with each pair of columns rotated by the angle of row k: a distance is the same rotation everywhere."""
     width = 2 * n.pairs
     table = shaped(learner.sinusoidal_positions(n.p + n.k + 1, width), (n.p + n.k + 1, width), "the table").double()
     sine, cosine = table[:, 0::2], table[:, 1::2]
@@ -77,7 +77,7 @@ def test_a_longer_table_begins_like_a_shorter_one(learner, n):
 @exercise("sinusoidal_positions", weight=2)
 @given(n=distinct("max_len", "pairs", max_len=(2, 9), pairs=(1, 6)))
 def test_odd_d_model_ends_with_a_sine(learner, n):
-    """With odd d_model the last column is a sine whose cosine has no room."""
+    """With odd d_model the last column is a sine without its cosine."""
     d_model = 2 * n.pairs + 1
     sizes(d_model=d_model)
     table = shaped(learner.sinusoidal_positions(n.max_len, d_model), (n.max_len, d_model), "the table")
@@ -87,7 +87,7 @@ def test_odd_d_model_ends_with_a_sine(learner, n):
 @exercise("sinusoidal_positions")
 @given(n=distinct("max_len", "d_model", max_len=(520, 600), d_model=(4, 12)))
 def test_positions_far_out_are_still_exact(learner, n):
-    """Past position 500 the entries are right to four decimals, as float32 allows."""
+    """Past position 500 the entries are correct to four decimals, which float32 allows."""
     table = shaped(learner.sinusoidal_positions(n.max_len, n.d_model), (n.max_len, n.d_model), "the table", torch.float32)
     close(table[500:], waves(n.max_len, n.d_model)[500:].float(), "the rows from 500 on", tol=1e-4)
 
@@ -116,7 +116,7 @@ def test_zeros_come_out_as_the_table(learner, n):
 @exercise("SinusoidalPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_start_names_the_first_row_of_the_sinusoids(learner, n, seed):
-    """With `start` the rows start ... start + T - 1 are added: what the same tokens get at the end of a longer sequence."""
+    """With `start` the rows start ... start + T - 1 are added, the rows that the same tokens get at the end of a longer sequence."""
     start = 1 + seed % (n.max_len - n.T)
     sizes(start=start)
     longer = tensor(seed, n.B, start + n.T, n.D)
@@ -139,7 +139,7 @@ def test_the_whole_table_of_sinusoids_can_be_used(learner, n, seed):
 @exercise("SinusoidalPositions", weight=2)
 @given(n=table_sizes, seed=seeds)
 def test_a_sinusoidal_position_past_max_len_raises_an_error(learner, n, seed):
-    """A position that has no row is a ValueError that names max_len, whether T or `start` leads there."""
+    """A position that has no row raises a ValueError that names max_len, whether T or `start` is too large."""
     module = learner.SinusoidalPositions(n.max_len, n.D)
     x = tensor(seed, n.B, n.max_len + 1, n.D)
     close(module(x[:, 1:].clone()), x[:, 1:] + waves(n.max_len, n.D).float(), "x as long as the table")

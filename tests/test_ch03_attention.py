@@ -40,7 +40,7 @@ def test_dim_chooses_the_axis_that_sums_to_one(learner, reference, n, dim, seed)
 @exercise("softmax", weight=2)
 @given(n=distinct("T", "V"), seed=seeds)
 def test_a_large_number_added_to_a_slice_changes_nothing(learner, reference, n, seed):
-    """Rows around 10000 and rows around -10000, in one tensor, each get the weights of their differences."""
+    """Rows around 10000 and rows around -10000, in one tensor, each get the weights that follow from their differences."""
     x = tensor(seed, n.T, n.V, scale=2.0) + 1e4 * torch.cos(math.pi * torch.arange(n.T))[:, None]
     close(learner.softmax(x), reference.softmax(x), "the tensor of weights")
 
@@ -74,7 +74,7 @@ def test_a_slice_of_nothing_but_minus_infinity_gives_zeros(learner, reference, n
 @few
 @given(n=distinct("T", "V"), seed=seeds)
 def test_gradient_of_softmax(learner, reference, n, seed):
-    """The gradient is softmax's own, and finite also for a row of nothing but -inf."""
+    """The gradient is that of softmax, and it is finite even for a row with only -inf."""
     x = tensor(seed, n.T, n.V, scale=2.0).masked_fill(~random_mask(seed, n.T, n.V), -math.inf)
     x[seed % n.T] = -math.inf
     got, expected = gradients(learner.softmax, x), gradients(reference.softmax, x)
@@ -116,7 +116,7 @@ def test_with_more_keys_the_queries_are_the_last_positions(learner, reference, q
 @few
 @given(n=distinct("q_len", "k_len", k_len=(8, 11)))
 def test_a_mask_is_the_last_rows_of_a_longer_one(learner, reference, n):
-    """causal_mask(q_len, k_len) is made of the last q_len rows of causal_mask(k_len)."""
+    """causal_mask(q_len, k_len) has the last q_len rows of causal_mask(k_len)."""
     whole = learner.causal_mask(n.k_len, k_len=n.k_len)
     same(whole, reference.causal_mask(n.k_len), f"the mask for {n.k_len} queries and k_len={n.k_len}")
     same(learner.causal_mask(q_len=n.q_len, k_len=n.k_len), whole[-n.q_len :], "the mask of the last positions")
@@ -158,7 +158,7 @@ def test_padding_is_the_id_that_was_given(learner, reference, n, pad_id, seed):
 @exercise("padding_mask")
 @given(n=distinct("B", "H", "T"), seed=seeds)
 def test_the_mask_fits_every_head_and_every_query(learner, reference, n, seed):
-    """Laid over scores (B, H, T, T), the mask takes the same keys from every head and every query of a text."""
+    """Broadcast over scores (B, H, T, T), the mask removes the same keys for every head and every query of a text."""
     ids, scores = padded(seed, n.B, n.T, 3), torch.zeros(n.B, n.H, n.T, n.T)
     mask = learner.padding_mask(ids, 3)
     same(mask, reference.padding_mask(ids, 3), "the mask")

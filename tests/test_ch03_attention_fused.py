@@ -1,4 +1,4 @@
-"""Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused map."""
+"""Chapter 3, fifth part: causal self-attention whose queries, keys and values come from one fused linear layer."""
 
 from attention_modules import attention_input, attention_sizes, compare_gradients, compare_message_dropout, fused_pair, with_identity_output
 from devices_and_dtypes import check_device_of_result
@@ -20,7 +20,7 @@ few = settings(max_examples=2)  # the smallest, and a random one: a mistake here
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_causal_attention_from_one_matrix(learner, reference, n, seed):
-    """c_attn gives queries, then keys, then values; each head attends under the causal mask; c_proj mixes the heads."""
+    """c_attn gives queries, then keys, then values; each head attends with the causal mask; c_proj combines the heads."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
@@ -29,7 +29,7 @@ def test_causal_attention_from_one_matrix(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_every_length_up_to_max_len(learner, reference, n, seed):
-    """One position works, and so do exactly max_len."""
+    """An input may have any length from 1 to max_len."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed, "max_len")
     close(mine(x), model(x), "the output for max_len positions")
@@ -49,7 +49,7 @@ def test_gradients_of_fused_attention(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
-    """Another token at position t changes the outputs from t on, and none before."""
+    """A different token at position t changes the outputs from t on, and no earlier one."""
     mine, _, _ = fused_pair(learner, reference, n, seed)
     x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
@@ -63,7 +63,7 @@ def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fused_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
-    """With a c_proj that changes nothing, other rows of c_attn in head h of the values change the features of head h, and no others."""
+    """If c_proj is the identity, changing the value rows of head h in c_attn changes the features of head h, and no others."""
     width, h = n.H * n.d_head, seed % n.H
     mine, _, values = fused_pair(learner, reference, n, seed)
     values = with_identity_output(values, "c_proj", width)
@@ -94,7 +94,7 @@ def test_rows_of_a_batch_are_handled_alone(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_the_mask_is_no_parameter_and_not_saved(learner, reference, n, seed):
-    """Only c_attn and c_proj are trained and saved; without biases where bias=False."""
+    """Only c_attn and c_proj are trained and saved; they have no biases if bias=False."""
     mine, model, values = fused_pair(learner, reference, n, seed, bias=False)
     compare_exactly(parameters(mine), values, "the parameters with bias=False")
     compare_exactly(state(mine), values, "the state dict with bias=False")
@@ -123,11 +123,11 @@ def test_an_input_longer_than_max_len_raises_an_error(learner, reference, n, see
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fused_heads_that_do_not_divide_the_width_raise_an_error(learner, reference, n, seed):
-    """When n_heads does not divide d_model, FusedSelfAttention raises a ValueError that names both numbers."""
+    """If n_heads does not divide d_model, FusedSelfAttention raises a ValueError that names both numbers."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
-    because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
+    because = f"d_model = {wide} cannot be split into {n.H} equal heads"
     refuses(lambda: learner.FusedSelfAttention(wide, n.H, n.max_len)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
 
 
@@ -142,7 +142,7 @@ def test_fused_attention_drops_nothing_in_eval_mode(learner, reference, n, seed)
 
 @exercise("FusedSelfAttention", weight=2)
 def test_fused_attention_drops_weights_in_training(learner, reference):
-    """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout."""
+    """In training each weight is set to 0 with probability `dropout`, else divided by 1 - dropout."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
     mine, _, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
@@ -156,7 +156,7 @@ def test_fused_attention_drops_weights_in_training(learner, reference):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fused_dtype_and_device_follow_the_input(learner, reference, n, seed):
-    """In double precision the output is double too, and on another device no mask stays behind."""
+    """In double precision the output is double too, and the mask moves with the module to another device."""
     mine, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed).double()
     close(mine.double()(x), model.double()(x), "the output in float64", tol=1e-5)

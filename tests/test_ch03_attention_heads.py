@@ -1,4 +1,4 @@
-"""Chapter 3, third part: features cut into heads and put together again, and one head of attention. Several heads are in test_ch03_attention_multi.py."""
+"""Chapter 3, third part: features split into heads and merged again, and one head of attention. Several heads are in test_ch03_attention_multi.py."""
 
 import math
 
@@ -27,7 +27,7 @@ head_shapes = distinct("B", "H", "T", "d_head", least=1)
 @exercise("split_heads", weight=3)
 @given(n=head_shapes)
 def test_head_h_gets_its_own_block_of_features(learner, reference, n):
-    """Head h holds the features from h * d_head up to (h + 1) * d_head, for every position."""
+    """Head h has the d_head features from h * d_head on, at every position."""
     x = numbered(n.B, n.T, n.H * n.d_head)
     close(learner.split_heads(x, n.H), reference.split_heads(x, n.H), "the tensor of heads")
 
@@ -45,10 +45,10 @@ def test_one_head_and_heads_of_one_feature(learner, reference, n, seed):
 @exercise("split_heads", weight=2)
 @given(n=distinct("B", "T", "d_head", H=(2, 5)), seed=seeds)
 def test_heads_that_do_not_divide_the_features_raise_an_error(learner, reference, n, seed):
-    """When n_heads does not divide D, split_heads raises a ValueError that names both numbers."""
+    """If n_heads does not divide D, split_heads raises a ValueError that names both numbers."""
     good, D = tensor(seed, n.B, n.T, n.H * n.d_head), n.H * n.d_head + 1
     close(learner.split_heads(good, n.H), reference.split_heads(good, n.H), "the tensor of heads")
-    because = f"{D} features cannot be cut into {n.H} equal heads"
+    because = f"{D} features cannot be split into {n.H} equal heads"
     refuses(lambda: learner.split_heads(tensor(seed, n.B, n.T, D), n.H), naming={"D": D, "n_heads": n.H}, because=because)
 
 
@@ -56,7 +56,7 @@ def test_heads_that_do_not_divide_the_features_raise_an_error(learner, reference
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_split_heads(learner, reference, n, seed):
-    """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
+    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.split_heads, x, n.H), gradients(reference.split_heads, x, n.H)
     close(got.output, expected.output, "the tensor of heads")
@@ -75,7 +75,7 @@ def test_heads_are_concatenated_at_each_position(learner, reference, n):
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_merging_undoes_splitting(learner, reference, n, seed):
-    """merge_heads(split_heads(x)) is x, number for number."""
+    """merge_heads(split_heads(x)) is exactly x."""
     x = tensor(seed, n.B, n.T, n.H * n.d_head)
     close(learner.merge_heads(reference.split_heads(x, n.H)), x, "what was split and merged")
 
@@ -84,7 +84,7 @@ def test_merging_undoes_splitting(learner, reference, n, seed):
 @few
 @given(n=distinct("B", "H", "T", "d_head"), seed=seeds)
 def test_gradient_and_dtype_of_merge_heads(learner, reference, n, seed):
-    """Every number goes to one place, and its gradient comes back from there; float64 stays float64."""
+    """Each number moves to one place, and its gradient comes back from that place; float64 stays float64."""
     x = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64)
     got, expected = gradients(learner.merge_heads, x), gradients(reference.merge_heads, x)
     close(got.output, expected.output, "the merged tensor")
@@ -107,7 +107,7 @@ head_sizes = distinct("B", "T", "d_model", "d_head", B=(1, 3))
 @exercise("SelfAttentionHead", weight=3)
 @given(n=head_sizes, seed=seeds)
 def test_one_head_attends_to_the_whole_sequence(learner, reference, n, seed):
-    """Every position attends to every position, those before it and those after; with the same weights the output is that of the formula."""
+    """Every position attends to every position, earlier and later; the output is that of the formula."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     close(mine(x), ours(x), "the output")
@@ -117,7 +117,7 @@ def test_one_head_attends_to_the_whole_sequence(learner, reference, n, seed):
 @few
 @given(n=head_sizes, seed=seeds)
 def test_one_projection_without_bias(learner, reference, n, seed):
-    """The head has one parameter, qkv.weight (3 * d_head, d_model); with all of it random, sequences of a batch do not mix."""
+    """The head has one parameter, qkv.weight (3 * d_head, d_model); if all of it is random, the sequences of a batch still do not affect each other."""
     mine, ours = learner.SelfAttentionHead(n.d_model, n.d_head), reference.SelfAttentionHead(n.d_model, n.d_head)
     shapes = {name: tuple(value.shape) for name, value in parameters(mine).items()}
     same(shapes, {"qkv.weight": (3 * n.d_head, n.d_model)}, "the dict of parameters and their shapes")
@@ -129,7 +129,7 @@ def test_one_projection_without_bias(learner, reference, n, seed):
 @exercise("SelfAttentionHead", weight=2)
 @given(n=head_sizes, seed=seeds)
 def test_rows_of_qkv_are_queries_then_keys_then_values(learner, reference, n, seed):
-    """With the rows of queries and keys zero all scores are equal: each position gets the mean of the values, made by the last rows."""
+    """If the rows for queries and keys are zero, all scores are equal: each position gets the mean of the values, which the last rows compute."""
     mine = learner.SelfAttentionHead(n.d_model, n.d_head)
     W_v = tensor(seed + 1, n.d_head, n.d_model)
     load(mine, {"qkv.weight": torch.cat([torch.zeros(2 * n.d_head, n.d_model), W_v])})
@@ -141,7 +141,7 @@ def test_rows_of_qkv_are_queries_then_keys_then_values(learner, reference, n, se
 @few
 @given(n=head_sizes, seed=seeds)
 def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, seed):
-    """Positions in another order give the same outputs in that order: a head alone does not depend on the order."""
+    """If you reorder the positions, the outputs are reordered in the same way: a head on its own does not depend on the order."""
     mine, ours = two_heads(learner, reference, n, seed)
     x, order = tensor(seed, n.B, n.T, n.d_model), tensor(seed, n.T).argsort()
     close(mine(x[:, order]), ours(x)[:, order], "the output for the moved positions")
@@ -151,7 +151,7 @@ def test_moving_positions_moves_the_outputs_with_them(learner, reference, n, see
 @few
 @given(n=head_sizes, seed=seeds)
 def test_gradients_and_dtype_of_a_head(learner, reference, n, seed):
-    """The input and qkv.weight get the right gradient; in float64 the head works in float64."""
+    """The input and qkv.weight get the correct gradient; with float64 input and weights the output is float64."""
     mine, ours = two_heads(learner, reference, n, seed)
     x = tensor(seed, n.B, n.T, n.d_model)
     got, expected = gradients(mine, x), gradients(ours, x)

@@ -1,4 +1,4 @@
-"""Chapter 3, last part: converting attention with separate maps to one fused map, and back."""
+"""Chapter 3, last part: converting attention with separate linear layers to one fused layer, and back."""
 
 import torch
 from attention_modules import (
@@ -94,7 +94,7 @@ def test_fused_gives_what_separate_gave_under_a_causal_mask(learner, reference, 
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fused_has_the_max_len_asked_for(learner, reference, n, seed):
-    """The fused attention takes max_len positions and refuses one more."""
+    """The fused attention accepts max_len positions and rejects one more."""
     attention, model, _ = attention_pair(learner, reference, n, seed)
     fused, x = learner.fuse_qkv(attention, n.max_len), attention_input(n, seed, "max_len")
     close(fused(x), model(x, mask=lower_triangle(n.max_len)), "the fused output for max_len positions")
@@ -122,7 +122,7 @@ def test_fused_gradients_are_the_separate_ones_stacked(learner, reference, n, se
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fusing_copies(learner, reference, n, seed):
-    """Changing the fused attention afterwards does not change the separate one, and the reverse."""
+    """Changing the fused attention afterwards does not change the separate one, nor the other way round."""
     attention, _, values = attention_pair(learner, reference, n, seed)
     fused = learner.fuse_qkv(attention, n.max_len)
     compare_exactly(parameters(fused), fused_values(values), "the fused parameters")
@@ -137,7 +137,7 @@ def test_fusing_copies(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fusing_keeps_the_mode(learner, reference, n, seed):
-    """An attention in eval mode becomes a fused one in eval mode, one in train mode stays in train mode; the original keeps its own."""
+    """The fused attention is in the mode of the original, train or eval; the mode of the original does not change."""
     attention, model, _ = attention_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.fuse_qkv(attention, n.max_len).training is True, "the attention was in train mode, but the fused one is not")
     holds(attention.training is True, "fusing changed the mode of the given attention")
@@ -150,7 +150,7 @@ def test_fusing_keeps_the_mode(learner, reference, n, seed):
 
 @exercise("fuse_qkv")
 def test_fusing_keeps_the_dropout(learner, reference):
-    """The fused attention drops weights as often as the separate one did."""
+    """The fused attention drops weights as often as the separate one."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
     attention, _, values = module_pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
@@ -163,7 +163,7 @@ def test_fusing_keeps_the_dropout(learner, reference):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_fusing_keeps_dtype_and_device(learner, reference, n, seed):
-    """Double precision stays double, with all its digits, and what was on another device stays there."""
+    """Double precision stays double, with all its digits, and the result is on the device of the original."""
     attention, model, _ = attention_pair(learner, reference, n, seed)
     values = randomise(model.double(), seed)
     load(attention.double(), values)
@@ -203,7 +203,7 @@ def test_no_bias_stays_no_bias_when_cut(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_separate_gives_what_fused_gave(learner, reference, n, seed):
-    """With a causal mask the separate attention gives what the fused one gave; it also takes a context, and any other mask."""
+    """With a causal mask the separate attention gives the output of the fused one; it also accepts a context, and any other mask."""
     fused, model, values = fused_pair(learner, reference, n, seed)
     attention, x = learner.split_qkv(fused), attention_input(n, seed)
     close(attention(x, mask=lower_triangle(n.T)), model(x), "the separate output under a causal mask")
@@ -229,7 +229,7 @@ def test_fusing_and_splitting_again_gives_the_same_module(learner, reference, n,
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
-    """The gradients of the separate attention are those of the fused one, cut in the same order."""
+    """The gradients of the separate attention are those of the fused one, split in the same order."""
     fused, model, _ = fused_pair(learner, reference, n, seed)
     x = attention_input(n, seed)
     got = gradients(learner.split_qkv(fused), x, mask=lower_triangle(n.T))
@@ -247,7 +247,7 @@ def test_separate_gradients_are_the_fused_ones_cut(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_cutting_copies(learner, reference, n, seed):
-    """Changing the separate attention afterwards does not change the fused one, and the reverse."""
+    """Changing the separate attention afterwards does not change the fused one, nor the other way round."""
     fused, _, values = fused_pair(learner, reference, n, seed)
     attention = learner.split_qkv(fused)
     compare_exactly(parameters(attention), apart_values(values), "the separate parameters")
@@ -262,7 +262,7 @@ def test_cutting_copies(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_cutting_keeps_the_mode(learner, reference, n, seed):
-    """A fused attention in eval mode becomes a separate one in eval mode, one in train mode stays in train mode; the original keeps its own."""
+    """The separate attention is in the mode of the fused one, train or eval; the mode of the fused one does not change."""
     fused, model, _ = fused_pair(learner, reference, n, seed, dropout=0.6)
     holds(learner.split_qkv(fused).training is True, "the fused attention was in train mode, but the separate one is not")
     holds(fused.training is True, "splitting changed the mode of the given attention")
@@ -275,7 +275,7 @@ def test_cutting_keeps_the_mode(learner, reference, n, seed):
 
 @exercise("split_qkv")
 def test_cutting_keeps_the_dropout(learner, reference):
-    """The separate attention drops weights as often as the fused one did."""
+    """The separate attention drops weights as often as the fused one."""
     n_heads, width, rate, x = 3, 12, 0.3, tensor(1, 500, 1, 12)
     sizes(B=500, H=3, T=1, d_head=4)
     fused, _, values = module_pair(learner, reference, "FusedSelfAttention", width, n_heads, 5, dropout=rate, seed=5)
@@ -288,7 +288,7 @@ def test_cutting_keeps_the_dropout(learner, reference):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_cutting_keeps_dtype_and_device(learner, reference, n, seed):
-    """Double precision stays double, with all its digits, and what was on another device stays there."""
+    """Double precision stays double, with all its digits, and the result is on the device of the original."""
     fused, model, _ = fused_pair(learner, reference, n, seed)
     values = randomise(model.double(), seed)
     load(fused.double(), values)

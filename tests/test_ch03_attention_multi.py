@@ -1,4 +1,4 @@
-"""Chapter 3, fourth part: attention in several heads, with separate maps for queries, keys and values. One fused map is in test_ch03_attention_fused.py."""
+"""Chapter 3, fourth part: attention in several heads, with separate linear layers for queries, keys and values. One fused layer is in test_ch03_attention_fused.py."""
 
 import torch
 from attention_modules import attention_input, attention_pair, compare_gradients, compare_output_and_weights, padding_by_row, with_identity_output
@@ -27,7 +27,7 @@ def some(seed, *shape):
 @few
 @given(n=across, seed=seeds)
 def test_each_head_attends_in_its_own_features(learner, reference, n, seed):
-    """Every head attends in its own block of q, k and v, with scores divided by the root of d_head; W_out mixes the heads."""
+    """Every head attends in its own block of q, k and v, with scores divided by the square root of d_head; W_out combines the heads."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output")
 
@@ -48,7 +48,7 @@ def test_keys_and_values_come_from_the_context(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_masks_of_every_shape(learner, reference, n, seed):
-    """Any mask that broadcasts to (B, H, Tq, Tk) works, and a key with False has no influence at all."""
+    """Any mask that broadcasts to (B, H, Tq, Tk) works, and a key whose mask is False has no effect at all."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     real = padding_by_row(n.B, n.S)
@@ -63,7 +63,7 @@ def test_masks_of_every_shape(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_a_query_that_may_attend_to_nothing(learner, reference, n, seed):
-    """A query whose keys are all masked gets an average of zeros, never NaN, and affects neither the outputs nor the gradients of other queries."""
+    """A query whose keys are all masked gets zeros from every head, never NaN, and affects neither the outputs nor the gradients of other queries."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     x, context = attention_input(n, seed), attention_input(n, seed + 1, "S")
     mask = some(seed, n.B, 1, n.T, n.S)
@@ -98,7 +98,7 @@ def test_gradients_of_multi_head_attention(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_later_tokens_change_no_earlier_output_under_a_causal_mask(learner, reference, n, seed):
-    """Under a causal mask, another token at position t changes the outputs from t on, and none before."""
+    """With a causal mask, a different token at position t changes the outputs from t on, and no earlier one."""
     mine, _, _ = attention_pair(learner, reference, n, seed)
     x, t = attention_input(n, seed), 1 + seed % (n.T - 2)
     changed = x.clone()
@@ -112,7 +112,7 @@ def test_later_tokens_change_no_earlier_output_under_a_causal_mask(learner, refe
 @few
 @given(n=across, seed=seeds)
 def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
-    """With a W_out that changes nothing, other rows of W_q or W_v in head h change the features of head h, and no others."""
+    """If W_out is the identity, changing the rows of head h in W_q or W_v changes the features of head h, and no others."""
     width, h = n.H * n.d_head, seed % n.H
     mine, _, values = attention_pair(learner, reference, n, seed)
     values = with_identity_output(values, "W_out", width)
@@ -134,7 +134,7 @@ def test_heads_do_not_mix_before_the_last_map(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_rows_of_a_batch_do_not_mix(learner, reference, n, seed):
-    """Another token in one row of the batch changes every position of that row, and no other row."""
+    """A different token in one row of the batch changes every position of that row, and no other row."""
     mine, _, _ = attention_pair(learner, reference, n, seed)
     x, row = attention_input(n, seed), seed % n.B
     changed = x.clone()
@@ -163,11 +163,11 @@ def test_without_bias_there_are_four_matrices(learner, reference, n, seed):
 @few
 @given(n=across, seed=seeds)
 def test_heads_that_do_not_divide_the_width_raise_an_error(learner, reference, n, seed):
-    """When n_heads does not divide d_model, MultiHeadAttention raises a ValueError that names both numbers."""
+    """If n_heads does not divide d_model, MultiHeadAttention raises a ValueError that names both numbers."""
     mine, model, _ = attention_pair(learner, reference, n, seed)
     close(mine(attention_input(n, seed)), model(attention_input(n, seed)), "the output where they do divide")
     wide = n.H * n.d_head + 1
-    because = f"d_model = {wide} cannot be cut into {n.H} equal heads"
+    because = f"d_model = {wide} cannot be split into {n.H} equal heads"
     refuses(lambda: learner.MultiHeadAttention(wide, n.H)(tensor(seed, 2, 3, wide)), naming={"d_model": wide, "n_heads": n.H}, because=because)
 
 
@@ -184,7 +184,7 @@ def test_no_dropout_in_eval_mode(learner, reference, n, seed):
 
 @exercise("MultiHeadAttention", weight=3)
 def test_dropout_acts_on_the_weights(learner, reference):
-    """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout; those weights mix the values and are returned."""
+    """In training each weight is set to 0 with probability `dropout`, else divided by 1 - dropout; these weights average the values and are returned."""
     n_heads, width, rate, x, context = 4, 20, 0.3, tensor(1, 3, 13, 20), tensor(2, 3, 11, 20)
     sizes(B=3, H=4, T=13, S=11, d_head=5)
     mine, model, values = module_pair(learner, reference, "MultiHeadAttention", width, n_heads, dropout=rate, seed=5)
@@ -200,7 +200,7 @@ def test_dropout_acts_on_the_weights(learner, reference):
     v = context @ values["W_v.weight"].T + values["W_v.bias"]
     mix = weights @ v.reshape(3, 11, n_heads, 5).transpose(1, 2)
     expected = mix.transpose(1, 2).reshape(3, 13, width) @ values["W_out.weight"].T + values["W_out.bias"]
-    close(output, expected, "the output, which the returned weights should have mixed")
+    close(output, expected, "the output, compared with the average of the values by the returned weights")
     alone, again = mine(x, context), mine(x, context, return_weights=True)[0]
     undropped = model(x, context)
     holds(float((alone - undropped).abs().max()) > 1e-3, "without return_weights nothing is dropped in training")

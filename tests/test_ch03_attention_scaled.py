@@ -48,7 +48,7 @@ def same_attention(got, expected, tol=None):
 @exercise("scaled_dot_product_attention", weight=4)
 @given(n=attention_sizes, lead=st.integers(0, 2), seed=seeds)
 def test_each_query_averages_the_values_with_softmax_weights(learner, reference, n, lead, seed):
-    """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the values mixed by them."""
+    """The weights are softmax(q k^T / sqrt(d)) over the keys, and the output is the average of the values with these weights."""
     q, k, v = qkv(seed, n, lead=lead)
     same_attention(learner.scaled_dot_product_attention(q, k, v), reference.scaled_dot_product_attention(q, k, v))
 
@@ -57,7 +57,7 @@ def test_each_query_averages_the_values_with_softmax_weights(learner, reference,
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_equal_values_come_back_unchanged(learner, reference, n, seed):
-    """Where all keys carry the same value, every query gets just that value: a row of weights sums to 1."""
+    """If all keys have the same value, every query gets exactly that value: a row of weights sums to 1."""
     q, k, _ = qkv(seed, n)
     v = tensor(seed, n.B, n.H, 1, n.d_v).expand(-1, -1, n.Tk, -1)
     mask = random_mask(seed, n.Tq, n.Tk)
@@ -69,7 +69,7 @@ def test_equal_values_come_back_unchanged(learner, reference, n, seed):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_the_order_of_keys_does_not_matter(learner, reference, n, seed):
-    """Keys and values moved together to other places give the same output."""
+    """If keys and values are reordered in the same way, the output stays the same."""
     q, k, v = qkv(seed, n)
     order = tensor(seed, n.Tk).argsort()
     output, _ = both(learner.scaled_dot_product_attention(q, k[:, :, order], v[:, :, order]))
@@ -90,7 +90,7 @@ def test_large_scores_do_not_overflow(learner, reference, n, seed):
 @exercise("scaled_dot_product_attention", weight=4)
 @given(n=attention_sizes, shape=st.sampled_from(["Tq Tk", "B 1 1 Tk", "B 1 Tq Tk", "B H Tq Tk"]), seed=seeds)
 def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
-    """Where the mask is False a key gets no weight, and the keys that are left share all of it; any mask that broadcasts will do."""
+    """A key whose mask is False gets weight 0, and the other keys share all of the weight; any mask that broadcasts works."""
     q, k, v = qkv(seed, n)
     mask = random_mask(seed, *[1 if axis == "1" else getattr(n, axis) for axis in shape.split()])
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask)
@@ -101,7 +101,7 @@ def test_masked_keys_get_no_weight(learner, reference, n, shape, seed):
 @few
 @given(n=distinct("B", "H", "d", "d_v", T=(3, 7)), seed=seeds)
 def test_a_future_token_changes_no_earlier_output(learner, reference, n, seed):
-    """Under a causal mask, another key and value at position t changes the outputs from t on, but none before."""
+    """With a causal mask, a different key and value at position t changes the outputs from t on, and no earlier one."""
     n.Tq = n.Tk = n.T
     q, k, v = qkv(seed, n)
     mask, t = reference.causal_mask(n.T), 1 + seed % (n.T - 1)
@@ -163,7 +163,7 @@ def dead_rows(seed, n):
 @exercise("scaled_dot_product_attention", weight=2)
 @given(n=attention_sizes, seed=seeds)
 def test_a_query_biased_away_from_every_key_gets_zeros(learner, reference, n, seed):
-    """A query whose keys are all biased to -inf, or all that its mask leaves, has weights and output of zero, never NaN."""
+    """If all keys of a query, or all that its mask allows, are biased to -inf, its weights and output are zero, never NaN."""
     q, k, v = qkv(seed, n)
     mask, bias = dead_rows(seed, n)
     got = learner.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
@@ -178,7 +178,7 @@ def the_weights(attention, q, k, v, mask, bias):
 @few
 @given(n=attention_sizes, seed=seeds)
 def test_gradients_of_attention(learner, reference, n, seed):
-    """Queries, keys, values and bias get the right gradient, through the output and through the weights, finite also where a query may attend to nothing."""
+    """Queries, keys, values and bias get the correct gradient, through the output and through the weights; it is finite even if a query may attend to nothing."""
     q, k, v = qkv(seed, n, scale=1.2)
     mask, bias = dead_rows(seed, n)
     mask[0, :, (seed + 2) % n.Tq] = False

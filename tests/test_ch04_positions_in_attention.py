@@ -1,4 +1,4 @@
-"""Chapter 4, first part: rotary angles, and features turned by them. ALiBi and the module are in two further files."""
+"""Chapter 4, first part: rotary angles, and features rotated by them. ALiBi and the module are in two further files."""
 
 import math
 
@@ -63,7 +63,7 @@ def test_pair_i_at_position_p_turns_by_p_times_its_frequency(learner, n, seed):
 @exercise("rope_angles", weight=2)
 @given(n=angle_sizes, base=bases, seed=seeds)
 def test_base_sets_how_slow_the_slow_pairs_are(learner, n, base, seed):
-    """With another `base` the frequencies are base^(-2i / d_head): the first pair turns as before, the later ones faster or slower."""
+    """With another `base` the frequencies are base^(-2i / d_head): the first pair rotates as before, the later ones faster or more slowly."""
     positions = places(seed, n.T)
     close(learner.rope_angles(positions, n.d_head, base=base), turns(positions, n.d_head, base).float(), f"the table with base={base:g}")
     close(learner.rope_angles(positions, n.d_head, 50.0), turns(positions, n.d_head, 50.0).float(), "the table with base=50")
@@ -72,9 +72,9 @@ def test_base_sets_how_slow_the_slow_pairs_are(learner, n, base, seed):
 @exercise("rope_angles", weight=2)
 @given(n=distinct("T", pairs=(3, 8)).map(paired))
 def test_each_pair_turns_more_slowly_than_the_one_before(learner, n):
-    """From one position to the next the first pair turns by one radian, and each later pair by 10000^(2 / d_head) times less."""
+    """From one position to the next the first pair rotates by one radian, and each later pair by an angle that is 10000^(2 / d_head) times smaller."""
     angles = shaped(learner.rope_angles(torch.arange(n.T), n.d_head), (n.T, n.pairs), "the table of angles").double()
-    close(angles[1, 0].item(), 1.0, "how far the first pair turns at position 1")
+    close(angles[1, 0].item(), 1.0, "the angle of the first pair at position 1")
     slower = 10000 ** (-2 / n.d_head)
     close(angles[1, 1:] / angles[1, :-1], torch.full((n.pairs - 1,), slower).double(), "the angle of each pair, relative to the previous one,", tol=1e-4)
 
@@ -93,7 +93,7 @@ def test_at_position_zero_nothing_turns(learner, n):
 @few
 @given(n=angle_sizes, seed=seeds)
 def test_angles_far_out_are_exact_in_float32(learner, n, seed):
-    """Positions in the thousands have the angles that float32 allows, several full turns and more, and the table is float32."""
+    """At positions in the thousands, after many full turns, the angles are as exact as float32 allows; the table is float32."""
     positions = 1000 + places(seed, n.T, 3000)
     angles = shaped(learner.rope_angles(positions, n.d_head), (n.T, n.pairs), "the table of angles", torch.float32)
     for i in (0, 1, n.pairs - 1):
@@ -104,7 +104,7 @@ def test_angles_far_out_are_exact_in_float32(learner, n, seed):
 @few
 @given(n=angle_sizes, seed=seeds)
 def test_an_odd_width_cannot_be_paired(learner, n, seed):
-    """When d_head is odd, rope_angles raises a ValueError that names it."""
+    """If d_head is odd, rope_angles raises a ValueError that names it."""
     positions, odd = places(seed, n.T), n.d_head + 7
     close(learner.rope_angles(positions, n.d_head), turns(positions, n.d_head).float(), "the table where d_head is even")
     refuses(lambda: learner.rope_angles(positions, odd), naming={"d_head": odd}, because=f"d_head = {odd} is odd: its features cannot be paired")
@@ -114,7 +114,7 @@ def test_an_odd_width_cannot_be_paired(learner, n, seed):
 @few
 @given(n=angle_sizes, seed=seeds)
 def test_angles_are_made_where_the_positions_are(learner, n, seed):
-    """The table is made on the device of `positions`, and nothing on any other; positions may be of any whole-number dtype."""
+    """The table is created on the device of `positions`, and no tensor on another device; positions may have any integer dtype."""
     positions = places(seed, n.T)
     expected = turns(positions, n.d_head).float()
     plain, short = learner.rope_angles(positions, n.d_head), learner.rope_angles(positions.int(), n.d_head)
@@ -143,7 +143,7 @@ def test_one_pair_is_rotated_counter_clockwise(learner, p, a):
 def test_neighbouring_features_turn_together(learner, n, seed):
     """Features 2i and 2i + 1 become x0 cos - x1 sin and x0 sin + x1 cos, with the angle of pair i at their position."""
     x, positions = tensor(seed, n.T, n.d_head), torch.arange(n.T)
-    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the rotated features")
 
 
 @exercise("apply_rope", weight=3)
@@ -153,26 +153,26 @@ def test_the_positions_given_are_the_ones_used(learner, n, seed):
     x, positions = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T)
     last = positions[-1:]
     whole, alone = learner.apply_rope(x, positions), learner.apply_rope(x[:, -1:].clone(), last)
-    close(whole, turned(x, positions).float(), "the turned features")
-    close(alone, turned(x[:, -1:], last).float(), "one row alone, turned by its position,")
+    close(whole, turned(x, positions).float(), "the rotated features")
+    close(alone, turned(x[:, -1:], last).float(), "one row alone, rotated by its position,")
 
 
 @exercise("apply_rope", weight=2)
 @given(n=rope_sizes, lead=st.integers(0, 2), seed=seeds)
 def test_any_number_of_leading_axes(learner, n, lead, seed):
-    """x may be (T, d_head), (B, T, d_head) or (B, H, T, d_head): the positions belong to the last axis but one."""
+    """x may be (T, d_head), (B, T, d_head) or (B, H, T, d_head): the positions are the axis before the last."""
     sizes(**{axis: None for axis in ("B", "H")[lead:]})
     x, positions = tensor(seed, *(n.B, n.H)[:lead], n.T, n.d_head), places(seed, n.T)
-    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the rotated features")
 
 
 @exercise("apply_rope", weight=2)
 @given(n=rope_sizes, base=bases, seed=seeds)
 def test_the_base_reaches_the_angles(learner, n, base, seed):
-    """With another `base` the pairs turn by that base's angles."""
+    """With another `base` the pairs rotate by the angles of that base."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
-    close(learner.apply_rope(x, positions, base=base), turned(x, positions, base).float(), f"the features turned with base={base:g}")
-    close(learner.apply_rope(x, positions, 50.0), turned(x, positions, 50.0).float(), "the features turned with base=50")
+    close(learner.apply_rope(x, positions, base=base), turned(x, positions, base).float(), f"the features rotated with base={base:g}")
+    close(learner.apply_rope(x, positions, 50.0), turned(x, positions, 50.0).float(), "the features rotated with base=50")
 
 
 @exercise("apply_rope", weight=2)
@@ -182,7 +182,7 @@ def test_a_rotation_keeps_the_length_of_each_vector(learner, n, seed):
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
     positions[seed % n.T] = 0
     got = shaped(learner.apply_rope(x, positions), x.shape, "the result")
-    close(got, turned(x, positions).float(), "the turned features")
+    close(got, turned(x, positions).float(), "the rotated features")
     close(got[:, :, seed % n.T], x[:, :, seed % n.T], "the row at position 0")
     close(got.norm(dim=-1), x.norm(dim=-1), "the length of every vector")
 
@@ -190,7 +190,7 @@ def test_a_rotation_keeps_the_length_of_each_vector(learner, n, seed):
 @exercise("apply_rope", weight=3)
 @given(n=rope_sizes, seed=seeds)
 def test_scores_depend_on_the_distance_alone(learner, n, seed):
-    """A query at m and a key at n have the same dot product for equal m - n: moving both changes no score."""
+    """A query at m and a key at n have the same dot product for equal m - n: moving both by the same distance changes no score."""
     q, k, positions, far = tensor(seed, n.B, n.T, n.d_head), tensor(seed + 1, n.B, n.T, n.d_head), places(seed, n.T), 1 + seed % 50
     sizes(H=None)
     turned_here = learner.apply_rope(q, positions), learner.apply_rope(k, positions)
@@ -205,11 +205,11 @@ def test_scores_depend_on_the_distance_alone(learner, n, seed):
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_the_gradient_is_rotated_back(learner, n, seed):
-    """x gets the gradient of the result turned by the opposite angle; the positions get none."""
+    """x gets the gradient of the result, rotated by the opposite angle; the positions get none."""
     x, positions, cotangent = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), tensor(seed + 1, n.B, n.T, n.d_head)
     sizes(H=None)
     found = gradients(learner.apply_rope, x, positions, cotangent=cotangent)
-    close(found.output, turned(x, positions).float(), "the turned features")
+    close(found.output, turned(x, positions).float(), "the rotated features")
     close(found.inputs[0], turned(cotangent, -positions).float(), "the gradient of x")
 
 
@@ -221,8 +221,8 @@ def test_turned_features_have_the_dtype_of_x(learner, n, seed):
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head, dtype=torch.float64), places(seed, n.T)
     half = x.bfloat16()
     double, rough = learner.apply_rope(x, positions), learner.apply_rope(half, positions)
-    close(double, turned(x, positions), "the turned features in float64", tol=2e-5)
-    close(rough, turned(half, positions).bfloat16(), "the turned features in bfloat16")
+    close(double, turned(x, positions), "the rotated features in float64", tol=2e-5)
+    close(rough, turned(half, positions).bfloat16(), "the rotated features in bfloat16")
 
 
 @exercise("apply_rope", weight=2)
@@ -231,17 +231,17 @@ def test_turned_features_have_the_dtype_of_x(learner, n, seed):
 def test_angles_far_out_are_not_rounded_to_half_precision(learner, n, seed):
     """At positions around 1000 a bfloat16 x is rotated by exact angles: in bfloat16 itself 1000 and 1001 are equal."""
     x, positions = tensor(seed, n.T, n.d_head, dtype=torch.bfloat16), 900 + places(seed, n.T, 200)
-    close(learner.apply_rope(x, positions), turned(x, positions).bfloat16(), "the turned features in bfloat16", tol=4e-2)
+    close(learner.apply_rope(x, positions), turned(x, positions).bfloat16(), "the rotated features in bfloat16", tol=4e-2)
 
 
 @exercise("apply_rope")
 @few
 @given(n=rope_sizes, seed=seeds)
 def test_an_odd_number_of_features_raises_an_error(learner, n, seed):
-    """When d_head is odd, apply_rope raises a ValueError that names it."""
+    """If d_head is odd, apply_rope raises a ValueError that names it."""
     x, positions, odd = tensor(seed, n.B, n.T, n.d_head), places(seed, n.T), n.d_head + 7
     sizes(H=None)
-    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features where d_head is even")
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the rotated features where d_head is even")
     wide = tensor(seed, n.B, n.T, odd)
     refuses(lambda: learner.apply_rope(wide, positions), naming={"d_head": odd}, because=f"d_head = {odd} is odd: its features cannot be paired")
 
@@ -259,7 +259,7 @@ def of_views(f, x, positions):
 def test_views_are_turned_like_any_tensor(learner, n, seed):
     """The result of split_heads is a view, and so may the positions be: the layout in memory does not matter."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
-    close(learner.bring(of_views)(learner.apply_rope, x, positions), turned(x, positions).float(), "the turned features of a view")
+    close(learner.bring(of_views)(learner.apply_rope, x, positions), turned(x, positions).float(), "the rotated features of a view")
 
 
 @exercise("apply_rope")
@@ -268,5 +268,5 @@ def test_views_are_turned_like_any_tensor(learner, n, seed):
 def test_the_rotation_runs_on_the_device_of_x(learner, n, seed):
     """No tensor is created on a fixed device: x and the positions may be on any device."""
     x, positions = tensor(seed, n.B, n.H, n.T, n.d_head), places(seed, n.T)
-    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the turned features")
+    close(learner.apply_rope(x, positions), turned(x, positions).float(), "the rotated features")
     check_device_of_result(learner, x, learner.apply_rope, x, positions)

@@ -124,7 +124,7 @@ def test_a_bias_is_the_last_rows_of_a_longer_one(learner, n):
 @few
 @given(n=distinct("H", T=(4, 8)))
 def test_bias_falls_in_a_straight_line(learner, n):
-    """It is 0 on the diagonal, falls by the head's slope with every step away, and is the same for equal distances."""
+    """It is 0 on the diagonal, decreases by the head's slope for each position of distance, and is the same for equal distances."""
     got = shaped(learner.alibi_bias(n.H, n.T, n.T), (n.H, n.T, n.T), "the bias", torch.float32)
     close(got.diagonal(dim1=1, dim2=2), torch.zeros(n.H, n.T), "the bias on the diagonal")
     steps = got[:, -1, 1:] - got[:, -1, :-1]

@@ -1,4 +1,4 @@
-"""Chapter 4, third part: causal self-attention, with distance entering as none, rotation or bias."""
+"""Chapter 4, third part: causal self-attention with no positions, with RoPE or with ALiBi."""
 
 import module_pairs
 import torch
@@ -60,7 +60,7 @@ def same_pair(got, expected, when=""):
 @exercise("CausalSelfAttention", weight=3)
 @given(n=any_width, seed=seeds)
 def test_every_head_attends_to_itself_and_the_past(learner, reference, n, seed):
-    """With positions="none" every head attends to its own position and those before it, in its own block of features; W_out mixes the heads."""
+    """With positions="none" every head attends to its own and earlier positions, in its own block of features; W_out combines the heads."""
     mine, model, _ = pair(learner, reference, n, seed, "none")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output")
 
@@ -69,7 +69,7 @@ def test_every_head_attends_to_itself_and_the_past(learner, reference, n, seed):
 @few
 @given(n=any_width, seed=seeds)
 def test_no_positions_unless_asked_for(learner, reference, n, seed):
-    """Left out, `positions` is "none": no rotation, no bias on the scores."""
+    """The default of `positions` is "none": no rotation, no bias on the scores."""
     _, model, values = pair(learner, reference, n, seed, "none")
     mine = learner.CausalSelfAttention(d_model=n.D, n_heads=n.H)
     load(mine, values)
@@ -79,7 +79,7 @@ def test_no_positions_unless_asked_for(learner, reference, n, seed):
 @exercise("CausalSelfAttention", weight=3)
 @given(n=even_width, seed=seeds)
 def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
-    """With positions="rope" the queries and keys of every head are rotated by their positions, 0 to T - 1, before their dot products are taken."""
+    """With positions="rope" the queries and keys of every head are rotated by their positions, 0 to T - 1, before their dot products are computed."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
 
@@ -96,7 +96,7 @@ def test_with_alibi_each_head_fades_with_distance(learner, reference, n, seed):
 @few
 @given(n=even_width, seed=seeds)
 def test_return_weights_shows_the_weights_of_every_head(learner, reference, n, seed):
-    """With return_weights the result is (output, weights), the weights (B, H, T, T) of each head, not their average; without, the output alone."""
+    """With return_weights the result is (output, weights), the weights (B, H, T, T) of each head, not their average; without it, the output alone."""
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     results = [(mine(inputs(n, seed), return_weights=True), mine(inputs(n, seed))) for mine, _ in modules]
     for kind, (shown, plain), (_, model) in zip(KINDS, results, modules):
@@ -108,7 +108,7 @@ def test_return_weights_shows_the_weights_of_every_head(learner, reference, n, s
 @few
 @given(n=even_width, seed=seeds)
 def test_later_tokens_change_no_earlier_output(learner, reference, n, seed):
-    """Another token at position t changes the outputs from t on, and none before it, for none, rope and alibi."""
+    """A different token at position t changes the outputs from t on, and no earlier one, with none, rope and alibi."""
     t = 1 + seed % (n.T - 2)
     x = inputs(n, seed)
     changed = x.clone()
@@ -149,7 +149,7 @@ def deaf(values, n):
 @few
 @given(n=even_width, seed=seeds)
 def test_values_are_never_turned(learner, reference, n, seed):
-    """Where all scores are equal, each position gets the plain average of the values up to it: positions touch queries and keys only."""
+    """If all scores are equal, each position gets the average of the values up to it: positions affect only queries and keys."""
     mine, _, values = pair(learner, reference, n, seed, "rope")
     values = deaf(values, n)
     load(mine, values)
@@ -168,11 +168,11 @@ def test_gradients_with_every_kind_of_positions(learner, reference, n, seed):
     results = [gradients(mine, x, cotangent=cotangent) for mine, _ in modules]
     for kind, got, (_, model) in zip(KINDS, results, modules):
         expected = gradients(model, x, cotangent=cotangent)
-        holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is cut off from it")
+        holds(got.inputs[0] is not None, f"with {kind} no gradient reaches x: somewhere the result is detached from it")
         close(got.inputs[0], expected.inputs[0], f"the gradient of x with {kind}", tol=5e-5)
         for name, gradient in expected.parameters.items():
             if name == "W_k.bias" and kind != "rope":
-                continue  # softmax ignores what all keys have in common: its gradient is rounding and nothing else
+                continue  # softmax ignores what all keys have in common: its gradient is only rounding error
             holds(got.parameters.get(name) is not None, f"with {kind} no gradient reaches {name}: it will never learn")
             close(got.parameters[name], gradient, f"the gradient of {name} with {kind}", tol=5e-5)
 
@@ -206,12 +206,12 @@ def test_sequences_of_any_length_in_any_order(learner, reference, n, seed):
 @few
 @given(n=even_width, seed=seeds)
 def test_heads_that_do_not_divide_the_width_raise_a_value_error(learner, reference, n, seed):
-    """When n_heads does not divide d_model, a ValueError names both numbers."""
+    """If n_heads does not divide d_model, a ValueError names both numbers."""
     mine, model, _ = pair(learner, reference, n, seed, "none")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output where they fit")
     too_wide = n.D + 1
     x = tensor(seed, 2, 3, too_wide)
-    because = f"d_model = {too_wide} cannot be cut into {n.H} equal heads"
+    because = f"d_model = {too_wide} cannot be split into {n.H} equal heads"
     for kind in KINDS:
         refuses(lambda kind=kind: learner.CausalSelfAttention(too_wide, n.H, kind)(x), naming={"d_model": too_wide, "n_heads": n.H}, because=because)
 
@@ -220,7 +220,7 @@ def test_heads_that_do_not_divide_the_width_raise_a_value_error(learner, referen
 @few
 @given(n=any_width.filter(lambda n: n.d_head % 2 == 1), seed=seeds)
 def test_rope_needs_an_even_d_head(learner, reference, n, seed):
-    """With rope an odd d_head is a ValueError that names it, at the latest when first called; with none and alibi it is fine."""
+    """With rope an odd d_head raises a ValueError that names it, at the latest in the first call; with none and alibi it works."""
     for kind in ("none", "alibi"):
         mine, model, _ = pair(learner, reference, n, seed, kind)
         close(mine(inputs(n, seed)), model(inputs(n, seed)), f"the output with {kind}, d_head = {n.d_head}")
@@ -232,7 +232,7 @@ def test_rope_needs_an_even_d_head(learner, reference, n, seed):
 @few
 @given(n=even_width, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
 def test_an_unknown_kind_of_positions_raises_an_error(learner, reference, n, word, seed):
-    """Any other `positions` is a ValueError that names it, and never acts like one of the three."""
+    """Any other `positions` raises a ValueError that names it, and never acts like one of the three."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
     because = f'there is no kind of positions called "{word}"'
@@ -252,7 +252,7 @@ def test_nothing_is_dropped_in_eval_mode(learner, reference, n, seed):
 
 @exercise("CausalSelfAttention", weight=3)
 def test_dropout_acts_on_the_weights_in_training(learner, reference):
-    """In training each weight is dropped with probability `dropout`, or divided by 1 - dropout; those weights mix the values and are returned."""
+    """In training each weight is set to 0 with probability `dropout`, else divided by 1 - dropout; these weights average the values and are returned."""
     H, d_head, T, rate = 4, 6, 13, 0.3
     sizes(B=3, H=H, T=T, d_head=d_head)
     x, allowed = tensor(1, 3, T, H * d_head), torch.ones(T, T, dtype=torch.bool).tril()
@@ -271,7 +271,7 @@ def test_dropout_acts_on_the_weights_in_training(learner, reference):
     v = x @ values["W_v.weight"].T + values["W_v.bias"]
     mix = weights @ v.reshape(3, T, H, d_head).transpose(1, 2)
     expected = mix.transpose(1, 2).reshape(3, T, H * d_head) @ values["W_out.weight"].T + values["W_out.bias"]
-    close(output, expected, "the output, which the returned weights should have mixed")
+    close(output, expected, "the output, compared with the average of the values by the returned weights")
     undropped = model(x)
     holds(float((alone - undropped).abs().max()) > 1e-3, "without return_weights nothing is dropped in training")
     holds(float((both(again)[0] - output).abs().max()) > 1e-3, "two calls in training should not drop the same weights")
@@ -281,7 +281,7 @@ def test_dropout_acts_on_the_weights_in_training(learner, reference):
 @few
 @given(n=even_width, seed=seeds)
 def test_everything_follows_dtype_and_device(learner, reference, n, seed):
-    """In double precision the output is double, in bfloat16 it is bfloat16, and on another device no mask, bias or table stays behind."""
+    """In double precision the output is double, in bfloat16 it is bfloat16, and mask, bias and tables are on the device of x."""
     x = inputs(n, seed).double()
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     for kind, (mine, model) in zip(KINDS, modules):
@@ -295,7 +295,7 @@ def test_everything_follows_dtype_and_device(learner, reference, n, seed):
 @settings(max_examples=1)
 @given(n=even_width, seed=seeds)
 def test_without_gradient_the_output_is_the_same(learner, reference, n, seed):
-    """Under torch.no_grad and torch.inference_mode the output is the same with every kind of positions; afterwards the module can still be trained."""
+    """Under torch.no_grad and torch.inference_mode the output is the same with every kind of positions; afterwards you can still train the module."""
     x = inputs(n, seed)
     modules = [pair(learner, reference, n, seed, kind)[:2] for kind in KINDS]
     found = [call_without_gradient(learner, mine, x) for mine, _ in modules]

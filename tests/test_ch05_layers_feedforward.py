@@ -43,7 +43,7 @@ def alone(mine, model, x, seed):
     got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
     expected = model(x)
     close(got[0], expected, "the output")
-    close(got[1], model(changed), "the output after another vector in the last place")
+    close(got[1], model(changed), "the output after the last vector was changed")
     close(got[2], expected[:1], "the output for the first text alone")
     close(got[3], expected[0], "the output for x of shape (T, D)")
     close(got[4], expected[0, 0], "the output for x of shape (D,)")
@@ -141,7 +141,7 @@ def test_nothing_is_dropped_unless_asked_for(learner, reference, n, seed):
 
 
 def seen_in_training(module, x, plain):
-    """What chance did to the output, which would be `plain`, in facts that do not depend on what was drawn."""
+    """What dropout did to the output, which would be `plain` without it, in facts that do not depend on the random numbers."""
     result = module(x)
     if not isinstance(result, torch.Tensor) or result.shape != plain.shape:
         return result

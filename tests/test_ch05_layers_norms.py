@@ -62,7 +62,7 @@ def alone(learner, reference, kind, n, seed):
     got = mine(x), mine(changed), mine(x[:1]), mine(x[0]), mine(x[0, 0]), mine(x[:, None])
     expected = model(x)
     close(got[0], expected, "the result", tol=ROUGHLY)
-    close(got[1], model(changed), "the result after another vector in the last place", tol=ROUGHLY)
+    close(got[1], model(changed), "the result after the last vector was changed", tol=ROUGHLY)
     close(got[2], expected[:1], "the result for the first text alone", tol=ROUGHLY)
     close(got[3], expected[0], "the result for x of shape (T, D)", tol=ROUGHLY)
     close(got[4], expected[0, 0], "the result for x of shape (D,)", tol=ROUGHLY)
@@ -112,8 +112,8 @@ def test_variance_is_divided_by_d(learner, reference, n, seed):
     mine = learner.LayerNorm(n.D)
     x = uneven(seed, n) * 5
     result, two = mine(x), learner.LayerNorm(2)(torch.tensor([3.0, 7.0]))
-    close(result, reference.LayerNorm(n.D)(x), "what a new LayerNorm gives", tol=ROUGHLY)
-    close(two, torch.tensor([-1.0, 1.0]), "what a new LayerNorm makes of (3, 7)", tol=ROUGHLY)
+    close(result, reference.LayerNorm(n.D)(x), "the result of a new LayerNorm", tol=ROUGHLY)
+    close(two, torch.tensor([-1.0, 1.0]), "the result of a new LayerNorm for (3, 7)", tol=ROUGHLY)
 
 
 @exercise("LayerNorm", weight=2)
@@ -232,7 +232,7 @@ def test_scale_does_not_matter_and_shift_does(learner, reference, n, seed):
     stretch = 2 + tensor(seed + 1, n.B, n.T, 1).abs()
     got = mine(x), mine(x * stretch), mine(x + 3)
     close(got[0], model(x), "the result")
-    close(got[1], model(x * stretch), "the result for x stretched")
+    close(got[1], model(x * stretch), "the result for x times a positive number")
     close(got[2], model(x + 3), "the result for x + 3")
 
 

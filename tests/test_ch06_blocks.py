@@ -45,7 +45,7 @@ def hears_only_the_past(mine, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=4)
 def test_attention_is_added_and_then_the_feed_forward(learner, reference, n, seed):
-    """x + attn(ln1(x)), and then the same with ffn and ln2, starting from that sum; one position alone works too."""
+    """The block computes x + attn(ln1(x)), then the same with ffn and ln2, starting from that sum; a single position works too."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed)
     x = block_input(n, seed)
     first, whole = mine(x[:, :1]), mine(x)
@@ -64,8 +64,8 @@ def test_the_residual_stream_passes_unchanged(learner, reference, n, seed):
     load(mine, with_zero_output(values, "attn", "ffn"))
     found = gradients(mine, x, cotangent=sent)
     close(speaking, model(x), "the output")
-    close(found.output, x, "the output when attention and feed-forward answer zeros")
-    close(found.inputs[0], sent, "the gradient of x when attention and feed-forward answer zeros")
+    close(found.output, x, "the output when attention and feed-forward output zeros")
+    close(found.inputs[0], sent, "the gradient of x when attention and feed-forward output zeros")
 
 
 @exercise("PreNormBlock", weight=3)
@@ -127,7 +127,7 @@ def test_activation_and_d_ff_reach_the_feed_forward(learner, reference, n, seed)
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_parts_and_names_of_a_pre_norm_block(learner, reference, n, seed):
-    """Its parameters are those of ln1, attn, ln2 and ffn, each its own, and the state dict has nothing else."""
+    """Its parameters are those of ln1, attn, ln2 and ffn, and none is shared; the state dict has nothing else."""
     mine, model, values = block_pair(learner, reference, "PreNormBlock", n, seed)
     got = mine(block_input(n, seed))
     compare_names_and_shapes(mine, values)
@@ -155,7 +155,7 @@ def test_invalid_arguments_raise_an_error(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; dropout never acts on the stream, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "PreNormBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed))
 
@@ -199,7 +199,7 @@ def test_rows_of_a_batch_are_computed_alone(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=4)
 def test_add_then_normalise_twice(learner, reference, n, seed):
-    """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; one position alone works too."""
+    """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; a single position works too."""
     mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed)
     x = block_input(n, seed)
     first, whole = mine(x[:, :1]), mine(x)
@@ -211,7 +211,7 @@ def test_add_then_normalise_twice(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_every_vector_leaves_normalised(learner, reference, n, seed):
-    """While ln2's weights are 1 and its biases 0, every vector of the result has mean 0 and variance 1, even if both parts output zeros."""
+    """As long as ln2's weights are 1 and its biases 0, every vector of the result has mean 0 and variance 1, even if both parts output zeros."""
     mine, model, values = block_pair(learner, reference, "PostNormBlock", n, seed)
     loads = [values, with_fresh_norm(values, "ln2"), with_zero_output(with_fresh_norm(values, "ln2"), "attn", "ffn")]
     full, usual, silent = outputs_of_each(mine, loads, 5 * block_input(n, seed))
@@ -278,7 +278,7 @@ def test_sizes_and_names_of_a_post_norm_block(learner, reference, n, seed):
 @given(n=stream, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_a_post_norm_block_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; dropout never acts on the stream, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "PostNormBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed))
 

@@ -82,7 +82,7 @@ def test_masks_of_one_shape_are_not_mixed_up(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_every_unmasked_memory_position_counts(learner, reference, n, seed):
-    """Another vector at one position of the memory changes the whole output where the mask shows that position, and nothing where it hides it."""
+    """If one vector of the memory changes, the whole output changes in the rows whose mask allows that position, and nothing in the other rows."""
     mine, model, _, x, memory, self_mask, mask = decoders(learner, reference, n, seed)
     other = 3 * block_input(n, seed + 3, "S")
     memories = [torch.where((torch.arange(n.S) == s)[:, None], other, memory) for s in range(n.S)]
@@ -120,20 +120,20 @@ def test_each_part_of_a_decoder_alone(learner, reference, n, seed):
     mine, model, values, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     compare_each_part_alone(mine, model, values, PARTS, x, memory, self_mask=self_mask, memory_mask=memory_mask)
     load(mine, with_fresh_norm(values, "ln3"))
-    check_rows_are_normalised(mine(x, memory), "the output while ln3 stretches and shifts nothing")
+    check_rows_are_normalised(mine(x, memory), "the output with ln3's weights 1 and its biases 0")
 
 
 @exercise("DecoderBlock")
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_a_decoder_position_that_may_attend_to_nothing(learner, reference, n, seed):
-    """A row whose source or whose own past is all masked gets W_out's bias there, never NaN, and other rows do not change."""
+    """If a mask allows a row no key in the source or in its own past, that attention outputs W_out's bias, never NaN; other rows do not change."""
     mine, model, _, x, memory, self_mask, memory_mask = decoders(learner, reference, n, seed)
     memory_mask[0], self_mask = False, self_mask.clone()
     self_mask[-1] = False
     got = gradients(mine, x, memory, self_mask=self_mask, memory_mask=memory_mask)
     expected = gradients(model, x, memory, self_mask=self_mask, memory_mask=memory_mask)
-    close(got.output, expected.output, "the output where some positions may attend to nothing")
+    close(got.output, expected.output, "the output where a mask allows some positions no key")
     compare_gradients(got, expected, ["x", "the memory"])
 
 
@@ -151,7 +151,7 @@ def test_gradients_of_a_decoder_block(learner, reference, n, seed):
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_sizes_and_names_of_a_decoder_block(learner, reference, n, seed):
-    """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, each its own; d_ff is 4 * d_model by default."""
+    """Its parameters are those of self_attn, ln1, cross_attn, ln2, ffn and ln3, and none is shared; d_ff is 4 * d_model by default."""
     x, memory, width = block_input(n, seed), block_input(n, seed + 1, "S"), n.H * n.d_head
     made = [module_pair(learner, reference, "DecoderBlock", width, n.H, n.d_ff, 0.0, seed=seed), module_pair(learner, reference, "DecoderBlock", width, n.H, seed=seed)]
     got = [mine(x, memory) for mine, _, _ in made]
@@ -176,7 +176,7 @@ def test_a_decoder_with_heads_that_do_not_divide_the_width_raises_an_error(learn
 @given(n=both, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_a_decoder_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 in training, both attentions give only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, both attentions give only W_out's bias and the feed-forward zeros; dropout never acts on the stream, and eval mode drops nothing."""
     mine, model, _, x, memory, _, _ = decoders(learner, reference, n, seed, dropout=1.0)
     compare_full_dropout(mine, model, x, memory)
 

@@ -38,7 +38,7 @@ source = distinct(B=(2, 4), H=(2, 4), d_head=(2, 5), S=(4, 7), d_ff=(9, 14)).fil
 @given(n=source, seed=seeds)
 @settings(max_examples=4)
 def test_add_then_normalise_in_an_encoder(learner, reference, n, seed):
-    """ln1(x + attn(x)), and then the same with ffn and ln2, starting from that; relu bends the feed-forward."""
+    """The block computes ln1(x + attn(x)), then the same with ffn and ln2, starting from that result; the activation is relu."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed)
     x = block_input(n, seed, "S")
     first, whole = mine(x[:, :1]), mine(x)
@@ -96,7 +96,7 @@ def test_each_sum_of_an_encoder_has_its_own_norm(learner, reference, n, seed):
     mine, model, values = block_pair(learner, reference, "EncoderBlock", n, seed)
     compare_each_part_alone(mine, model, values, ("attn", "ffn"), block_input(n, seed, "S"), mask=padding_by_row(n.B, n.S))
     load(mine, with_fresh_norm(values, "ln2"))
-    check_rows_are_normalised(mine(block_input(n, seed, "S")), "the output while ln2 stretches and shifts nothing")
+    check_rows_are_normalised(mine(block_input(n, seed, "S")), "the output with ln2's weights 1 and its biases 0")
 
 
 @exercise("EncoderBlock")
@@ -108,7 +108,7 @@ def test_an_encoder_position_that_may_attend_to_nothing(learner, reference, n, s
     x, mask = block_input(n, seed, "S"), random_mask(seed, n.B, 1, n.S, n.S)
     mask[0, :, 1], mask[1] = False, False
     got = gradients(mine, x, mask=mask)
-    close(got.output, model(x, mask=mask), "the output where some positions may attend to nothing")
+    close(got.output, model(x, mask=mask), "the output where the mask allows some positions no key")
     compare_gradients(got, gradients(model, x, mask=mask), ["x"])
 
 
@@ -150,7 +150,7 @@ def test_an_encoder_with_heads_that_do_not_divide_the_width_raises_an_error(lear
 @given(n=source, seed=seeds)
 @settings(max_examples=3)
 def test_dropout_of_an_encoder_in_training_only(learner, reference, n, seed):
-    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; the stream is never dropped, and eval mode drops nothing."""
+    """With dropout=1.0 in training, attention gives only W_out's bias and the feed-forward zeros; dropout never acts on the stream, and eval mode drops nothing."""
     mine, model, _ = block_pair(learner, reference, "EncoderBlock", n, seed, dropout=1.0)
     compare_full_dropout(mine, model, block_input(n, seed, "S"))
 

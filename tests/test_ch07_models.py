@@ -171,13 +171,13 @@ def is_random(model, ids):
 
 @exercise("GPT", weight=2)
 def test_dropout_acts_inside_the_blocks_only(learner, reference):
-    """Dropout goes to the blocks, and only there: at dropout=1 in training the embeddings still arrive, and in eval mode nothing is dropped."""
+    """Dropout acts only inside the blocks: with dropout=1 in training the embeddings are not dropped, and in eval mode nothing is dropped."""
     n, seed = draw_gpt_sizes()
     ids = gpt_ids(n, seed)
     mine, model = gpt_pair(learner, reference, n, seed, dropout=1.0)
     all_dropped, expected = mine(ids), model(ids)[0]
     quiet, random = mine.eval()(ids), learner.bring(is_random)(make_gpt(learner, n, dropout=0.5), ids)
-    close(logits_and_loss(all_dropped)[0], expected, "the logits in training at dropout=1, where the blocks add no more than a bias")
+    close(logits_and_loss(all_dropped)[0], expected, "the logits in training with dropout=1, where the blocks add only biases")
     close(logits_and_loss(quiet)[0], model.eval()(ids)[0], "the logits in eval mode")
     holds(random, "with dropout=0.5 two calls in training should differ")
 

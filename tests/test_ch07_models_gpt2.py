@@ -1,4 +1,4 @@
-"""Chapter 7, sixth part: the weights of a published GPT-2 in the learner's own GPT. Weights that do not fit are in test_ch07_models_gpt2_refused.py."""
+"""Chapter 7, sixth part: the weights of a published GPT-2 in the learner's own GPT. Weights that do not fit are in test_ch07_models_gpt2_errors.py."""
 
 import random
 
@@ -44,7 +44,7 @@ def test_linear_maps_are_transposed(learner, n, seed):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_c_attn_is_cut_in_three(learner, n, seed):
-    """The columns of c_attn.weight are those of the queries, then the keys, then the values, and so is its bias: W_q, W_k and W_v, turned."""
+    """The columns of c_attn.weight are those of the queries, then the keys, then the values, and so is its bias: W_q, W_k and W_v get them, the weights transposed."""
     theirs = published_weights(n, seed)
     got = loaded_parameters(learner, make_gpt2(learner, n, seed), theirs)
     compare_parameters(*got, expected_parameters(theirs), "after loading", lambda name: any(which in name for which in ("W_q", "W_k", "W_v")))
@@ -121,7 +121,7 @@ def load_and_overwrite(load_gpt2, model, theirs):
 @few
 @given(n=gpt2_sizes, seed=seeds)
 def test_the_numbers_are_copies(learner, n, seed):
-    """What is done to the state dict afterwards does not reach the model, and wte in two places of an untied model is two matrices."""
+    """Later changes of the state dict do not change the model; if an untied model gets wte twice, it has two separate matrices."""
     theirs, model, untied = published_weights(n, seed), make_gpt2(learner, n, seed), make_gpt2(learner, n, seed, tie_weights=False)
     names = list(parameters(model))
     learner.bring(load_and_overwrite)(learner.load_gpt2, model, theirs)

@@ -65,7 +65,7 @@ def test_a_batch_without_targets_has_a_loss_of_zero(learner, reference):
 
 @exercise("GPT", weight=3)
 def test_every_parameter_learns_from_the_loss(learner, reference):
-    """The loss sends the right gradient to every parameter; a tied matrix gets the sum of what it did as embedding and as head."""
+    """Every parameter gets the right gradient from the loss; a tied matrix gets the sum of its gradients as embedding and as head."""
     n, seed = draw_gpt_sizes()
     ids, targets = gpt_ids(n, seed), gpt_targets(n, seed)
     for tied in (True, False):
@@ -87,7 +87,7 @@ def how_tied(model):
 
 @exercise("GPT", weight=3)
 def test_a_tied_matrix_is_one_tensor(learner, reference):
-    """With tie_weights the head's weight is the embedding's very parameter: when made, after loading, and after .double()."""
+    """With tie_weights the head's weight is the embedding's Parameter itself: in a new model, after loading, and after .double()."""
     n, seed = draw_gpt_sizes()
     mine = make_gpt(learner, n)
     new = learner.bring(how_tied)(mine)

@@ -60,7 +60,7 @@ def test_encode_gives_the_memory(learner, reference, n, seed):
 @example(n=smallest_sizes, seed=0)  # two decoder blocks
 @given(n=seq2seq_sizes, seed=seeds)
 def test_decode_reads_the_memory_it_is_given(learner, reference, n, seed):
-    """decode(tgt, memory, src) attends to any given memory; src only says where its padding is."""
+    """decode(tgt, memory, src) attends to any given memory; src only shows where its padding is."""
     mine, model, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
     padded, real = padded_right(tgt, seed)
@@ -118,7 +118,7 @@ def test_gradients_of_the_translator(learner, reference, n, seed):
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_dropout_reaches_the_blocks_and_nothing_else(learner, reference, n, seed):
-    """In training every block drops with chance config.dropout, and the embeddings stay whole; in eval mode nothing is dropped."""
+    """In training every block drops with probability config.dropout, and nothing is dropped in the embeddings; in eval mode nothing is dropped."""
     mine, model, _ = seq2seq_pair(learner, reference, n, seed, dropout=1.0)  # with probability 1 nothing is random
     src, tgt = source_and_target(n, seed)
     everything_dropped, memory = mine(src, tgt), mine.encode(src)
@@ -180,7 +180,7 @@ def test_the_model_keeps_its_dtype(learner, reference, n, seed):
 
 @exercise("Seq2Seq")
 def test_the_masks_follow_the_model_to_another_device(learner, reference):
-    """On another device than the CPU the masks are made, or brought, where the ids are."""
+    """If the ids are on another device than the CPU, the masks are on that device too."""
     load_meta_device()
     n = SimpleNamespace(B=2, S=5, T=4, H=3, d_head=2, F=7, V=11, W=9, L=8)
     sizes(**vars(n))

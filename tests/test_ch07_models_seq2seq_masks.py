@@ -32,7 +32,7 @@ def changed(before, after, axis=1):
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed):
-    """A sentence gets the same logits alone as in a batch where it is filled up, in the source, in the target, or in both."""
+    """A sentence gets the same logits alone as in a batch where it is padded, in the source, in the target, or in both."""
     mine, _, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
     (padded_src, real_src), (padded_tgt, real_tgt) = padded_right(src, seed), padded_right(tgt, seed + 1)
@@ -53,7 +53,7 @@ def test_padding_on_the_right_changes_no_real_logit(learner, reference, n, seed)
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_padding_anywhere_is_never_attended_to(learner, reference, n, seed):
-    """At any place of the padding, the vector of its id does not change a real token's logits."""
+    """Wherever the padding is, the vector of its id does not change a real token's logits."""
     mine, _, values = seq2seq_pair(learner, reference, n, seed)
     (src, _), (tgt, real) = anywhere(source_and_target(n, seed)[0], seed), anywhere(source_and_target(n, seed)[1], seed + 1)
     before = check_logits_differ(mine(src, tgt), n.B, n.T, n.W)
@@ -93,7 +93,7 @@ def test_any_id_may_be_the_padding(learner, reference, n, seed):
 @few
 @given(n=seq2seq_sizes, seed=seeds)
 def test_every_real_position_of_the_memory_counts(learner, reference, n, seed):
-    """The logits at each target position depend on every real place of the memory, and on none where the source is padding."""
+    """The logits at each target position depend on every real position of the memory, and on none where the source is padding."""
     mine, _, _ = seq2seq_pair(learner, reference, n, seed)
     src, tgt = source_and_target(n, seed)
     src, real = anywhere(src, seed)

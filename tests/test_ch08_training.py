@@ -108,7 +108,7 @@ def test_short_rows_are_filled_on_the_right(learner, reference, n, pad_id, seed)
     """Each row begins with its window; after it the inputs have pad_id and the targets -100. T is the longest window's length."""
     pairs = pairs_of(seed, n.middle, n.long, n.short, 1)
     same_batch(learner.collate(pairs, pad_id), reference.collate(pairs, pad_id), f" with pad_id = {pad_id}")
-    same_batch(learner.collate(pairs), reference.collate(pairs), " without a word about pad_id")
+    same_batch(learner.collate(pairs), reference.collate(pairs), " with the default pad_id")
 
 
 @exercise("collate", weight=2)
@@ -161,7 +161,7 @@ def places(seed, *shape, vocab, ignored=-100):
 @exercise("cross_entropy", weight=3)
 @given(n=cubes, seed=seeds)
 def test_the_loss_is_the_mean_negative_log_probability(learner, reference, n, seed):
-    """Without anything ignored, the loss is the mean over all places of -log p(target), p being the softmax over the vocabulary."""
+    """Without anything ignored, the loss is the mean over all positions of -log p(target), p being the softmax over the vocabulary."""
     logits, targets = tensor(seed, n.B, n.T, n.V, scale=3.0), token_ids(seed, n.B, n.T, vocab=n.V)
     close(learner.cross_entropy(logits, targets), reference.cross_entropy(logits, targets), "the loss")
 
@@ -174,7 +174,7 @@ def test_ignored_places_do_not_count(learner, reference, n, seed):
     changed = torch.where((targets == -100)[..., None], tensor(seed + 9, n.B, n.T, n.V, scale=5.0), logits)
     first, second = learner.cross_entropy(logits, targets), learner.cross_entropy(changed, targets)
     close(first, reference.cross_entropy(logits, targets), "the loss")
-    close(second, reference.cross_entropy(logits, targets), "the loss after only the logits of ignored places were changed")
+    close(second, reference.cross_entropy(logits, targets), "the loss after only the logits of ignored positions were changed")
 
 
 @exercise("cross_entropy", weight=2)
@@ -187,7 +187,7 @@ def test_ignore_index_may_be_any_number(learner, reference, n, seed):
     targets = {0: full, 2: full, -1: places(seed, n.B, n.T, vocab=n.V, ignored=-1)}
     plain = learner.cross_entropy(logits, full)
     got = {index: learner.cross_entropy(logits, targets[index], ignore_index=index) for index in targets}
-    close(plain, reference.cross_entropy(logits, full), "the loss without a word about ignore_index")
+    close(plain, reference.cross_entropy(logits, full), "the loss with the default ignore_index")
     for index, loss in got.items():
         close(loss, reference.cross_entropy(logits, targets[index], ignore_index=index), f"the loss with ignore_index = {index}")
 

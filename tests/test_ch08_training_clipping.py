@@ -52,7 +52,7 @@ def same_gradients(got, expected, when, tol=1e-4):
 @settings(max_examples=3)
 @given(n=distinct("a", "b", "c"), seed=seeds)
 def test_all_gradients_are_scaled_by_one_factor(learner, n, seed):
-    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm: so that their common direction does not change."""
+    """Gradients whose joint norm is above max_norm are all multiplied by max_norm / norm, so that their common direction does not change."""
     gradients = unequal(n, seed)
     norm = length(gradients)
     found = {limit: clip(learner, gradients, limit) for limit in (1.0, norm / 3, 0.02)}
@@ -71,8 +71,8 @@ def test_the_norm_before_clipping_is_returned(learner, n, seed):
     norm = length(gradients)
     shortened, left, triangle = clip(learner, gradients, 0.5), clip(learner, gradients, 1e3), clip(learner, [torch.tensor([3.0, 0.0]), torch.tensor([4.0])], 1.0)
     close(triangle.norm, 5.0, "the norm of the gradients (3, 0) and (4)")
-    close(shortened.norm, norm, "the norm that comes back with max_norm = 0.5")
-    close(left.norm, norm, "the norm that comes back with max_norm = 1000")
+    close(shortened.norm, norm, "the returned norm with max_norm = 0.5")
+    close(left.norm, norm, "the returned norm with max_norm = 1000")
     holds(isinstance(shortened.norm, float | int), "the norm should be a float; it is a tensor: use .item()")
     same_gradients(triangle.after, [torch.tensor([0.6, 0.0]), torch.tensor([0.8])], "of (3, 0) and (4), clipped to 1,")
 
@@ -102,10 +102,10 @@ def test_parameters_without_gradient_do_not_count(learner, n, seed):
     first, second, third = unequal(n, seed)
     gradients = [None, first, None, second, third]
     some, none, empty = clip(learner, gradients, 0.7), clip(learner, [None, None], 0.7), clip(learner, [], 0.7)
-    same_gradients(some.after, scaled(gradients, 0.7 / length(gradients)), "among parameters without,")
-    close(some.norm, length(gradients), "the norm where some have no gradient")
-    close(none.norm, 0.0, "the norm where none has a gradient")
-    close(empty.norm, 0.0, "the norm of no parameters")
+    same_gradients(some.after, scaled(gradients, 0.7 / length(gradients)), "next to parameters without gradient,")
+    close(some.norm, length(gradients), "the norm if some parameters have no gradient")
+    close(none.norm, 0.0, "the norm if no parameter has a gradient")
+    close(empty.norm, 0.0, "the norm of an empty list of parameters")
 
 
 @exercise("clip_gradients")

@@ -63,7 +63,7 @@ def test_underfitting_is_a_training_loss_that_hardly_fell(learner, high):
 @exercise("judge_fit", weight=2)
 @given(high=st.floats(3.0, 9.0))
 def test_overfitting_needs_both(learner, high):
-    """Where validation turned upward, training decides: at its lowest, even after a small fall, it is overfitting; risen too, it is not."""
+    """If the validation loss has risen, the training loss decides: at its lowest, even after a small fall, it is overfitting; if it has risen too, it is not."""
     up = [high, 0.8 * high, 0.9 * high, 1.0 * high]
     small, risen = [high, 0.97 * high, 0.95 * high, 0.93 * high], [high, 0.5 * high, 0.4 * high, 0.45 * high]
     back, worse = [high, 0.9 * high, 0.95 * high, 0.98 * high], [high, 0.9 * high, 1.1 * high, 1.2 * high]
@@ -172,7 +172,7 @@ def test_train_loss_is_the_mean_over_tokens(learner, reference, n, seed):
 @exercise("fit")
 @given(n=language_sizes, seed=seeds)
 def test_a_record_for_each_epoch(learner, reference, n, seed):
-    """There is one record an epoch, numbered from 1; without `validate` it has no val_loss."""
+    """There is one record for each epoch, numbered from 1; without `validate` it has no val_loss."""
     got, expected = both_fits(learner, reference, n, seed, validated=False)
     the_same(got, expected, "train_loss")
     same(values(got, "epoch"), [1, 2, 3], "the list of epochs")
@@ -191,7 +191,7 @@ def test_validation_ends_each_epoch(learner, reference, n, seed):
 @exercise("fit", weight=2)
 @given(n=language_sizes, seed=seeds)
 def test_make_batches_is_called_once_each_epoch(learner, reference, n, seed):
-    """make_batches() is called once an epoch, and may give other batches each time."""
+    """make_batches() is called once in each epoch, and may give other batches each time."""
     got, expected = both_fits(learner, reference, n, seed, as_tuple=True)
     same(got["asked"], 3, "how often make_batches was called in 3 epochs")
     close(got["weight"], expected["weight"], "the model's weight after three epochs", tol=1e-4)

@@ -42,7 +42,7 @@ def test_the_rate_rises_linearly_during_warmup(learner, schedule):
 @exercise("warmup_cosine", weight=2)
 @given(schedule=schedules())
 def test_the_rate_follows_half_a_cosine(learner, schedule):
-    """A quarter of the way from `warmup` to `total` 0.854 of the way from floor to peak is left, halfway 0.5, at three quarters 0.146."""
+    """From `warmup` to `total`, the share of the height above the floor is 0.854 after a quarter of the steps, 0.5 halfway, and 0.146 after three quarters."""
     warmup, total, peak, floor = schedule
     quarter = (total - warmup) // 4
     got = rates(learner.warmup_cosine, range(warmup, total + 1, quarter), *schedule)
@@ -177,7 +177,7 @@ def test_each_parameter_has_its_own_averages(learner, reference, n, seed):
 @exercise("AdamW", weight=2)
 @given(n=two_shapes, seed=seeds)
 def test_parameters_without_gradient_do_not_change(learner, reference, n, seed):
-    """A parameter without gradient is left alone, with no decay and no step counted, while the others learn; later it goes on as if nothing had been."""
+    """A parameter without gradient does not change, with no decay and no step counted, while the others are updated; later it continues with its old t, m and v."""
     slopes = [weights(seed + 10 * step + 1, n) for step in range(5)]
     slopes[0][0] = slopes[1][0] = slopes[3][0] = slopes[2][1] = None
     the_same_course(learner, reference, "parameter", weights(seed, n), slopes, lr=0.05, weight_decay=0.5)

@@ -111,7 +111,7 @@ def same_steps(mine, model, when=""):
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_one_step_follows_the_gradient(learner, reference, n, seed):
-    """One train_step updates the parameters once, along the gradient of the batch's loss; the loss that comes back is from before the update."""
+    """One train_step updates the parameters once, along the gradient of the batch's loss; the returned loss is from before the update."""
     mine, model = (Taught(side, n, seed).train(batches(n, seed, 1)) for side in (learner, reference))
     same_steps(mine, model)
 
@@ -129,12 +129,12 @@ def test_each_step_uses_the_gradient_of_its_own_batch(learner, reference, n, see
 @settings(max_examples=2)
 @given(n=models, seed=seeds)
 def test_a_step_runs_in_train_mode(learner, reference, n, seed):
-    """The model and all its parts are in train mode while they learn, also when the model came in eval mode."""
+    """The model and all its parts are in train mode in a step, also if the model was in eval mode before."""
     mine, model = Taught(learner, n, seed), Taught(reference, n, seed)
     for taught in (mine, model):
         taught.model.eval()
         taught.train(batches(n, seed, 2))
-    same_steps(mine, model, " (the model came in eval mode)")
+    same_steps(mine, model, " (the model was in eval mode before)")
 
 
 @exercise("train_step", weight=2)
@@ -142,7 +142,7 @@ def test_a_step_runs_in_train_mode(learner, reference, n, seed):
 @example(n=at(B=2, T=4, D=3, V=8), seed=0)  # word 0 is among the targets
 @given(n=models, seed=seeds)
 def test_logits_may_come_first_in_a_tuple(learner, reference, n, seed):
-    """A model that returns a tuple learns from the first thing in it, the logits."""
+    """If the model returns a tuple, its first element is the logits."""
     mine, model = (Taught(side, n, seed, gives_tuple=True).train(batches(n, seed, 2)) for side in (learner, reference))
     same_steps(mine, model, ", where the model returns (logits, None)")
 
@@ -243,7 +243,7 @@ def test_a_piece_without_targets_changes_nothing(learner, reference, n, seed):
     model = Taught(reference, n, seed).accumulate([first, second])
     few, one = Taught(learner, n, seed).accumulate([single, nothing]), Taught(reference, n, seed).train([single])
     none, zero = Taught(learner, n, seed).accumulate([nothing, nothing]), Taught(reference, n, seed).train([nothing])
-    same_steps(mine, model, " with a piece of nothing but -100 among them")
+    same_steps(mine, model, " with a piece among them whose targets are all -100")
     same_steps(few, one, " with a single target in all pieces")
     same_steps(none, zero, " with no target in any piece")
 

@@ -95,7 +95,7 @@ def test_the_answer_depends_on_the_text_alone(learner, seed):
     texts = [f"text {seed} {i}" for i in range(199)]  # an odd number, so that counting the texts up to here shows
     share, (in_a_row, in_another_order, unrecognised) = the_right_share(learner, 0.5), learner.bring(steady)(learner.is_validation, texts)
     right(*share)
-    holds(in_a_row, "many texts got another result when they were asked for a second time")
+    holds(in_a_row, "many texts got another result in a second call")
     holds(in_another_order, "the same texts, in another order or after others, got other results")
     holds(unrecognised, "equal texts got other results when they came later: the results depend on which texts came before")
 
@@ -210,9 +210,9 @@ def test_the_division_into_batches_does_not_matter(learner, reference, n, seed):
 @exercise("perplexity")
 @given(n=language_sizes, seed=seeds)
 def test_the_model_may_give_a_tuple(learner, reference, n, seed):
-    """A model that gives (logits, more) is measured by its logits."""
+    """If the model returns (logits, more), only the logits are used."""
     got, expected = both(learner, reference, tensor(seed, n.V, n.V, scale=2.0), uneven_batches(seed, n, TOKEN_COUNTS), as_tuple=True)
-    close(got["perplexity"], expected, "the perplexity of a model that gives a tuple")
+    close(got["perplexity"], expected, "the perplexity of a model that returns a tuple")
 
 
 @exercise("perplexity", weight=2)

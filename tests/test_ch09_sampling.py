@@ -1,4 +1,4 @@
-"""Chapter 9, first part: temperature and the two filters. Drawing one token, and whole texts, are in further files."""
+"""Chapter 9, first part: temperature, top k and top p. Tests of one drawn token and of whole texts are in other files."""
 
 import math
 
@@ -16,7 +16,7 @@ cubes = distinct("B", "T", V=(8, 11))
 
 
 def clear_of_sums(logits, p):
-    """p, or a little above it, so that no distribution's running sum lies so near that rounding would decide."""
+    """p, or a little above it: no distribution's running sum is so close to it that rounding would decide."""
     sums = torch.softmax(logits.double(), -1).sort(dim=-1, descending=True).values.cumsum(-1)
     return next(q for q in (round(p + 0.00037 * i, 5) for i in range(100)) if (sums - q).abs().min() > 5e-5)
 
@@ -37,7 +37,7 @@ def test_logits_are_divided_by_the_temperature(learner, n, temperature, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_temperature_one_changes_nothing(learner, n, seed):
-    """At temperature 1 the logits are what they were; a temperature may be a whole number."""
+    """At temperature 1 the logits do not change; a temperature may be a whole number."""
     logits = tensor(seed, n.B, n.V, scale=3.0)
     one, two = learner.apply_temperature(logits, 1), learner.apply_temperature(logits, 2)
     close(one, logits, "the logits at temperature 1")
@@ -48,7 +48,7 @@ def test_temperature_one_changes_nothing(learner, n, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_masked_logits_stay_masked_at_any_temperature(learner, n, seed):
-    """A logit of -inf is -inf at every temperature, and never NaN; the others are divided as always."""
+    """A logit of -inf stays -inf at every temperature and never becomes NaN; the others are divided as usual."""
     logits = tensor(seed, n.B, n.V, scale=2.0)
     logits[0, 1:3], logits[1, 0] = -INF, -INF
     cold, hot = learner.apply_temperature(logits, 0.25), learner.apply_temperature(logits, 8.0)
@@ -58,7 +58,7 @@ def test_masked_logits_stay_masked_at_any_temperature(learner, n, seed):
 
 @exercise("apply_temperature", weight=2)
 def test_a_temperature_must_be_above_zero(learner):
-    """A temperature of 0 or below raises a ValueError that names it; one just above 0 is fine."""
+    """A temperature of 0 or below raises a ValueError that names it; one just above 0 is allowed."""
     logits = tensor(3, 2, 5, scale=2.0)
     close(learner.apply_temperature(logits, 0.01), logits / 0.01, "the logits at temperature 0.01")
     for temperature in (0.0, -0.75):
@@ -73,7 +73,7 @@ def test_a_temperature_must_be_above_zero(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_temperature_keeps_dtype_and_device(learner, n, seed):
-    """The result has the dtype of the logits (float64 stays exact, bfloat16 stays bfloat16) and is where they are."""
+    """The result has the dtype of the logits (float64 stays exact, bfloat16 stays bfloat16) and is on their device."""
     double = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     got = [learner.apply_temperature(double.to(kind), 0.7) for kind in (torch.float64, torch.bfloat16)]
     close(got[0], double / 0.7, "the logits in float64")
@@ -87,7 +87,7 @@ def test_temperature_keeps_dtype_and_device(learner, n, seed):
 @exercise("top_k_filter", weight=3)
 @given(n=cubes, k=st.integers(1, 7), seed=seeds)
 def test_the_k_greatest_keep_their_values(learner, reference, n, k, seed):
-    """In each distribution the k greatest logits keep their places and values, and all others become -inf: (..., V) -> (..., V)."""
+    """In each distribution the k greatest logits keep their positions and values, and all others become -inf: (..., V) -> (..., V)."""
     sizes(k=k)
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
@@ -98,7 +98,7 @@ def test_the_k_greatest_keep_their_values(learner, reference, n, k, seed):
 @settings(max_examples=3)
 @given(V=st.integers(4, 7), k=st.integers(1, 3), seed=seeds)
 def test_each_row_has_its_own_threshold(learner, reference, V, k, seed):
-    """Rows of very different heights each keep their own k greatest, also where there are as many rows as tokens, and below zero as above."""
+    """Each row keeps its own k greatest logits: rows of very different or negative logits, and as many rows as tokens."""
     sizes(V=V, k=k)
     logits = tensor(seed, V, V) + 9.0 * torch.arange(V)[:, None] - 4.0 * V
     below, above = learner.top_k_filter(logits - 60, k), learner.top_k_filter(logits + 60, k)
@@ -110,7 +110,7 @@ def test_each_row_has_its_own_threshold(learner, reference, V, k, seed):
 
 @exercise("top_k_filter", weight=2)
 def test_logits_equal_to_the_kth_all_stay(learner):
-    """Logits equal to the k-th greatest all stay, so that more than k may; those above count one each, also where they tie."""
+    """All logits equal to the k-th greatest stay, so more than k may stay. Equal logits above it count one each."""
     logits = torch.tensor([[1.0, 3.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 4.0, 4.0, 1.0, 4.0], [7.0, 7.0, 7.0, 7.0, 7.0, 7.0]])
     at_least = {5: (1, 4, 7), 1: (3, 5, 7), 3: (2, 4, 7), 2: (2, 5, 7)}
     found = {k: learner.top_k_filter(logits, k) for k in at_least}
@@ -137,7 +137,7 @@ def test_k_may_be_larger_than_the_vocabulary(learner, n, seed):
 @settings(max_examples=3)
 @given(seed=seeds)
 def test_masked_logits_are_not_among_the_k(learner, seed):
-    """Entries that are -inf already stay so, and take no place among the k; fewer finite ones than k all stay."""
+    """Logits that are already -inf stay -inf and do not count among the k. If fewer than k are finite, all of these stay."""
     logits = tensor(seed, 3, 8, scale=2.0)
     logits[0, [1, 4]], logits[1, :6], logits[2, 1:] = -INF, -INF, -INF
     found = {k: learner.top_k_filter(logits, k) for k in (1, 4)}
@@ -148,7 +148,7 @@ def test_masked_logits_are_not_among_the_k(learner, seed):
 
 @exercise("top_k_filter")
 def test_k_below_one_raises_an_error(learner):
-    """k below 1 raises a ValueError that names it; 1 is fine."""
+    """k below 1 raises a ValueError that names it; 1 is allowed."""
     logits = torch.tensor([[1.5, -2.0, 3.0], [0.5, 0.25, -1.0]])
     close(learner.top_k_filter(logits, 1), torch.tensor([[-INF, -INF, 3.0], [0.5, -INF, -INF]]), "the logits filtered with k = 1")
     for k in (0, -2):
@@ -159,7 +159,7 @@ def test_k_below_one_raises_an_error(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_top_k_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype of the logits and is where they are; float64 tells apart what float32 could not."""
+    """The result has the dtype of the logits and is on their device; two float64 values that are equal in float32 are different values."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     near = torch.tensor([1.0, 1.0 + 1e-12, 1.0 + 2e-12, -3.0], dtype=torch.float64)
     double, half, fine = learner.top_k_filter(logits, 3), learner.top_k_filter(logits.bfloat16(), 3), learner.top_k_filter(near, 2)
@@ -175,7 +175,7 @@ def test_top_k_keeps_dtype_and_device(learner, reference, n, seed):
 @exercise("top_p_filter", weight=4)
 @given(n=cubes, p=st.sampled_from([0.1, 0.35, 0.6, 0.85, 0.95]), seed=seeds)
 def test_the_nucleus_keeps_its_values(learner, reference, n, p, seed):
-    """In each distribution the likeliest tokens stay as they are, as few as reach p together; all others become -inf: (..., V) -> (..., V)."""
+    """In each distribution the smallest set of likeliest tokens that reach p together stays unchanged; all others become -inf: (..., V) -> (..., V)."""
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         q = clear_of_sums(logits, p)
@@ -184,7 +184,7 @@ def test_the_nucleus_keeps_its_values(learner, reference, n, p, seed):
 
 @exercise("top_p_filter", weight=3)
 def test_the_token_that_crosses_p_stays(learner):
-    """Of 0.5, 0.3 and 0.2, p = 0.7 keeps two: the second is needed to reach it. Never less than one stays, however small p is."""
+    """Of 0.5, 0.3 and 0.2, p = 0.7 keeps two: the second is needed to reach it. At least one token stays, however small p is."""
     logits, sure = logits_of(0.3, 0.5, 0.2), logits_of(0.02, 0.01, 0.97)
     certain = {p: learner.top_p_filter(sure, p) for p in (1e-6, 0.5, 0.98)}
     found = {p: learner.top_p_filter(logits, p) for p in (1e-6, 0.4, 0.6, 0.9, 0.7)}
@@ -199,7 +199,7 @@ def test_the_token_that_crosses_p_stays(learner):
 @settings(max_examples=3)
 @given(V=st.integers(5, 8), p=st.sampled_from([0.3, 0.6, 0.9]), seed=seeds)
 def test_each_row_has_its_own_nucleus(learner, reference, V, p, seed):
-    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also where there are as many rows as tokens."""
+    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also if there are as many rows as tokens."""
     sizes(V=V)
     logits = tensor(seed, V, V) * torch.linspace(0.2, 5.0, V)[:, None]
     q = clear_of_sums(logits, p)
@@ -223,7 +223,7 @@ def test_with_p_one_everything_stays(learner, n, seed):
 
 @exercise("top_p_filter", weight=2)
 def test_of_equal_tokens_only_as_many_stay_as_are_needed(learner):
-    """Of equally likely tokens any may stay, but no more of them than it takes to reach p."""
+    """Of equally likely tokens any may stay, but only as many as are needed to reach p."""
     cases = [([0.125] * 8, 0.45, 4), ([0.125] * 8, 0.1, 1), ([0.2, 0.4, 0.2, 0.2], 0.5, 2), ([0.2, 0.4, 0.2, 0.2], 0.7, 3), ([0.35, 0.15, 0.35, 0.15], 0.3, 1)]
     found = [learner.top_p_filter(logits_of(*chances), p) for chances, p, _ in cases]
     for got, (chances, p, needed) in zip(found, cases):
@@ -231,18 +231,18 @@ def test_of_equal_tokens_only_as_many_stay_as_are_needed(learner):
 
 
 def fits(got, logits, numbers, case):
-    """`got` keeps so many tokens of one distribution, of the likeliest ones, as they were."""
+    """`got` keeps one of these numbers of tokens, the likeliest ones, unchanged."""
     stays = shaped(got, logits.shape, f"for {case}, the result") > -INF
     count = int(stays.sum())
     wanted = " or ".join(str(number) for number in sorted(numbers))
     holds(count in numbers, f"for {case}, {count} tokens stay; it should be {wanted}")
-    holds(logits[stays].min() >= logits.masked_fill(stays, -INF).max(), f"for {case}, a token goes that is likelier than one that stays")
+    holds(logits[stays].min() >= logits.masked_fill(stays, -INF).max(), f"for {case}, a removed token is likelier than one that stays")
     close(got[stays], logits[stays], f"for {case}, the logits that stay")
 
 
 @exercise("top_p_filter")
 def test_where_p_is_a_running_sum_rounding_may_decide(learner):
-    """Where some tokens add up to exactly p they are enough; one more may stay by rounding, and no second one."""
+    """If some tokens add up to exactly p, they are enough; because of rounding one more may stay, but not two."""
     chances = [0.125, 0.5, 0.0625, 0.25, 0.0625]
     found = {p: learner.top_p_filter(logits_of(*chances), p) for p in (0.5, 0.75, 0.875)}
     for (p, got), needed in zip(found.items(), (1, 2, 3)):
@@ -253,7 +253,7 @@ def test_where_p_is_a_running_sum_rounding_may_decide(learner):
 @settings(max_examples=3)
 @given(seed=seeds)
 def test_masked_logits_are_not_in_the_nucleus(learner, reference, seed):
-    """Entries that are -inf already stay so and have no probability; the nucleus is found among the others, with p = 1 all of those."""
+    """Logits that are already -inf stay -inf and have probability 0. The nucleus consists of others, and with p = 1 of all others."""
     logits = tensor(seed, 3, 9, scale=1.5)
     logits[0, [1, 4]], logits[1, :6], logits[2, 1:] = -INF, -INF, -INF
     q = clear_of_sums(logits[:2], 0.7)
@@ -287,7 +287,7 @@ def test_p_is_above_zero_and_at_most_one(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_top_p_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype of the logits and is where they are."""
+    """The result has the dtype of the logits and is on their device."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     q, plain = clear_of_sums(logits, 0.7), logits_of(0.1, 0.6, 0.3)
     double, half = learner.top_p_filter(logits, q), learner.top_p_filter(plain.bfloat16(), 0.75)

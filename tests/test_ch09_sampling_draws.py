@@ -1,8 +1,8 @@
 """Chapter 9, second part: drawing one token.
 
-Sampling is tested by frequencies. A token of probability q that is drawn a share f of n times has, by Chernoff's bound, a chance below
-2 exp(-n KL(f, q)) of straying as far as it did. All comparisons of a run are fewer than 100, and each allows n KL up to 20: a correct
-implementation, however it draws, fails by bad luck in less than 100 * 2 exp(-20) of all runs, which is five in ten million.
+Sampling is tested by frequencies. Suppose a token of probability q is drawn f * n times out of n. By Chernoff's bound, a share as far from q
+as f has a probability below 2 exp(-n KL(f, q)). One run makes fewer than 100 comparisons, and each allows n KL up to 20. So a correct
+implementation, whatever its way of drawing, fails in less than 100 * 2 exp(-20) of all runs, which is five in ten million.
 """
 
 import math
@@ -27,24 +27,24 @@ def draws(sample, logits, n, seed, temperature=1.0, top_k=None, top_p=None):
 
 
 def draws_plainly(sample, logits, n, seed):
-    """n draws in one call that says nothing of temperature or filters; brought to the far side."""
+    """n draws in one call without temperature and filters; brought to the far side."""
     return sample(logits.repeat(n, 1), generator=torch.Generator().manual_seed(seed))
 
 
 def one_by_one(sample, logits, n, seed):
-    """n calls with the generator as it goes on; brought to the far side."""
+    """n calls with one generator, which is never reset; brought to the far side."""
     generator = torch.Generator().manual_seed(seed)
     return torch.stack([sample(logits, generator=generator) for _ in range(n)])
 
 
 def as_often(ids, probabilities, what):
-    """Ids (n,) come as often as their probabilities (V,) say; see the top of this file."""
+    """Ids (n,) are drawn as often as their probabilities (V,) say; see the top of this file."""
     counts = torch.bincount(ids, minlength=len(probabilities)).tolist()
-    holds(len(counts) == len(probabilities), f"{what}, id {int(ids.max())} was drawn of a vocabulary of {len(probabilities)}")
+    holds(len(counts) == len(probabilities), f"{what}, id {int(ids.max())} was drawn from a vocabulary of {len(probabilities)}")
     for token, (count, q) in enumerate(zip(counts, probabilities.double().tolist())):
         f = count / len(ids)
         strays = sum(a * math.log(a / b) if b > 0 else INF for a, b in ((f, q), (1 - f, 1 - q)) if a > 0)
-        holds(len(ids) * strays < LUCK, f"{what}, token {token} should have probability {q:.3f}; it was drawn {count} times of {len(ids)}")
+        holds(len(ids) * strays < LUCK, f"{what}, token {token} should have probability {q:.3f}; it was drawn {count} times out of {len(ids)}")
 
 
 def drawn(got, shape, vocab):
@@ -58,7 +58,7 @@ def drawn(got, shape, vocab):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_temperature_zero_takes_the_likeliest(learner, n, seed):
-    """With temperature 0 each distribution gives the place of its greatest logit, whatever the filters and however often it is asked."""
+    """With temperature 0 the id is the index of each distribution's greatest logit, with any filters and in every call."""
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         got = [learner.sample_next_token(logits, temperature=0), learner.sample_next_token(logits, 0.0, top_k=3, top_p=0.9)]
@@ -79,7 +79,7 @@ def test_tokens_are_drawn_with_their_probabilities(learner):
 
 @exercise("sample_next_token", weight=2)
 def test_a_temperature_changes_the_frequencies(learner):
-    """The logits are divided by the temperature before they become probabilities: below 1 the likely come more often, above 1 less. It is 1 unless given."""
+    """The logits are divided by the temperature before softmax: below 1 likely tokens are drawn more often, above 1 less often. The default is 1."""
     logits = logits_of(0.15, 0.5, 0.05, 0.3)
     found = {t: learner.bring(draws)(learner.sample_next_token, logits, 3000, 5, t) for t in (0.5, 2.0)}
     plain = learner.bring(draws_plainly)(learner.sample_next_token, logits, 3000, 5)
@@ -90,7 +90,7 @@ def test_a_temperature_changes_the_frequencies(learner):
 
 @exercise("sample_next_token", weight=2)
 def test_filtered_tokens_are_never_drawn(learner):
-    """top_k, top_p, and -inf in the logits leave some tokens; those are drawn with the probabilities they have among themselves."""
+    """top_k, top_p and logits of -inf leave some tokens; these are drawn with their probabilities, normalised to sum to one."""
     logits = logits_of(0.16, 0.3, 0.0, 0.25, 0.04, 0.2, 0.05)
     cases = {"top_k = 3": (3, None, [1, 3, 5]), "top_p = 0.85": (None, 0.85, [0, 1, 3, 5]), "no filter": (None, None, [0, 1, 3, 4, 5, 6])}
     found = {name: learner.bring(draws)(learner.sample_next_token, logits, 3000, 6, 1.0, k, p) for name, (k, p, _) in cases.items()}
@@ -101,7 +101,7 @@ def test_filtered_tokens_are_never_drawn(learner):
 
 @exercise("sample_next_token", weight=3)
 def test_temperature_comes_before_k_and_k_before_p(learner):
-    """The nucleus is taken of the probabilities that the temperature gave, and of what top_k has left."""
+    """The nucleus is computed from the probabilities after the temperature, and from the tokens that top_k leaves."""
     logits = logits_of(0.2, 0.4, 0.1, 0.3)
     cases = {
         "top_k = 2 and top_p = 0.8": (1.0, 2, 0.8, [1, 3]),
@@ -121,7 +121,7 @@ def test_temperature_comes_before_k_and_k_before_p(learner):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_each_row_draws_from_its_own_tokens(learner, n, seed):
-    """Logits (..., V) give ids (...), int64: in each place one of the tokens possible there; of one single token it is token 0."""
+    """Logits (..., V) give ids (...), int64, each a token that is possible in its row; if V = 1 it is token 0."""
     for shape in ((), (n.B,), (n.B, n.T)):
         logits = tensor(seed, *shape, n.V).argsort(-1) * 60.0
         only = logits.argmin(-1)
@@ -137,7 +137,7 @@ def test_each_row_draws_from_its_own_tokens(learner, n, seed):
 
 
 def with_generators(sample, logits, seed):
-    """Draws with two generators of one seed, one of another seed, and a second draw with the first; the global chance is another each time."""
+    """Draws with two generators of one seed, one of another seed, and a second draw with the first; torch's global seed differs each time."""
     first, again, other = (torch.Generator().manual_seed(seed + i) for i in (0, 0, 1))
     found = []
     for i, generator in enumerate((first, again, other, first, again)):
@@ -162,7 +162,7 @@ def test_the_same_generator_draws_the_same(learner, seed):
 
 @exercise("sample_next_token")
 def test_every_call_draws_again(learner):
-    """Call after call for one distribution (V,) the ids follow its probabilities; without a generator, too, two calls differ."""
+    """Over many calls for one distribution (V,), the ids follow its probabilities; also without a generator, two calls differ."""
     chances, flat = torch.tensor([0.1, 0.2, 0.55, 0.15]), torch.zeros(40, 8)
     ids = drawn(learner.bring(one_by_one)(learner.sample_next_token, chances.log(), 300, 4), (300,), 4)
     once, twice = (learner.sample_next_token(flat) for _ in range(2))

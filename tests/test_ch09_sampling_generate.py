@@ -18,7 +18,7 @@ TABLES, NO_TABLES = ("learned", "sinusoidal"), ("rope", "alibi")
 
 
 def written(generate, ids, new, options, eos=None, vocab=11, positions="rope", max_len=6, kind="tuple", training=True, frozen=False, seed=None):
-    """The text, from a speaker whose likeliest word depends on all it sees; if `eos` is given, a row with first id s says it as its s-th word."""
+    """The text of a model whose likeliest word depends on its whole input; if `eos` is given, a row with first id s gets it as its s-th word."""
     from types import SimpleNamespace
 
     class Speaker(nn.Module):
@@ -66,7 +66,7 @@ speech = distinct("B", "T", B=(3, 3), T=(4, 5), V=(11, 13))
 
 
 def texts(learner, reference, ids, new, options=GREEDY, **others):
-    """What the learner wrote, what should have been written, everything else the learner's call gave, and the call itself."""
+    """The learner's text, the expected text, everything else from the learner's call, and the call itself."""
 
     def ask():
         return learner.bring(written)(learner.generate, ids, new, options, **others)
@@ -79,14 +79,14 @@ def texts(learner, reference, ids, new, options=GREEDY, **others):
 @few
 @given(n=speech, seed=seeds)
 def test_each_token_follows_from_all_before_it(learner, reference, n, seed):
-    """With temperature 0 each new token is the one the model finds likeliest after the whole text so far, row by row; the prompt stays in front."""
+    """With temperature 0 each new token is the likeliest one after the whole text so far, in each row; the prompt comes first."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     compare_text(texts(learner, reference, ids, 6, vocab=n.V, max_len=30), "the text")
 
 
 @exercise("generate", weight=3)
 def test_a_gpt_continues_its_prompt(learner, reference):
-    """A GPT of chapter 7 continues its prompt, past max_len too, with each kind of positions."""
+    """A GPT of chapter 7 continues its prompt, also beyond max_len, with each kind of positions."""
     seed, found = 5, []
     ids = token_ids(seed, 3, 4, vocab=13)
     for positions in TABLES + NO_TABLES:
@@ -101,7 +101,7 @@ def test_a_gpt_continues_its_prompt(learner, reference):
 @few
 @given(n=speech, seed=seeds)
 def test_a_model_with_a_position_table_gets_the_last_max_len_tokens(learner, reference, n, seed):
-    """Where positions are a table the model is given the last max_len tokens once there are more, and nothing of the text is lost."""
+    """If positions are a table and the text is longer than max_len, the model gets its last max_len tokens; the returned text is complete."""
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in TABLES for each in (ids, longer)]
     for each, answer in found:
@@ -112,7 +112,7 @@ def test_a_model_with_a_position_table_gets_the_last_max_len_tokens(learner, ref
 @few
 @given(n=speech, seed=seeds)
 def test_a_model_with_rope_or_alibi_gets_the_whole_text(learner, reference, n, seed):
-    """With RoPE and ALiBi nothing is cut off: the model is given the whole text, however long."""
+    """With RoPE and ALiBi the model gets the whole text, however long it is."""
     ids, longer = token_ids(seed, n.B, n.T, vocab=n.V), token_ids(seed, n.B, n.T + 4, vocab=n.V)
     found = [(each, texts(learner, reference, each, 6, vocab=n.V, positions=positions)) for positions in NO_TABLES for each in (ids, longer)]
     for each, answer in found:
@@ -123,7 +123,7 @@ def test_a_model_with_rope_or_alibi_gets_the_whole_text(learner, reference, n, s
 @few
 @given(n=speech, seed=seeds)
 def test_logits_or_a_tuple_with_them(learner, reference, n, seed):
-    """The model may give its logits alone, or a tuple that begins with them."""
+    """The model may return only logits, or a tuple that begins with them."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     found = [texts(learner, reference, ids, 4, vocab=n.V, kind=kind) for kind in ("logits", "tuple")]
     compare_text(found[0], "the text of a model that gives logits")
@@ -134,7 +134,7 @@ def test_logits_or_a_tuple_with_them(learner, reference, n, seed):
 @few
 @given(n=speech, seed=seeds)
 def test_a_model_needs_no_config(learner, reference, n, seed):
-    """A model without a config is given the whole text."""
+    """A model without a config gets the whole text."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     compare_text(texts(learner, reference, ids, 6, vocab=n.V, kind="bare"), "the text of a model without a config")
 
@@ -171,7 +171,7 @@ def ends(learner, reference, n, seed, eos, firsts, new, prompt=None):
 @few
 @given(n=speech, seed=seeds)
 def test_a_finished_row_is_filled_with_eos(learner, reference, n, seed):
-    """A row that has written eos_id is finished: it holds eos_id from there on, while the others write on."""
+    """A row that has written eos_id is finished: it is filled with eos_id while the other rows continue."""
     eos = n.V - 1 - seed % 3
     found = [ends(learner, reference, n, seed, eos, firsts, 6) for firsts in ((1, 7, 3), (7, 2, 4))]
     for answer in found:
@@ -182,7 +182,7 @@ def test_a_finished_row_is_filled_with_eos(learner, reference, n, seed):
 @few
 @given(n=speech, seed=seeds)
 def test_the_text_ends_when_all_rows_are_finished(learner, reference, n, seed):
-    """The text ends with the eos_id of the row that finishes last, though more tokens were allowed; a single row ends with its own."""
+    """The text ends with the eos_id of the row that finishes last, even if more tokens were allowed; a single row ends with its own."""
     eos = n.V - 1 - seed % 3
     found = [(max(firsts), ends(learner, reference, n, seed, eos, firsts, 9)) for firsts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
@@ -193,7 +193,7 @@ def test_the_text_ends_when_all_rows_are_finished(learner, reference, n, seed):
 @few
 @given(n=speech, seed=seeds)
 def test_eos_in_the_prompt_finishes_nothing(learner, reference, n, seed):
-    """An eos_id inside the prompt, or at its very end, is a token like any other."""
+    """An eos_id inside the prompt, or at its end, is an ordinary token."""
     eos = n.V - 1 - seed % 3
     ids = beginning(seed, n, (4, 7, 2), eos)
     ids[0, -1], ids[1, 1], ids[2, 1:] = eos, eos, eos
@@ -221,15 +221,15 @@ def test_generating_does_not_change_the_model(learner, reference, n, seed):
     """The model is called in eval mode, in which dropout is off, and without gradient, at every step."""
     got, expected, facts, _ = texts(learner, reference, token_ids(seed, n.B, n.T, vocab=n.V), 5, vocab=n.V)
     same(got, expected, "the text of a model with dropout")
-    holds(facts["always eval"], "the model was asked in train mode: with dropout the text is another one each time")
-    holds(not facts["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
-    holds(facts["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+    holds(facts["always eval"], "the model ran in train mode: with dropout the text differs each time")
+    holds(not facts["graph"], "the model ran with gradient, which keeps all intermediate results in memory, although they are never used")
+    holds(facts["grad mode"], "gradients are still switched off afterwards, so no model can be trained")
 
 
 CASES = [
     ({"training": True}, "a model in train mode was left in another mode"),
     ({"training": False}, "a model in eval mode was left in another mode"),
-    ({"frozen": True}, "a part of the model was in eval mode on purpose, and is not in it any more"),
+    ({"frozen": True}, "a part of the model was in eval mode on purpose, and is now in train mode"),
 ]
 
 
@@ -237,7 +237,7 @@ CASES = [
 @few
 @given(n=speech, seed=seeds)
 def test_generating_restores_the_mode_of_each_module(learner, reference, n, seed):
-    """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
+    """Afterwards each module has its old mode: train, eval, or eval in one part of a model in train mode."""
     ids = token_ids(seed, n.B, n.T, vocab=n.V)
     found = [texts(learner, reference, ids, 3, vocab=n.V, **case) for case, _ in CASES]
     for answer, (_, sentence) in zip(found, CASES):

@@ -12,7 +12,7 @@ few = settings(max_examples=2)  # what is broken here is broken at every example
 
 
 def draws(generate, probs, new, options, rows=3000, seed=None):
-    """About which share of many drawn tokens is each word, in steps of 0.1 around what `asked` says, and which words occur at all."""
+    """The approximate share of each word in many drawn tokens, in steps of 0.1 around its share in `asked`, and which words occur at all."""
 
     class Always(nn.Module):
         def forward(self, ids):
@@ -71,17 +71,17 @@ def chances(generate, rows, vocab):
 @few
 @given(n=distinct("B", "V", B=(4, 6), V=(7, 9)))
 def test_the_same_generator_gives_the_same_text(learner, n):
-    """Two generators with the same seed give the same text, another seed or none gives another; every step and every row has its own draw."""
+    """Two generators with the same seed give the same text; with another seed or without a generator it differs. Each step and row has its own draw."""
     again, other, steps, rows, free = learner.bring(chances)(learner.generate, n.B, n.V)
-    holds(other, "two generators with different seeds gave the same text: there is no chance in it")
-    holds(again, "two generators with the same seed gave different texts: something is drawn without the generator")
-    holds(steps, "the same tokens are drawn at every step: the random draw starts again each time")
-    holds(rows, "all rows draw the same tokens")
-    holds(free, "without a generator the text is the same each time: chance is set back to where it was")
+    holds(other, "two generators with different seeds gave the same text: the seed has no effect")
+    holds(again, "two generators with the same seed gave different texts: a random number does not come from the generator")
+    holds(steps, "every step draws the same tokens, as if the generator was reset each time")
+    holds(rows, "all rows draw the same tokens; each row needs its own random numbers")
+    holds(free, "without a generator the text is the same each time, as if a fixed seed was set")
 
 
 def writer(generate, vocab, eos):
-    """Greedy writing as a module with a table of logits in it, so that both can be on another device."""
+    """Greedy generation as a module that contains a table of logits, so that both can be on another device."""
 
     class Writer(nn.Module):
         def __init__(self):

@@ -16,7 +16,7 @@ cubes = distinct("B", "T", V=(8, 11))
 
 
 def clear_of_ratios(logits, min_p):
-    """min_p, or a little above it, so that no token's share of the greatest probability lies so near that rounding would decide."""
+    """min_p, or a little above it: no token's share of the greatest probability is so close to it that rounding would decide."""
     shares = (logits.double() - logits.double().amax(-1, keepdim=True)).exp()
     return next(m for m in (round(min_p * (1 + 0.007 * i), 5) for i in range(100)) if (shares / m - 1).abs().min() > 1e-3)
 
@@ -24,7 +24,7 @@ def clear_of_ratios(logits, min_p):
 @exercise("min_p_filter", weight=4)
 @given(n=cubes, min_p=st.sampled_from([0.02, 0.08, 0.25, 0.6]), seed=seeds)
 def test_tokens_within_min_p_of_the_likeliest_keep_their_values(learner, reference, n, min_p, seed):
-    """In each distribution the tokens at least min_p times as likely as the likeliest stay as they are; all others become -inf: (..., V) -> (..., V)."""
+    """In each distribution the tokens at least min_p times as likely as the likeliest stay unchanged; all others become -inf: (..., V) -> (..., V)."""
     for shape in ((n.V,), (n.B, n.V), (n.B, n.T, n.V)):
         logits = tensor(seed, *shape, scale=2.0)
         m = clear_of_ratios(logits, min_p)
@@ -51,7 +51,7 @@ def test_the_limit_is_min_p_times_the_greatest_probability(learner):
 @settings(max_examples=3)
 @given(V=st.integers(5, 8), min_p=st.sampled_from([0.05, 0.2, 0.5]), seed=seeds)
 def test_each_row_has_its_own_limit(learner, reference, V, min_p, seed):
-    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also where there are as many rows as tokens."""
+    """A row with one likely token keeps few tokens and a nearly uniform row keeps many, also if there are as many rows as tokens."""
     sizes(V=V)
     logits = tensor(seed, V, V) * torch.linspace(0.2, 5.0, V)[:, None]
     m = clear_of_ratios(logits, min_p)
@@ -62,7 +62,7 @@ def test_each_row_has_its_own_limit(learner, reference, V, min_p, seed):
 @settings(max_examples=3)
 @given(n=cubes, seed=seeds)
 def test_with_min_p_zero_everything_stays(learner, n, seed):
-    """With min_p = 0 every logit keeps its value: tokens whose probability rounds to 0, too, and -inf stays -inf. A single token stays at any min_p."""
+    """With min_p = 0 every logit keeps its value, even if its probability rounds to 0, and -inf stays -inf. A single token stays at any min_p."""
     logits, one = tensor(seed, n.B, n.V, scale=3.0), tensor(seed, n.B, 1)
     logits[:, 0], logits[:, 2], logits[0, 3], logits[1, 4] = 30.0, -12.0, -200.0, -INF
     most, alone = learner.min_p_filter(logits, 0.01), learner.min_p_filter(one, 0.3)
@@ -75,7 +75,7 @@ def test_with_min_p_zero_everything_stays(learner, n, seed):
 
 @exercise("min_p_filter", weight=2)
 def test_with_min_p_one_the_likeliest_and_its_equals_stay(learner):
-    """With min_p = 1 the likeliest token stays, and every token that is equally likely; all less likely ones go."""
+    """With min_p = 1 the likeliest token stays, and every token that is equally likely; all less likely ones are removed."""
     logits = torch.tensor([[1.0, 3.0, 2.0, 3.0, 3.0, 0.0], [5.0, 4.0, 1.0, 4.0, -2.0, 2.0], [-7.5, -7.5, -7.5, -7.5, -7.5, -7.5], [0.5, -1.0, 2.5, 1.0, -INF, 2.5]])
     nearly, whole, exact = learner.min_p_filter(logits, 0.9), learner.min_p_filter(logits, 1), learner.min_p_filter(logits, 1.0)
     expected = logits.masked_fill(logits < logits.amax(-1, keepdim=True), -INF)
@@ -88,7 +88,7 @@ def test_with_min_p_one_the_likeliest_and_its_equals_stay(learner):
 @settings(max_examples=3)
 @given(min_p=st.sampled_from([0.1, 0.3]), seed=seeds)
 def test_masked_logits_stay_masked(learner, reference, min_p, seed):
-    """Entries that are -inf already stay so, and never become NaN; the limit is found among the others."""
+    """Logits that are already -inf stay -inf and never become NaN; the limit comes from the others."""
     logits = tensor(seed, 3, 9, scale=1.5)
     logits[0, [1, 4]], logits[1, :6], logits[2, 1:] = -INF, -INF, -INF
     m = clear_of_ratios(logits, min_p)
@@ -121,7 +121,7 @@ def test_min_p_is_between_zero_and_one(learner):
 @settings(max_examples=2)
 @given(n=cubes, seed=seeds)
 def test_min_p_keeps_dtype_and_device(learner, reference, n, seed):
-    """The result has the dtype of the logits and is where they are."""
+    """The result has the dtype of the logits and is on their device."""
     logits = tensor(seed, n.B, n.V, scale=2.0, dtype=torch.float64)
     m, plain = clear_of_ratios(logits, 0.2), logits_of(0.1, 0.6, 0.3)
     double, half = learner.min_p_filter(logits, m), learner.min_p_filter(plain.bfloat16(), 0.3)

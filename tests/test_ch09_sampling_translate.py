@@ -1,4 +1,4 @@
-"""Chapter 9, fifth part: translating greedily, from a source that is read once."""
+"""Chapter 9, fifth part: greedy translation of a source that is encoded once."""
 
 import torch
 from devices_and_dtypes import load_meta_device, on_meta
@@ -16,7 +16,7 @@ TOO_LONG = "{length} tokens do not fit into max_len = {max_len}"
 
 
 def translated(translate, Config, src, new, sos, eos, pad, training=True, frozen=False, vocab=13):
-    """The text of a translator whose likeliest word depends on the source and on all it has written; a source that begins with id s ends at word s."""
+    """The text of a translator whose likeliest word depends on the source and on the whole target so far; a source that begins with id s ends at word s."""
 
     class Translator(nn.Module):
         def __init__(self):
@@ -70,7 +70,7 @@ def sources(seed, lasts, S=5, pad=0):
 
 
 def texts(learner, reference, src, new, sos=10, eos=11, pad=0, **others):
-    """What the learner wrote, what should have been written, everything else the learner's call gave, and the call itself."""
+    """The learner's text, the expected text, everything else from the learner's call, and the call itself."""
 
     def ask(who=learner):
         return who.bring(translated)(who.translate, who.Seq2SeqConfig, src, new, sos, eos, pad, **others)
@@ -88,7 +88,7 @@ def special(seed):
 @few
 @given(seed=seeds)
 def test_each_word_is_the_likeliest_next_one(learner, reference, seed):
-    """Each row begins with sos_id; each new word is the one the decoder finds likeliest after the whole text so far, beside the memory."""
+    """Each row begins with sos_id; each new token is the decoder's likeliest one, given the memory and the whole target so far."""
     found = [texts(learner, reference, sources(seed, (9, 9, 9)), 6), texts(learner, reference, sources(seed, (9, 7), pad=9), 5, sos=12, pad=9)]
     for answer in found:
         compare_text(answer, "the text")
@@ -104,7 +104,7 @@ def pair(learner, reference, seed, **others):
 
 @exercise("translate", weight=3)
 def test_a_seq2seq_translates_padded_sources(learner, reference):
-    """A Seq2Seq of chapter 7 translates a batch of padded sources, each as it would alone."""
+    """A Seq2Seq of chapter 7 translates a batch of padded sources; each translation is the same as in a batch of one."""
     seed = 3
     mine, model = pair(learner, reference, seed)
     src = sources(seed, (5, 7, 3, 4))
@@ -120,7 +120,7 @@ def test_a_seq2seq_translates_padded_sources(learner, reference):
 @few
 @given(seed=seeds)
 def test_a_finished_row_is_filled_with_pad_id(learner, reference, seed):
-    """A row that has written eos_id keeps it, and holds config.pad_id from there on, whatever that is, while the others write on."""
+    """A row that has written eos_id keeps it and is filled with config.pad_id, whatever that is, while the other rows continue."""
     ids = special(seed)
     found = [texts(learner, reference, sources(seed, lasts, pad=ids["pad"]), 6, **ids) for lasts in ((1, 7, 3), (7, 2, 4))]
     for answer in found:
@@ -131,7 +131,7 @@ def test_a_finished_row_is_filled_with_pad_id(learner, reference, seed):
 @few
 @given(seed=seeds)
 def test_the_translation_ends_when_all_rows_are_finished(learner, reference, seed):
-    """The text ends with the eos_id of the row that finishes last, though more words were allowed; a single row ends with its own."""
+    """The text ends with the eos_id of the row that finishes last, even if more tokens were allowed; a single row ends with its own."""
     found = [(max(lasts), texts(learner, reference, sources(seed, lasts), 8)) for lasts in ((2, 5, 3), (4, 1, 1), (3,), (2, 2, 2))]
     for last, answer in found:
         compare_text(answer, f"the text whose last row ends after {last} of 8 words")
@@ -141,7 +141,7 @@ def test_the_translation_ends_when_all_rows_are_finished(learner, reference, see
 @few
 @given(seed=seeds)
 def test_max_new_tokens_limits_the_translation(learner, reference, seed):
-    """Without an eos_id there are 1 + max_new_tokens tokens: with one, seven, or none allowed. eos_id may be 0 too."""
+    """Without an eos_id there are 1 + max_new_tokens tokens: with max_new_tokens of 1, 7 or 0. eos_id may be 0 too."""
     src = sources(seed, (9, 8, 9), pad=7)
     found = [(new, texts(learner, reference, src, new, pad=7, eos=0)) for new in (1, 7, 0)]
     found.append((6, texts(learner, reference, sources(seed, (3, 9, 2), pad=7), 6, pad=7, eos=0)))
@@ -150,7 +150,7 @@ def test_max_new_tokens_limits_the_translation(learner, reference, seed):
 
 
 def reading(translate, model, src, new):
-    """The text, and how often the encoder's blocks were given each position of the source."""
+    """The text, and how often each position of the source went through the encoder's blocks."""
     seen = []
     for block in model.encoder_blocks:
         block.register_forward_pre_hook(lambda block, args, kwargs: seen.append((args or tuple(kwargs.values()))[0]), with_kwargs=True)
@@ -160,7 +160,7 @@ def reading(translate, model, src, new):
 
 @exercise("translate", weight=3)
 def test_the_source_is_read_once(learner, reference):
-    """Each position of the source passes each block of the encoder once, however long the translation."""
+    """Each position of the source goes through each block of the encoder once, however long the translation is."""
     seed = 4
     mine, model = pair(learner, reference, seed)
     src = sources(seed, (5, 7, 3))
@@ -177,9 +177,9 @@ def test_translating_does_not_change_the_model(learner, reference, seed):
     """Encoder and decoder are called in eval mode, in which dropout is off, and without gradient."""
     got, expected, facts, _ = texts(learner, reference, sources(seed, (4, 9, 2)), 5)
     same(got, expected, "the text of a translator with dropout")
-    holds(facts["always eval"], "the model was asked in train mode: with dropout the text is another one each time")
-    holds(not facts["graph"], "the model was asked with gradient, which keeps every intermediate result in memory for nothing")
-    holds(facts["grad mode"], "gradients are still switched off afterwards: nothing could be trained any more")
+    holds(facts["always eval"], "the model ran in train mode: with dropout the text differs each time")
+    holds(not facts["graph"], "the model ran with gradient, which keeps all intermediate results in memory, although they are never used")
+    holds(facts["grad mode"], "gradients are still switched off afterwards, so no model can be trained")
 
 
 CASES = [
@@ -193,7 +193,7 @@ CASES = [
 @few
 @given(seed=seeds)
 def test_translating_restores_the_mode_of_each_module(learner, reference, seed):
-    """Afterwards each module is in the mode it had: train, eval, or a part in eval mode inside a model that trains."""
+    """Afterwards each module has its old mode: train, eval, or eval in one part of a model in train mode."""
     found = [texts(learner, reference, sources(seed, (4, 9, 2)), 3, **case) for case, _ in CASES]
     for answer, (_, sentence) in zip(found, CASES):
         compare_text(answer, "the text")
@@ -214,7 +214,7 @@ def test_a_target_longer_than_max_len_raises_an_error(learner, reference):
 
 
 def translator(translate, model):
-    """Translating as a module, so that the model in it can be on another device."""
+    """Translation as a module, so that the model in it can be on another device."""
 
     class Translator(nn.Module):
         def __init__(self):
@@ -229,7 +229,7 @@ def translator(translate, model):
 
 @exercise("translate")
 def test_the_translation_is_where_the_source_is(learner, reference):
-    """The first tokens are made on the device of the source; each token is int64."""
+    """The first tokens are created on the device of the source; each token is int64."""
     load_meta_device()
     mine, model = pair(learner, reference, 4)
     src = sources(4, (5, 7, 3))

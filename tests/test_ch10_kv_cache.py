@@ -28,7 +28,7 @@ def filled(got, expected, what, tol=1e-5):
 
 @exercise("KVCache", weight=3)
 def test_all_keys_and_values_come_back_in_order(learner):
-    """Each append gives the keys and the values of all positions so far, the oldest first: (B, H, P + T, d_head)."""
+    """Each append returns the keys and the values of all positions so far, the oldest first: (B, H, P + T, d_head)."""
     lengths = shuffled(3, 1, 2, 5)
     n, seed = draw_cache_sizes(appended=lengths)
     parts = chunks(n, seed, lengths)
@@ -116,7 +116,7 @@ def test_an_empty_cache_can_be_copied(learner):
 
 
 def by_turns(make, mine, yours, branched, mode):
-    """What two caches give by turns, and then a branch of the first: when they gave it, and in the end. What each counts."""
+    """What two caches return alternately, and then a branch of the first: at the call, and at the end. The length of each."""
     with getattr(torch, mode)():
         first, second, gave = make(), make(), []
         for one, two in zip(mine, yours):
@@ -157,7 +157,7 @@ def test_returned_keys_and_values_do_not_change(learner):
 
 @exercise("KVCache", weight=2)
 def test_without_gradient_it_keeps_the_same(learner):
-    """Under torch.no_grad and torch.inference_mode caches and branches give and count what they do with gradient, and what append gave stays."""
+    """Under torch.no_grad and torch.inference_mode caches and branches return and count the same as with gradient, and tensors returned by append do not change."""
     stays(learner, GRADIENT_FREE_MODES)
 
 

@@ -16,7 +16,7 @@ GREEDY = {"temperature": 0.0}
 
 
 def drawn(**others):
-    """Sizes and a seed. One example a test: what is broken here is broken at every size, and a run with another seed draws others."""
+    """Sizes and a seed. One example for each test: a mistake in whole texts shows at every size, and another seed draws other sizes."""
     T, new, V = (low + int(torch.randint(3, ())) for low in (4, 6, 11))
     n = SimpleNamespace(B=3, T=T, new=new, max_len=T + new, V=V)
     sizes(**vars(n), **others)
@@ -78,7 +78,7 @@ def test_the_text_equals_that_of_generate(learner, reference):
 
 
 def by_chance(generate, model, ids, new, options, seed, own=True):
-    """A text drawn with a generator of this seed, or else with torch's own chance."""
+    """A text drawn with a generator of this seed, or with torch's global generator."""
     torch.default_generator.manual_seed(seed)
     if own:
         options = {**options, "generator": torch.Generator().manual_seed(seed + 1)}

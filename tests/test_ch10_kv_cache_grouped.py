@@ -59,7 +59,7 @@ def test_groups_of_query_heads_share_keys_and_values(learner, reference, n, seed
 @few
 @given(n=any_size, seed=seeds)
 def test_neighbours_make_a_group(learner, reference, n, seed):
-    """If every value of key head g is the number g, the first n_heads / n_kv_heads query heads give 0, the next as many 1, and so on."""
+    """If every value of key head g is the number g, the first n_heads / n_kv_heads query heads return 0, the next group returns 1, and so on."""
     mine, _, values = pair(learner, reference, n, seed, "none")
     number = torch.arange(n.K).repeat_interleave(n.d_head).float()
     load(mine, {"W_v.weight": torch.zeros(n.K * n.d_head, n.D), "W_v.bias": number, "W_out.weight": torch.eye(n.D), "W_out.bias": torch.zeros(n.D)})
@@ -70,8 +70,8 @@ def test_neighbours_make_a_group(learner, reference, n, seed):
 @exercise("GroupedQueryAttention", weight=3)
 @few
 @given(n=any_size, seed=seeds)
-def test_with_rope_queries_and_keys_are_turned(learner, reference, n, seed):
-    """With positions="rope" the queries of every head and the shared keys are turned by their positions, 0 to T - 1; values are not."""
+def test_with_rope_queries_and_keys_are_rotated(learner, reference, n, seed):
+    """With positions="rope" the queries of every head and the shared keys are rotated by their positions, 0 to T - 1; values are not."""
     mine, model, _ = pair(learner, reference, n, seed, "rope")
     close(mine(inputs(n, seed)), model(inputs(n, seed)), "the output with rope")
 
@@ -204,7 +204,7 @@ def test_heads_that_do_not_divide_raise_an_error(learner, reference, n, seed):
 @one
 @given(n=any_size, word=st.sampled_from(["learned", "sinusoidal", "rotary"]), seed=seeds)
 def test_invalid_positions_raise_an_error(learner, reference, n, word, seed):
-    """With rope an odd d_head is a ValueError that names it, and so is any other word for `positions`; with none and alibi d_head may be odd."""
+    """With rope an odd d_head is a ValueError that names it, and so is an unknown value of `positions`; with none and alibi d_head may be odd."""
     odd, x = 2 * n.pairs + 1, tensor(seed, 2, 3, n.H * (2 * n.pairs + 1))
     for kind in ("none", "alibi"):
         model, mine = (side.GroupedQueryAttention(n.H * odd, n.H, n.K, kind) for side in (reference, learner))

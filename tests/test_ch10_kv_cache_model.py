@@ -111,7 +111,7 @@ def test_every_layer_has_its_own_cache(learner, reference):
 
 
 @exercise("CachedGPT", weight=2)
-def test_two_texts_read_in_turns_do_not_mix(learner, reference):
+def test_two_texts_read_alternately_do_not_mix(learner, reference):
     """Two texts read alternately, each with its own caches, do not mix; a branch that continues from copies does not mix either."""
     n, seed = drawn()
     positions, lengths = (TABLE_POSITIONS + ATTENTION_POSITIONS)[seed % 4], [3, 1, 2]

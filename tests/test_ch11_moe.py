@@ -94,7 +94,7 @@ def test_each_token_chooses_for_itself(learner, reference):
 
 
 @exercise("route", weight=2)
-def test_any_axes_may_stand_in_front(learner, reference):
+def test_any_number_of_leading_axes(learner, reference):
     """Logits are (..., N): one token, a row of tokens, a batch of rows, and more."""
     n, seed = drawn_router()
     shapes = [(n.N,), (n.T, n.N), (n.B, n.T, n.N), (2, n.B, n.T, n.N)]
@@ -205,7 +205,7 @@ def test_perfect_balance_is_one(learner):
 
 @exercise("load_balancing_loss", weight=2)
 def test_one_expert_for_everything_is_n(learner):
-    """Where every token gives expert i the probability 1 and chooses it alone, the loss is N, whichever i it is."""
+    """If every token gives expert i the probability 1 and chooses only it (top_k = 1), the loss is N, for any i."""
     n, seed = drawn_router()
     sure = torch.eye(n.N)
     probs = probabilities(seed, n.B, n.T, n.N)

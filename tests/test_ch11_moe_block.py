@@ -30,7 +30,7 @@ def x_of(n, seed):
 
 
 def silenced(values, *parts):
-    """The same parameters, but attention, or every expert, answers zeros to everything."""
+    """The same parameters, but attention, or every expert, always outputs zeros."""
     quiet = {"attn": lambda name: name.startswith("attn.W_out."), "moe": lambda name: ".down." in name}
     return {name: torch.zeros_like(value) if any(quiet[part](name) for part in parts) else value for name, value in values.items()}
 

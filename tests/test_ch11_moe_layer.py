@@ -46,7 +46,7 @@ class OutputOnly(nn.Module):
 @exercise("MoELayer", weight=4)
 @given(n=widths, seed=seeds)
 @settings(max_examples=4)
-def test_chosen_experts_are_weighed_and_added(learner, reference, n, seed):
+def test_chosen_experts_are_weighted_and_added(learner, reference, n, seed):
     """A token's output is the sum of its two chosen experts' outputs, each times its weight; the second result is the balance loss of the batch."""
     mine, model, _ = layers(learner, reference, n, seed, 2)
     compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)))
@@ -67,7 +67,7 @@ def test_as_many_experts_as_top_k_says(learner, reference, n, seed):
 @few
 @given(n=widths, seed=seeds)
 def test_with_all_chosen_it_is_the_softmax_mixture(learner, reference, n, seed):
-    """With top_k = n_experts every expert answers every token, and the router's softmax mixes the answers."""
+    """With top_k = n_experts every expert processes every token, and the output is the sum weighted by the router's softmax."""
     mine, _, values = layers(learner, reference, n, seed, n.N)
     x = x_of(n, seed)
     probs = torch.softmax(x @ values["router.weight"].T, dim=-1)  # (B, T, N)
@@ -261,7 +261,7 @@ def test_eight_experts_and_two_a_token_unless_asked(learner, reference, n, seed)
 @few
 @given(n=widths, seed=seeds)
 def test_an_invalid_top_k_of_the_layer_raises_an_error(learner, reference, n, seed):
-    """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is fine."""
+    """top_k below 1 or above n_experts is a ValueError that names the numbers; n_experts itself is allowed."""
     mine, model, _ = layers(learner, reference, n, seed, n.N)
     compare_output_and_loss(mine(x_of(n, seed)), model(x_of(n, seed)), " with top_k = n_experts")
     because = f"top_k={n.N + 1} of {n.N} experts cannot be chosen"

@@ -9,7 +9,7 @@ from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
 def has_a_place_of_its_own(look, model, ids):
-    """Does this chapter's code make a tensor without a word about its device, or move one to the CPU?"""
+    """Does this chapter's code create a tensor without naming its device, or move one to the CPU?"""
     import sys
 
     from torch.overrides import TorchFunctionMode
@@ -67,7 +67,7 @@ def judge_stream(got, expected, what="the stream", tol=None):
 
 @exercise("residual_stream", weight=3)
 def test_the_stream_is_returned_after_the_embeddings_and_each_block(learner, reference):
-    """The list begins with tokens plus positions, and goes on with what each block gives: n_layers + 1 tensors (B, T, D)."""
+    """The list begins with tokens plus positions, and continues with each block's output: n_layers + 1 tensors (B, T, D)."""
     n, seed = draw_sizes()
     mine, model = training_pair(learner, reference, n, seed)
     ids = gpt_ids(n, seed)

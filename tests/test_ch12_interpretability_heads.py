@@ -124,7 +124,7 @@ def test_a_uniform_head_gives_equal_weight_to_each_allowed_key(learner, T, seed)
 @settings(max_examples=3)
 @given(T=st.integers(12, 16), seed=seeds)
 def test_the_distance_from_uniform_is_a_mean_over_rows(learner, T, seed):
-    """A row's distance is half the sum of its absolute differences; a mean below 0.15 is uniform, though one row be far off."""
+    """A row's distance is half the sum of its absolute differences; a mean below 0.15 is uniform, even if one row is far off."""
     sizes(T=T)
     one_off = even(T, seed, 0.02)
     one_off[T - 1] = torch.eye(T)[2]
@@ -136,7 +136,7 @@ def test_the_distance_from_uniform_is_a_mean_over_rows(learner, T, seed):
 @settings(max_examples=3)
 @given(T=st.integers(10, 16), seed=seeds)
 def test_a_sparse_head_has_one_large_weight_in_most_rows(learner, T, seed):
-    """Where no place names it, a mean largest weight above 0.8 is sparse, also when single rows are softer; up to 0.8 it is mixed."""
+    """If no position gives the name, a mean largest weight above 0.8 is sparse, even if single rows have smaller ones; up to 0.8 it is mixed."""
     sizes(T=T)
     sharp, soft = (attending(T, elsewhere, mean, seed, spread=0.02) for mean in (0.95, 0.7))
     softer, one_sharp = sharp.clone(), soft.clone()
@@ -148,7 +148,7 @@ def test_a_sparse_head_has_one_large_weight_in_most_rows(learner, T, seed):
 
 @exercise("classify_head", weight=2)
 def test_the_greatest_mean_weight_decides(learner):
-    """What counts is the mean weight, not how many rows have their largest weight there; of two above 0.6 the greater names it."""
+    """What counts is the mean weight, not how many rows have their largest weight there; of two means above 0.6 the greater one gives the name."""
     often = with_row_0([[0.53, 0.47]] + [[0.45 / (i - 1)] * (i - 1) + [0.55, 0.0] for i in range(2, 12)])
     sometimes = with_row_0([[0.0] * (i - 1) + ([0.98, 0.02] if i % 4 else [0.12, 0.88]) for i in range(1, 13)])
     named(

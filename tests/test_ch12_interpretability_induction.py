@@ -212,7 +212,7 @@ def draws(find, model, period, n_sequences):
 
 @exercise("find_induction_heads", weight=2)
 def test_the_generator_decides(learner, reference):
-    """The same generator gives the same scores, another one or the same one later gives others; without any, torch's default generator is used."""
+    """The same generator gives the same scores, another generator, or the same one later, gives other scores; without one, torch's default generator is used."""
     got = []
     for period, V in ((4, 19), (5, 4)):
         mine, model = model_of(learner, reference, 5, period, V)
@@ -227,7 +227,7 @@ def test_the_generator_decides(learner, reference):
 
 @exercise("find_induction_heads", weight=3)
 def test_an_induction_head_is_found_where_it_is(learner, reference):
-    """In a model whose weights make an induction head of head 1 of layer 1, that one scores above 0.9; in a new model all are near chance."""
+    """In a model whose weights make an induction head of head 1 of layer 1, that one scores above 0.9; in a new model all are near the score of uniform attention."""
     config, values = induction_circuit(9, 12)
     made, new = (learner.GPT(learner.GPTConfig(**config | {"dropout": dropout})) for dropout in (0.2, 0.0))
     load(made, values)

@@ -170,7 +170,7 @@ several = distinct("V", least=4, most=9)
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_recovery_is_the_share_that_came_back(learner, n, seed):
-    """What came back divided by what was lost: 0 when the patch changed nothing, 1 when all is back, 1/2 half-way."""
+    """The restored part divided by the lost part: 0 if the patch changed nothing, 1 if everything is restored, 1/2 if half of it is."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
     judge_recovery(learner, n, seed, low + lost, low, [0.5, 0.25, 0.0, 1.0])
 
@@ -188,7 +188,7 @@ def test_recovery_may_lie_outside_0_and_1(learner, n, seed):
 @settings(max_examples=3)
 @given(n=several, seed=seeds)
 def test_the_corrupted_logit_may_be_the_larger_one(learner, n, seed):
-    """Recovery measures the way from the corrupted logit to the clean one, in whichever direction that leads."""
+    """Recovery measures the distance from the corrupted logit towards the clean one, even if the corrupted one is larger."""
     lost, low = 2.0 + seed % 5, -1.5 + seed % 4
     judge_recovery(learner, n, seed, low, low + lost, [0.75, -0.5, 1.0])
 

@@ -17,7 +17,7 @@ from grader.files import problem, write_whole
 
 FILE = "progress.txt"
 LARGEST = 1e9  # more points than that are a typing error in the file
-HEADER = "# Points by exercise, as of the last test run. Delete this file and `pytest` brings it back.\n"
+HEADER = "# Points by exercise, as of the last test run. If you delete this file, `pytest` writes it again.\n"
 
 _ENTRY = re.compile(r"\s*(\w+)\s+(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
 

@@ -184,7 +184,7 @@ def check_stubs(exercises: Path = EXERCISES, solutions: Path = SOLUTIONS, module
         if present in (wanted, locked.get(module)):
             problems.append(f"{shown} is older than its solution; run `headway stubs`")
         else:
-            problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` puts the stub back")
+            problems.append(f"{shown} was edited, so it is not the stub; `headway reset {module[:4]}` restores the stub")
     return problems
 
 
@@ -223,7 +223,7 @@ def _write_one(path: Path, module: str, text: str, locked: str | None) -> StubOu
         if present == fingerprint(text):
             return StubOutcome(module, "unchanged", f"{shown} is already the stub")
         if present != locked:
-            return StubOutcome(module, "kept", f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` puts the stub back")
+            return StubOutcome(module, "kept", f"{shown} was edited, so it was not changed; `headway reset {module[:4]}` restores the stub")
     write_whole(path, text)
     return StubOutcome(module, "written", f"{shown} written")
 

@@ -7,6 +7,7 @@ from the solutions and not copied from exercises/, where the instructor may have
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable
@@ -23,7 +24,13 @@ from grader.files import write_whole
 
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml", ".gitignore")
 NOT_FOR_LEARNERS = {"tests", "quality", "classroom", "teaching/pictures", "teaching/measurements"}  # of grader/, except:
-FOR_LEARNERS = ("classroom/__init__.py", "classroom/handout/__init__.py", "classroom/handout/summary.py", "teaching/measurements/__init__.py")
+FOR_LEARNERS = (
+    "classroom/__init__.py",
+    "classroom/handout/__init__.py",
+    "classroom/handout/summary.py",
+    "teaching/measurements/__init__.py",
+    "teaching/measurements/_running.py",
+)
 
 
 class HandoutProblem(ValueError):
@@ -118,14 +125,28 @@ def _write_exercises(folder: Path, selected: list[Chapter], hidden: Collection[s
         stub = reference_stub(chapter.name)
         write_whole(folder / f"{chapter.name}.py", stub)
         lock += f'{chapter.name} = "{fingerprint(stub)}"\n'
-        for path in (Path(f"{chapter.name}.md"), Path("pictures") / f"{chapter.name}.svg"):
+        pictures = [path.relative_to(EXERCISES) for path in sorted(EXERCISES.glob(f"pictures/{chapter.id}_*.svg"))]
+        for path in (Path(f"{chapter.name}.md"), *pictures):
             if (EXERCISES / path).is_file():
                 _copy(EXERCISES / path, folder / path)
+    for path in sorted(EXERCISES.glob("ch00_*.md")):
+        write_whole(folder / path.name, _without_lost_links(read_source(path), folder))
+    for path in sorted(EXERCISES.glob("pictures/ch00_*.svg")):
+        _copy(path, folder / "pictures" / path.name)
     write_whole(folder / LOCK, lock)
     syllabus = read_source(EXERCISES / "syllabus.toml")
     write_whole(folder / "syllabus.toml", course_subset.reduce_syllabus(syllabus, [chapter.id for chapter in selected], selected[-1].number, hidden))
     if len(selected) == sum(bool(chapter.exercises) for chapter in load_syllabus().chapters):
         _copy(EXERCISES / "AFTERWARDS.md", folder / "AFTERWARDS.md")
+
+
+def _without_lost_links(lesson: str, folder: Path) -> str:
+    """Return a lesson of chapter 0 without links to lessons that are not in the handout: their titles stay."""
+
+    def link(match: re.Match) -> str:
+        return match[0] if match[2].startswith("ch00_") or (folder / match[2]).is_file() else match[1]
+
+    return re.sub(r"\[([^\]]+)\]\((\w+\.md)\)", link, lesson)
 
 
 def _copy_kit(folder: Path) -> None:

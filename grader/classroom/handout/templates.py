@@ -118,7 +118,7 @@ Read the lesson `exercises/{first}.md`, open `exercises/{first}.py`, and write t
 | `headway watch [NAME]` | runs next to your editor and tests each time you save |
 | `headway check [NAME]` | tests an exercise, a chapter, or the current one |
 | `headway repro [NAME]` | makes the call of the last failure again; `--pdb` stops there in the debugger |
-| `headway hint [NAME]` | the next of three hints: a question, the idea, nearly the line |
+| `headway hint [NAME]` | the next of three hints: a question, the idea, how to write it |
 | `headway next`, `headway list`, `headway open NAME` | the next exercise; all of them; this one in your editor |
 | `headway show NAME`, `headway walk` | draws what an exercise computes, your version next to the reference; guided tours of what works already |
 | `headway book` | the lessons as a book in your browser, with stubs, hints and search |

@@ -27,7 +27,7 @@ DECIDING = ("course", "execution", "plugin", "quality/devcheck", "system", "verd
 PRINTING = (  # files in those rooms that affect no result
     "course/hints.py", "course/progress.py", "course/readme_table.py", "course/solution_diff.py", "course/status.py",
     "plugin/layout.py", "plugin/terminal.py",
-    "quality/devcheck/fingerprint.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
+    "quality/devcheck/fingerprint.py", "quality/devcheck/hint_code.py", "quality/devcheck/invariants.py", "quality/devcheck/record.py", "quality/devcheck/table.py",
     "reproduction", "verdict/explanation.py", "verdict/relations",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from grader.course.readme_table import check_readme_table
 from grader.course.source import Definition, SourceProblem, definition, find_definition
 from grader.course.stubs import check_stubs, reference_stub
 from grader.course.syllabus import EXERCISES, TESTS, Chapter, Exercise, load_syllabus
+from grader.quality.devcheck.hint_code import code_in_hints
 from grader.quality.devcheck.subjects import solution_of, variants
 from grader.teaching.pictures import stale_lesson_pictures
 
@@ -100,10 +101,14 @@ def tests_stay_in_their_chapter(chapter: Chapter) -> Iterator[str]:
 
 def words_are_there(exercise: Exercise) -> Iterator[str]:
     if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
-        yield f"{exercise.name}: it has {len(exercise.hints)} hints; it should have three: a question, the idea, nearly the line"
+        yield f"{exercise.name}: it has {len(exercise.hints)} hints; it should have three: a question, the idea, how to write it"
     for field in ("promise", "why", "unlocks"):
         if not getattr(exercise, field).strip():
             yield f"{exercise.name}: its `{field}` in the syllabus is empty"
+
+
+def hints_leave_the_line(exercise: Exercise) -> Iterator[str]:
+    yield from code_in_hints(exercise)
 
 
 def todos_are_numbered(exercise: Exercise) -> Iterator[str]:
@@ -165,4 +170,4 @@ def catalogue_is_rich(exercise: Exercise) -> Iterator[str]:
 
 OF_THE_KIT = (names_are_unique, stubs_are_in_step, readme_table_is_in_step, pictures_are_in_step)
 OF_A_CHAPTER = (points_are_positive, lesson_is_whole, catalogue_names_exercises, tests_stay_in_their_chapter)
-OF_AN_EXERCISE = (words_are_there, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)
+OF_AN_EXERCISE = (words_are_there, hints_leave_the_line, todos_are_numbered, docstring_promises, named_values_are_promised, catalogue_is_rich)

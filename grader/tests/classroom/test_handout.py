@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,15 @@ def run_there(kit: Kit, *arguments: str, results: Path) -> dict:
         for test in exercise["tests"]:
             test["seconds"] = 0
     return {exercise["name"]: exercise for exercise in data["exercises"]}
+
+
+def test_it_has_chapter_0_with_links_only_to_what_is_there(made):
+    lesson = read_source(made.exercises / "ch00_big_picture.md")
+    assert "[Attention](ch03_attention.md)" in lesson and "| 1 Tokenizer |" in lesson
+    for name in ("ch00_big_picture", "ch00_refresher"):
+        for target in re.findall(r"\]\((\S+)\)", read_source(made.exercises / f"{name}.md")):
+            assert (made.exercises / target).is_file() or not (EXERCISES / target).is_file(), target
+    assert "read exercises/ch00_big_picture.md" in " ".join(made.run("status").split())
 
 
 # ---- the same marks
@@ -124,6 +134,14 @@ def test_commands_that_need_the_whole_kit_say_so(handout):
     assert "ch01 Tokenizer: text becomes numbers (not in this handout)" in handout.run("list")
     assert "ch01_tokenizer is not part of this handout" in handout.run("check", "ch01", status=2)
     assert "ch01_tokenizer is not part of this handout" in handout.run("reset", "ch01", status=1)
+
+
+def test_measurements_are_those_of_its_lessons(handout):
+    listed = handout.run("measure")
+    assert "scores" in listed and "growth" not in listed
+    assert "20,000 random queries" in handout.run("measure", "scores")
+    assert course_subset.select_measurements(["ch03"], 3, {"softmax"}) == []  # they need a hidden exercise
+    (handout.root / "grader" / "teaching" / "measurements" / "scores.py").unlink()
     assert "This handout has no measurements" in handout.run("measure")
 
 
@@ -137,9 +155,8 @@ def test_a_copy_of_a_handout_is_read_as_its_exercises(handout, tmp_path):
 # ---- no solutions inside
 
 
-def test_it_contains_only_the_solution_lines_that_hints_quote(made):
-    hints = (EXERCISES / "syllabus.toml").read_text(encoding="utf-8")
-    secret = [line for module in chapters_written() for line in lines_of_blocks(module) if line not in hints]
+def test_it_contains_no_line_of_a_solution(made):
+    secret = [line for module in chapters_written() for line in lines_of_blocks(module)]
     assert len(secret) > 300
     for path in made.root.rglob("*"):
         if path.is_file():
@@ -288,13 +305,20 @@ def other_pythons() -> list[str]:
     return [sys.executable, *(path for path in [*named, *beside] if subprocess.run([path, "-c", is_supported], capture_output=True).returncode == 0)]
 
 
+def _is_statement(line: str) -> bool:
+    try:
+        return bool(ast.parse(line).body)
+    except SyntaxError:  # the beginning or the end of a longer one
+        return False
+
+
 def lines_of_blocks(module: str) -> list[str]:
-    """The lines between the solution marks that are long enough to be recognised."""
+    """The lines between the solution marks that are whole statements, and long enough to be recognised."""
     found, inside = [], False
     for line in read_source(SOLUTIONS / f"{module}.py").splitlines():
         inside = (inside or "BEGIN SOLUTION" in line) and "END SOLUTION" not in line
         line = line.partition("  #")[0].strip()
-        if inside and len(line) > 24 and "SOLUTION" not in line:
+        if inside and len(line) > 24 and "SOLUTION" not in line and _is_statement(line):
             found.append(line)
     return found
 

@@ -4,7 +4,7 @@ from grader.course.stubs import reference_stub
 from grader.course.syllabus import load_syllabus
 from grader.course.written_parts import describe_written
 
-INIT = "        # TODO 1: make the parameters `weight` and `bias`, and keep eps\n        raise NotImplementedError\n"
+INIT = "        # TODO 1: create the parameters `weight` and `bias`, and store eps\n        raise NotImplementedError\n"
 SOFTMAX = "def softmax(x, dim=-1):\n    '''Words.'''\n"
 
 

@@ -41,7 +41,7 @@ def weak(kit):
     text = syllabus.read_text(encoding="utf-8")
     start = text.index('name = "merge_heads"')
     hints = text.index("hints = [", start)
-    syllabus.write_text(text[:hints] + 'hints = ["one", "two"]\n' + text[text.index("]\n", hints) + 2 :], encoding="utf-8")
+    syllabus.write_text(text[:hints] + 'hints = ["one", "x.transpose(1, 2).flatten(2)"]\n' + text[text.index("]\n", hints) + 2 :], encoding="utf-8")
     wrong = kit.root / "tests" / "variants" / "ch03_attention" / "merge_heads.py"
     wrong.write_text("# variant: forgets to merge\ndef merge_heads(x):\n    return x\n", encoding="utf-8")
     return kit
@@ -52,7 +52,7 @@ def test_every_weakness_of_a_suite_is_reported(weak):
     assert "is not caught" in said
     assert "is trivial code and earns" in said
     assert "the variant `forgets to merge` is correct and gets" in said
-    assert "it has 2 hints" in said
+    assert "it has 2 hints" in said and "hint 2 contains code of the reference, `x.transpose(1, 2).flatten(2)`" in said
     assert "1 variants; at least 3" in said
     assert "broken" in said
 
@@ -89,9 +89,9 @@ def test_a_catalogue_that_cannot_be_used_is_reported(kit, lines, says):
 def test_an_error_that_must_name_a_value_is_promised(kit):
     solution = kit.root / "solutions" / "ch03_attention.py"
     text = solution.read_text(encoding="utf-8")
-    promise = "Raises a ValueError that names D and n_heads when n_heads does"
+    promise = "Raises a ValueError that names D and n_heads if n_heads does"
     assert promise in text
-    solution.write_text(text.replace(promise, "Raises ValueError when n_heads does"), encoding="utf-8")
+    solution.write_text(text.replace(promise, "Raises ValueError if n_heads does"), encoding="utf-8")
     said = kit.run("dev-check", "split_heads", status=1)
     assert "split_heads: a test expects an error to name a value, but the docstring does not promise it" in said
 

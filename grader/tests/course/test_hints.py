@@ -1,0 +1,57 @@
+"""A hint says how to write the line; it does not contain the line."""
+
+import pytest
+from grader.course.syllabus import load_syllabus
+from grader.quality.devcheck.hint_code import code_in_hints, longest_code, reference_code
+from grader.quality.devcheck.subjects import solution_of
+
+COURSE = load_syllabus()
+SOFTMAX = reference_code(solution_of(COURSE.exercise("softmax")), "softmax")
+
+
+@pytest.mark.parametrize("chapter", COURSE.chapters, ids=[chapter.id for chapter in COURSE.chapters])
+def test_no_hint_contains_a_statement_of_the_reference(chapter):
+    found = [sentence for exercise in chapter.exercises for sentence in code_in_hints(exercise)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "exps = torch.exp(x - largest)",
+        "then take `exp( scores-m )` and divide",
+        "return e / s.masked_fill(s == 0, 1)",
+        "at the end z.masked_fill(z==-math.inf, 0.0)",
+        "use x.amax(axis, keepdim=True).",
+    ],
+)
+def test_a_line_with_other_names_and_spaces_is_still_the_line(hint):
+    assert longest_code(hint, SOFTMAX)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "Subtract the largest score first: use amax along dim, with keepdim=True. Then exp, sum and a division.",
+        "masked_fill(condition, value) replaces entries; the condition is that the sum is 0.",
+        "The shapes are (B, T, D), then (B, T, 1).",
+    ],
+)
+def test_a_hint_may_name_functions_their_order_and_the_shapes(hint):
+    assert longest_code(hint, SOFTMAX) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("padding_mask", "Two statements as one: (tokens != pad)[:, None, None, :]"),
+        ("BPETokenizer", "The longer part of a statement: b''.join(table[i] for i in ids), then decode it."),
+    ],
+)
+def test_joined_statements_and_long_parts_are_found(name, hint):
+    assert longest_code(hint, reference_code(solution_of(COURSE.exercise(name)), name))
+
+
+def test_every_exercise_has_code_that_a_hint_could_contain():
+    for exercise in COURSE.exercises:
+        assert reference_code(solution_of(exercise), exercise.name), exercise.name
