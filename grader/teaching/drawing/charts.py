@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from grader.teaching.drawing.svg import FAINT, INK, LINE, card, write
+from grader.teaching.drawing.palette import CURVES, FAINT, INK, LINE, paint
+from grader.teaching.drawing.svg import card, write
 
 Points = Sequence[tuple[float, float]]
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # distinguishable with colour blindness
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 2")
 WIDE, TALL = 460, 250
 
@@ -49,7 +49,7 @@ def curves(
     if y_name:
         marks.append(write(22, top + TALL / 2, y_name, anchor="middle", colour=FAINT, turned=True))
     width = left + WIDE + 18 + 40 + round(7.4 * max(len(name) for name in drawn)) + 16
-    return card(marks, max(width, 44 + round(9 * len(title))), top + TALL + (56 if x_name else 34), title)
+    return card(marks, width, top + TALL + (56 if x_name else 34), title)
 
 
 class _Frame:
@@ -84,13 +84,13 @@ def _decades(values: Sequence[float]) -> list[float]:
 
 
 def _curve(points: Points, number: int, dots: bool) -> Iterable[str]:
-    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+    colour, dash = CURVES[number % len(CURVES)], DASHES[number % len(DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     way = " ".join(f"{x:g},{y:g}" for x, y in points)
-    yield f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
+    yield f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
     if dots:
         for x, y in points:
-            yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" fill="{colour}"/>'
+            yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" {paint(colour)}/>'
 
 
 def _names(names: Sequence[str], x: float, top: float) -> Iterable[str]:
@@ -101,4 +101,4 @@ def _names(names: Sequence[str], x: float, top: float) -> Iterable[str]:
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{LINE}"/>'
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" {paint(None, LINE)}/>'

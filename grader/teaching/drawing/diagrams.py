@@ -9,13 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from grader.teaching.drawing.svg import FAINT, INK, MONO, box, card, write
+from grader.teaching.drawing.palette import BLUES, CARD, EMPTY, FAINT, INK, Colour, paint, shade, text_on
+from grader.teaching.drawing.svg import MONO, box, card, write
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-SEQUENTIAL = ("#ffffff", "#d6e6f4", "#9ecae1", "#4a98c9", "#1764ab", "#08306b")  # white to dark blue
-DIVERGING = ("#b35806", "#e68f2c", "#fdcf91", "#ffffff", "#c6cfe6", "#7f8fc6", "#3a4f9f")  # orange, white, indigo
 NUMBERED = 100  # tables with at most this many cells show the numbers
 LABELLED = 12  # with more rows or columns, only some have a label
 
@@ -37,7 +36,7 @@ def heatmap(
     low, high = min(seen, default=0.0), max(seen, default=0.0)
     numbered = len(table) * len(columns) <= NUMBERED
     wide, tall = (58, 36) if numbered else (22, 14)
-    left = 24 + (18 if row_name else 0) + round(7.2 * max(len(str(label)) for label in rows))
+    left = 24 + (26 if row_name else 0) + round(7.2 * max(len(str(label)) for label in rows))
     top = 62 + (20 if column_name else 0)
     width, height = wide * len(columns), tall * len(table)
     decimals = 3 if any(value != round(value) for value in seen) else 0
@@ -45,9 +44,9 @@ def heatmap(
     for r, row in enumerate(table):
         for c, value in enumerate(row):
             text = (f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.3g}") if numbered else ""
-            marks += _cell(left + c * wide, top + r * tall, wide, tall, colour(value, low, high), text)
+            marks += _cell(left + c * wide, top + r * tall, wide, tall, shade(value, low, high) if math.isfinite(value) else None, text)
     if not numbered:
-        marks.append(box(left, top, width, height, "none"))
+        marks.append(box(left, top, width, height, None))
     for r in _labelled(len(rows)):
         marks.append(write(left - 8, top + r * tall + tall / 2 + 4, str(rows[r]), anchor="end"))
     for c in _labelled(len(columns)):
@@ -58,12 +57,8 @@ def heatmap(
         marks.append(write(left + width / 2, top - 28, column_name, anchor="middle", colour=FAINT))
     if not numbered:
         marks += scale(left, top + height + 16, low, high)
-    return card(
-        marks,
-        max(left + width + 20, left + (0 if numbered else 320), 44 + round(9 * len(title))),
-        top + height + (44 if not numbered else 18),
-        title,
-    )
+    wide_enough = max(left + width + 20, left + (0 if numbered else 320))
+    return card(marks, wide_enough, top + height + (44 if not numbered else 18), title)
 
 
 def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str) -> str:
@@ -81,48 +76,24 @@ def token_rows(rows: Sequence[tuple[str, Sequence[str]]], title: str) -> str:
             span = (at, at + len(token))
             spans.add(span)
             fresh = number > 0 and span not in before
-            marks.append(box(left + at * step + 1, y, len(token) * step - 2, tall, SEQUENTIAL[2] if fresh else "#ffffff"))
+            marks.append(box(left + at * step + 1, y, len(token) * step - 2, tall, BLUES[8] if fresh else CARD))
             for offset, letter in enumerate(token):
-                shown = "\u2423" if letter == " " else letter
-                marks.append(write(left + (at + offset + 0.5) * step, y + tall / 2 + 5, shown, anchor="middle", size=15, font=MONO))
+                shown, ink = "\u2423" if letter == " " else letter, text_on(BLUES[8]) if fresh else INK
+                marks.append(write(left + (at + offset + 0.5) * step, y + tall / 2 + 5, shown, anchor="middle", colour=ink, size=15, font=MONO))
             at += len(token)
         before = spans
         note = f"{len(tokens)} tokens"
         marks.append(write(left + at * step + 12, y + tall / 2 + 4, note, colour=FAINT))
         right = max(right, left + at * step + 24 + round(7.2 * len(note)))
-    return card(marks, max(right, 44 + round(9 * len(title))), 56 + len(rows) * (tall + gap) + 4, title)
+    return card(marks, right, 56 + len(rows) * (tall + gap) + 4, title)
 
 
-def colour(value: float, low: float, high: float) -> str:
-    """Return the colour of a value: blues from zero up if all have one sign, orange to indigo around zero if there are both signs."""
-    if not math.isfinite(value):
-        return "none"
-    if low < 0 < high:
-        return _between(DIVERGING, 0.5 + 0.5 * value / max(-low, high))
-    largest = max(abs(low), abs(high))
-    return _between(SEQUENTIAL, abs(value) / largest if largest else 0.0)
-
-
-def _between(stops: Sequence[str], place: float) -> str:
-    at = min(max(place, 0.0), 1.0) * (len(stops) - 1)
-    index = min(int(at), len(stops) - 2)
-    share = at - index
-    mixed = [round(a + (b - a) * share) for a, b in zip(_parts(stops[index]), _parts(stops[index + 1]))]
-    return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-def _parts(code: str) -> list[int]:
-    return [int(code[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-def _cell(x: float, y: float, wide: float, tall: float, fill: str, text: str) -> Iterable[str]:
-    if fill == "none":
-        return [box(x, y, wide, tall, "#f6f8fa")]
+def _cell(x: float, y: float, wide: float, tall: float, fill: Colour | None, text: str) -> Iterable[str]:
+    if fill is None:
+        return [box(x, y, wide, tall, EMPTY)]
     if not text:
-        return [f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" fill="{fill}"/>']
-    red, green, blue = _parts(fill)
-    dark = 0.299 * red + 0.587 * green + 0.114 * blue < 140
-    return [box(x, y, wide, tall, fill), write(x + wide / 2, y + tall / 2 + 4, text, anchor="middle", colour="#ffffff" if dark else INK)]
+        return [f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" {paint(fill)}/>']
+    return [box(x, y, wide, tall, fill), write(x + wide / 2, y + tall / 2 + 4, text, anchor="middle", colour=text_on(fill))]
 
 
 def _labelled(count: int) -> range:
@@ -140,5 +111,5 @@ def scale(x: float, y: float, low: float, high: float) -> Iterable[str]:
     x += 12 + 7.2 * len(f"{start:.3g}")
     for i in range(steps):
         value = start + (max(high, 0.0) - start) * i / (steps - 1)
-        marks.append(f'<rect x="{x + 6 * i:g}" y="{y:g}" width="6" height="12" fill="{colour(value, low, high)}"/>')
+        marks.append(f'<rect x="{x + 6 * i:g}" y="{y:g}" width="6" height="12" {paint(shade(value, low, high))}/>')
     return [*marks, write(x + 6 * steps + 10, y + 11, f"{max(high, 0.0):.3g}", colour=FAINT)]

@@ -1,4 +1,4 @@
-"""The elements of every picture: text, boxes, and the white card behind them."""
+"""The elements of every picture: text, boxes, and the card behind them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import math
 from collections.abc import Iterable
 from html import escape
 
-INK, FAINT, LINE = "#1f2328", "#59636e", "#d1d9e0"
+from grader.teaching.drawing.palette import CARD, INK, LINE, Colour, dark_style, paint, without_style
+
 FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+NARROW, BROAD = " ()[]{}.,:;|!'ijltfrI-/", "mwMW%@…→×+"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-def box(x: float, y: float, wide: float, tall: float, fill: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" rx="3" fill="{fill}" stroke="{LINE}"/>'
+def box(x: float, y: float, wide: float, tall: float, fill: Colour | None) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{tall:g}" rx="3" {paint(fill, LINE)}/>'
 
 
 def write(
-    x: float, y: float, text: str, anchor: str = "start", colour: str = INK, size: int = 13, font: str = "", bold: bool = False, turned: bool = False
+    x: float, y: float, text: str, anchor: str = "start", colour: Colour = INK, size: int = 13, font: str = "", bold: bool = False, turned: bool = False
 ) -> str:
     more = f' font-family="{font}"' * bool(font) + ' font-weight="600"' * bold + f' transform="rotate(-90 {x:g} {y:g})"' * turned
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"{more}>{escape(_legal(text), quote=False)}</text>'
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" {paint(colour)}{more}>{escape(_legal(text), quote=False)}</text>'
+
+
+def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
+    """Return about how wide a text is in a wide sans-serif font, so that it fits in narrower ones too."""
+    share = sum(0.38 if c in NARROW else 0.97 if c in BROAD else 0.71 if c.isupper() else 0.62 for c in text) if not mono else 0.61 * len(text)
+    return share * size * (1.12 if bold else 1.0)
 
 
 def _legal(text: str) -> str:
@@ -28,15 +36,19 @@ def _legal(text: str) -> str:
 
 
 def card(marks: Iterable[str], width: float, height: float, title: str) -> str:
-    """Put the picture on a white card, so that it is readable on dark and light pages."""
-    wide, tall = math.ceil(width), math.ceil(height)
+    """Put the picture on a card, which is white on a light page and dark on a dark one. It is as wide as its title at least."""
+    wide, tall = math.ceil(max(width, 40 + text_width(title, 15, bold=True))), math.ceil(height)
+    inside = [
+        f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" {paint(CARD, LINE)}/>',
+        write(20, 29, title, size=15, bold=True),
+        *(without_style(mark) for mark in marks),
+    ]
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" font-family="{FONT}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" class="drawing" font-family="{FONT}" role="img">',
             f"<title>{escape(_legal(title), quote=False)}</title>",
-            f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{tall - 1}" rx="8" fill="#ffffff" stroke="{LINE}"/>',
-            write(20, 29, title, size=15, bold=True),
-            *marks,
+            dark_style(inside),
+            *inside,
             "</svg>\n",
         ]
     )

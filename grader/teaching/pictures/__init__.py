@@ -1,6 +1,7 @@
-"""The pictures of the lessons, drawn from the results of the reference: exercises/pictures/chNN_name.svg.
+"""The pictures of the lessons: exercises/pictures/chNN_name.svg.
 
-Each chapter has a module here, named like it, whose `draw(chapter)` gives the picture.
+Each chapter has a module here, named like it, whose `draw(chapter)` draws a picture from the results of the reference.
+`diagrams/` has the boxes-and-arrows diagrams, which need no results.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, SOLUTIONS
 from grader.execution.chapter_package import ChapterPackage
 from grader.files import write_whole
+from grader.teaching.pictures.diagrams import draw_diagrams
 
 PICTURES = EXERCISES / "pictures"
 
 
 def lesson_pictures() -> dict[str, str]:
-    """Return every lesson's picture by file name; a chapter without a solution has none."""
+    """Return the lessons' pictures and diagrams by file name; a chapter without a solution has no picture."""
     written = sorted(path for path in SOLUTIONS.glob("ch*.py") if (Path(__file__).parent / f"{path.stem}.py").exists())
     package = ChapterPackage([ChapterSource(path.stem, read_source(path), str(path)) for path in sorted(SOLUTIONS.glob("ch*.py"))], "pictures")
     try:
         with torch.no_grad():
-            return {f"{path.stem}.svg": import_module(f".{path.stem}", __name__).draw(package.module(path.stem)) for path in written}
+            drawn = {f"{path.stem}.svg": import_module(f".{path.stem}", __name__).draw(package.module(path.stem)) for path in written}
+            return drawn | draw_diagrams()
     finally:
         package.close()
 

@@ -15,7 +15,7 @@ def draw(chapter: ModuleType) -> str:
     x = torch.tensor([[3.0, 0, 0], [0, 0, 2], [0, 0, 1], [1, 1, 0]])
     w_q, w_k, w_v = (torch.tensor(w) for w in ([[1.0, 1, 0], [0, 0, 1]], [[1.0, 1, 0], [1, 1, 1]], [[1.0, 0, 0], [0, 1, 0]]))
     _, weights = chapter.scaled_dot_product_attention(x @ w_q.T, x @ w_k.T, x @ w_v.T, mask=chapter.causal_mask(4))
-    return heatmap(_future_left_out(weights), words, words, "Who listens to whom, and how much", row_name="query", column_name="key")
+    return heatmap(_future_left_out(weights), words, words, "Which word attends to which, and how much", row_name="query", column_name="key")
 
 
 def _future_left_out(weights: Tensor) -> Tensor:

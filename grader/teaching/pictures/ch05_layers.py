@@ -13,4 +13,4 @@ def draw(chapter: ModuleType) -> str:
     x = torch.linspace(-4, 2, 121, dtype=torch.float64)
     bends = {"gelu": chapter.gelu(x), "relu": torch.relu(x), "silu": x * torch.sigmoid(x)}
     lines = {name: list(zip(x.tolist(), y.tolist())) for name, y in bends.items()}
-    return curves(lines, "What three activations make of a number", x_name="the number", y_name="what becomes of it")
+    return curves(lines, "Three activation functions", x_name="input", y_name="output")

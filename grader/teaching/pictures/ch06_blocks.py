@@ -14,4 +14,4 @@ def draw(chapter: ModuleType) -> str:
     ways += [(f"no residuals, draw {seed + 1}", "no residuals", seed) for seed in (0, 1)]
     ways += [("no residuals, no norms", "neither", 0)]
     lines = {name: list(enumerate(measure_way(chapter, way, seed).sizes, start=1)) for name, way, seed in ways}
-    return curves(lines, "A gradient of norm 1 sent back through 24 blocks", x_name="at the input of block", y_name="norm of what arrives", log=True)
+    return curves(lines, "A gradient of norm 1, backpropagated through 24 blocks", x_name="at the input of block", y_name="norm of the gradient", log=True)

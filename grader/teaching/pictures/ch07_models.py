@@ -9,7 +9,7 @@ from grader.teaching.drawing.diagrams import heatmap
 
 
 def draw(chapter: ModuleType) -> str:
-    """Who may read whom in the translator: one number for each of its three masks."""
+    """Which position may attend to which in the translator: one number for each of its three masks."""
     source, target = ["the", "crane", "eats", "fish", "<pad>"], ["<s>", "la", "grue", "mange", "<pad>"]
     real = torch.tensor([[1, 1, 1, 1, 0]])
     keys = chapter.padding_mask(real, 0)[0, 0]  # (1, 5): the same for source and target here
@@ -20,7 +20,7 @@ def draw(chapter: ModuleType) -> str:
         table.masked_fill(table == 0, torch.nan),
         source + target,
         source + target,
-        "Who may read whom: 1 encoder, 2 memory, 3 target",
-        row_name="reads",
-        column_name="is read",
+        "Which position may attend to which: 1 encoder, 2 memory, 3 target",
+        row_name="query",
+        column_name="key",
     )

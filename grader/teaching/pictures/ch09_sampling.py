@@ -24,4 +24,4 @@ def draw(chapter: ModuleType) -> str:
         rows["p = 0.75, " + f"temperature {temperature:g}"] = chapter.top_p_filter(cooled, 0.75)
         rows["min_p = 0.3, " + f"temperature {temperature:g}"] = chapter.min_p_filter(cooled, 0.3)
     chances = [torch.softmax(row, -1).masked_fill(row == -math.inf, torch.nan) for row in rows.values()]
-    return heatmap(torch.stack(chances), list(rows), WORDS, "What may come next, and how likely it is", column_name="word")
+    return heatmap(torch.stack(chances), list(rows), WORDS, "The probability of each next word", column_name="word")

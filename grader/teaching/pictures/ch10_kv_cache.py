@@ -6,13 +6,13 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from grader.teaching.drawing.diagrams import SEQUENTIAL
-from grader.teaching.drawing.svg import FAINT, box, card, write
+from grader.teaching.drawing.palette import BLUES, FAINT
+from grader.teaching.drawing.svg import box, card, write
 
 WORDS = "the crane sees the fish and dives deep".split()
 PROMPT, NEW = 5, 3
 WIDE, TALL, LEFT, TOP = 62, 30, 104, 82
-COMPUTED, KEPT = SEQUENTIAL[4], SEQUENTIAL[1]
+COMPUTED, KEPT = BLUES[16], BLUES[4]
 
 
 def draw(chapter: ModuleType) -> str:

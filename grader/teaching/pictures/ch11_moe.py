@@ -19,7 +19,7 @@ def draw(chapter: ModuleType) -> str:
     router = torch.randn(N_EXPERTS, D_MODEL, generator=chance) / D_MODEL**0.5
     logits = vectors[[words.index(word) for word in SENTENCE]] @ router.T  # (T, N)
     weights, experts = chapter.route(logits, TOP_K)
-    probs = torch.softmax(logits, dim=-1)
+    probs = logits.softmax(-1)
     loss = float(chapter.load_balancing_loss(probs, experts))
     table = torch.full_like(probs, torch.nan).scatter(-1, experts, weights)
     share = torch.bincount(experts.flatten(), minlength=N_EXPERTS) / experts.numel()
@@ -27,6 +27,6 @@ def draw(chapter: ModuleType) -> str:
         torch.cat([table, torch.stack([share, probs.mean(dim=0)])]),
         [*SENTENCE, "f", "P"],
         [str(i) for i in range(N_EXPERTS)],
-        f"Two experts a word; balance loss {loss:.2f}",
+        f"Two experts per word; balance loss {loss:.2f}",
         column_name="expert",
     )

@@ -21,7 +21,7 @@ def draw(chapter: ModuleType) -> str:
     clean, corrupted = ids_of("of france the capital is"), ids_of("of italy the capital is")
     ends = [model(ids)[0][0, -1].detach() for ids in (clean, corrupted)]
     rows = [[chapter.recovery(*ends, chapter.patch_residual(model, clean, corrupted, layer, position)[0, -1], CAPITAL) for position in range(5)] for layer in range(3)]
-    title = "The logit of paris brought back by one clean state in a corrupted run"
+    title = "Recovery of the logit of paris by one clean state in a corrupted run"
     return heatmap(rows, [f"after block {i}" for i in range(3)], ["of", "italy", "the", "capital", "is"], title, column_name="patched position")
 
 

@@ -38,13 +38,13 @@ SUBJECTS = {
         "which keys each query may see",
         "A staircase: the diagonal is open, and the last step ends in the corner.",
     ),
-    "padding_mask": Subject("masks.padding_mask", "which positions hold a word", "Each row is open as far as its sentence reaches."),
+    "padding_mask": Subject("masks.padding_mask", "which positions are words", "Each row is open as far as its sentence reaches."),
     "scaled_dot_product_attention": Subject(
         "attention.scaled_dot_product_attention",
         "which words attend to which",
         "Each row sums to 1; the mask leaves the upper corner empty.",
     ),
-    "split_heads": Subject("heads.split_heads", "where each feature goes", "Head 0 holds the left half of every position, head 1 the right half."),
+    "split_heads": Subject("heads.split_heads", "where each feature goes", "Head 0 has the left half of every position, head 1 the right half."),
     "merge_heads": Subject("heads.merge_heads", "where each feature returns to", "The numbers rise along each row and from row to row."),
     "SelfAttentionHead": Subject("influence.self_attention_head", "which outputs depend on which inputs", "Without a mask every output depends on every input."),
     "MultiHeadAttention": Subject(
@@ -148,7 +148,7 @@ SUBJECTS = {
     "top_p_filter": Subject(
         "sampling.top_p_filter",
         "the probabilities of the next word",
-        "The fewest words whose sum reaches p: the word that crosses p stays.",
+        "The smallest set of words whose sum reaches p stays, with the word that crosses p.",
     ),
     "min_p_filter": Subject(
         "sampling.min_p_filter",
@@ -184,7 +184,7 @@ SUBJECTS = {
     "load_balancing_loss": Subject(
         "experts.load_balancing_loss",
         "the penalty for an uneven load",
-        "About 1 if all experts share the work, and larger the more work one of them does.",
+        "About 1 if all experts are used equally; the more tokens one expert gets, the larger it is.",
     ),
     "MoELayer": Subject("experts.moe_layer", "which expert processes which word", "Two experts for each word; their weights sum to 1."),
     "residual_stream": Subject("depth.residual_stream", "norms through depth", "One row more than there are blocks; the vectors grow from block to block."),
@@ -200,13 +200,13 @@ SUBJECTS = {
     ),
     "find_induction_heads": Subject(
         "interpretability.find_induction_heads",
-        "how much each head is an induction head",
-        "One of the four is: all its weight lies in the right place.",
+        "the induction score of each head",
+        "One of the four heads is an induction head: its score is 1, because all its weight is at the right position.",
     ),
     "patch_residual": Subject(
         "interpretability.patch_residual",
         "which state carries the answer",
-        "After block 0 the state of the exchanged letter carries it, after block 1 the last state.",
+        "After block 0 the state at the exchanged letter carries it; after block 1 the last state does.",
     ),
 }
 

@@ -8,9 +8,9 @@ import math
 import textwrap
 from typing import Any
 
-from grader.teaching.drawing.charts import COLOURS, DASHES
-from grader.teaching.drawing.diagrams import DIVERGING, LABELLED, SEQUENTIAL
-from grader.teaching.drawing.svg import FAINT, INK
+from grader.teaching.drawing.charts import DASHES
+from grader.teaching.drawing.diagrams import LABELLED
+from grader.teaching.drawing.palette import CURVES, DIVERGING, FAINT, INK, SEQUENTIAL
 from grader.teaching.show.half_blocks import DOWN, NO_NUMBER, UP
 from grader.teaching.show.panels import Bars, Chart, Grid, Pair, Panel, Picture
 from grader.teaching.show.scales import Span, span_of_grids, span_of_values, span_of_x
@@ -43,7 +43,7 @@ def render_figure(picture: Picture, kind: str) -> bytes:
     across = max(len(pair.panels) for pair in picture.pairs)
     heights = [LEAST + max(_panel_height(panel) for panel in pair.panels.values()) for pair in picture.pairs]
     head = _wrap_title(picture, across)
-    with matplotlib.rc_context({"svg.hashsalt": "headway", "font.size": 9, "text.color": INK, "axes.edgecolor": FAINT, "savefig.facecolor": "white"}):
+    with matplotlib.rc_context({"svg.hashsalt": "headway", "font.size": 9, "text.color": INK.light, "axes.edgecolor": FAINT.light, "savefig.facecolor": "white"}):
         drawn = Figure(figsize=(max(INCHES * across, 4.8), sum(heights) + 0.22 * head.count("\n") + 0.5), layout="constrained")
         drawn.suptitle(head, x=0.01, ha="left", fontsize=9.5)
         spots = drawn.subplots(len(picture.pairs), across, squeeze=False, height_ratios=heights)
@@ -120,7 +120,7 @@ def _grid(drawn: Any, spot: Any, grid: Grid, span: Span) -> None:
         for r, line in enumerate(values):
             for c, value in enumerate(line):
                 dark = abs(value) > 0.6 * max(abs(least), abs(most)) if value == value else False
-                spot.text(c, r, _number(value), ha="center", va="center", fontsize=6, color="white" if dark else INK)
+                spot.text(c, r, _number(value), ha="center", va="center", fontsize=6, color="white" if dark else INK.light)
     elif not grid.words:
         drawn.colorbar(shown, cax=spot.inset_axes([1.03, 0, 0.04, 1]))  # as tall as the table
     else:
@@ -140,12 +140,12 @@ def _chart(spot: Any, chart: Chart, others: list[Chart]) -> None:
     for number, (name, points) in enumerate(chart.lines.items()):
         dash = (0, tuple(map(float, DASHES[number % len(DASHES)].split()))) if DASHES[number % len(DASHES)] else "-"
         few = "o" if len(points) <= 12 else None
-        spot.plot(*zip(*points), color=COLOURS[number % len(COLOURS)], linestyle=dash, marker=few, markersize=3, linewidth=1.6, label=_escape_mathematics(name))
+        spot.plot(*zip(*points), color=CURVES[number % len(CURVES)].light, linestyle=dash, marker=few, markersize=3, linewidth=1.6, label=_escape_mathematics(name))
     spot.set_xlim(*_margins(x))
     spot.set_ylim(*_margins(y))
     if chart.square:
         spot.set_aspect("equal")
-    spot.axhline(0, color=FAINT, linewidth=0.5, zorder=0)
+    spot.axhline(0, color=FAINT.light, linewidth=0.5, zorder=0)
     spot.set_xlabel(chart.x_name)
     spot.set_ylabel(chart.y_name)
     spot.legend(fontsize=7, frameon=False)

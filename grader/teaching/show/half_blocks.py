@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from grader.teaching.drawing.charts import COLOURS
-from grader.teaching.drawing.diagrams import colour
+from grader.teaching.drawing.palette import CURVES, value_to_hex
 from grader.teaching.show.panels import Chart, Grid
 from grader.teaching.show.scales import Span
 from rich.text import Span as Styled
@@ -80,13 +79,13 @@ def cells(grid: Grid, span: Span, wide: int, tall: int) -> Pixels:
 
 
 def shade(value: float, span: Span) -> str:
-    return colour(value, span.low, span.high) if math.isfinite(value) else NO_NUMBER
+    return value_to_hex(value, span.low, span.high) if math.isfinite(value) else NO_NUMBER
 
 
 def scale(span: Span, wide: int = 16) -> list[tuple[str, str]]:
     """Return the colours from one end of a scale to the other, as (character, style)."""
     low, high = span.ends
-    return [("▀", f"{(c := colour(low + (high - low) * i / (wide - 1), span.low, span.high))} on {c}") for i in range(wide)]
+    return [("▀", f"{(c := value_to_hex(low + (high - low) * i / (wide - 1), span.low, span.high))} on {c}") for i in range(wide)]
 
 
 def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
@@ -97,7 +96,7 @@ def plot(chart: Chart, x: Span, y: Span, wide: int, tall: int) -> Pixels:
         pixels[zero] = [RULE] * wide
     for number, points in reversed(list(enumerate(chart.lines.values()))):
         for column, row in rasterise(points, x, y, wide, tall):
-            pixels[row][column] = COLOURS[number % len(COLOURS)]
+            pixels[row][column] = CURVES[number % len(CURVES)].light
     return pixels
 
 

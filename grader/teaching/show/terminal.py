@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.console.output import wrap_text
-from grader.teaching.drawing.charts import COLOURS
+from grader.teaching.drawing.palette import CURVES
 from grader.teaching.show import half_blocks, plain_text
 from grader.teaching.show.panels import DIFFERENCE, Bars, Chart, Grid, Kind, Pair, Panel, Picture
 from grader.teaching.show.scales import Span, equalise_units, span_of_grids, span_of_values, span_of_x
@@ -208,7 +208,7 @@ def _charts(pair: Pair[Chart], width: int, colour: bool) -> tuple[list[Block], l
         blocks.append([_heading(heading, label + 1, panel is pair.differs), *body, foot])
     key = Text()
     for number, name in enumerate(pair.reference.lines):
-        mark = ("▀▀", COLOURS[number % len(COLOURS)]) if colour else (plain_text.MARKS[number], "")
+        mark = ("▀▀", CURVES[number % len(CURVES)].light) if colour else (plain_text.MARKS[number], "")
         key.append("   " if number else "").append(*mark).append(f" {name}")
     if any(span_of_values([panel]).holes for panel in panels.values()):
         key.append("   a gap: no number")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
 import torch
-from grader.teaching.drawing.diagrams import colour, heatmap, token_rows
+from grader.teaching.drawing.diagrams import heatmap, token_rows
+from grader.teaching.drawing.palette import BLUES, BOTH_SIGNS, CARD, CURVES, EMPTY, FAINT, INK, contrast, shade, text_on, theme_rules, value_to_hex, without_style
 from grader.teaching.pictures import lesson_pictures, stale_lesson_pictures, write_lesson_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, str]:
+    return lesson_pictures()
 
 
 def texts(svg: str) -> list[str]:
@@ -56,11 +63,44 @@ def test_labels_must_fit_the_table():
 
 
 def test_colours():
-    assert colour(0.0, 0.0, 1.0) == "#ffffff"
-    assert colour(1.0, 0.0, 1.0) == "#08306b"
-    assert colour(0.0, -1.0, 2.0) == "#ffffff"
-    assert colour(float("nan"), 0.0, 1.0) == "none"
-    assert colour(0.0, 0.0, 0.0) == "#ffffff"
+    for value, low, high, code in ((0.0, 0.0, 1.0, "#ffffff"), (1.0, 0.0, 1.0, "#08306b"), (0.0, -1.0, 2.0, "#ffffff"), (0.0, 0.0, 0.0, "#ffffff")):
+        assert value_to_hex(value, low, high) == shade(value, low, high).light == code
+    assert shade(0.0, 0.0, 1.0).dark == shade(0.0, -1.0, 2.0).dark == CARD.dark
+    assert "f-empty" in heatmap([[float("nan"), 1.0]], ["a"], ["b", "c"], "")
+
+
+def test_colours_are_readable_on_both_pages():
+    for cell in (*BLUES, *BOTH_SIGNS):
+        text = text_on(cell)
+        assert min(contrast(text.light, cell.light), contrast(text.dark, cell.dark)) >= 4.5, cell
+    for ground in (CARD, EMPTY):
+        for text in (INK, FAINT):
+            assert min(contrast(text.light, ground.light), contrast(text.dark, ground.dark)) >= 4.5, text
+    assert min(contrast(curve.dark, CARD.dark) for curve in CURVES) >= 4.5
+
+
+def coloured(svg: str) -> dict[str, set[str]]:
+    """The colours that the attributes of a picture use: those with a class, and those without one, which would stay light."""
+    found: dict[str, set[str]] = {"with": set(), "without": set()}
+    for element in ElementTree.fromstring(svg).iter():
+        for kind, attribute in (("f", "fill"), ("s", "stroke")):
+            if (code := element.get(attribute)) not in (None, "none"):
+                own = [name for name in (element.get("class") or "").split() if name.startswith(f"{kind}-")]
+                found["with" if own else "without"].add(f"{own[0]}: {code}" if own else str(code))
+    return found
+
+
+def test_every_lesson_picture_follows_the_readers_colours(drawn):
+    for name, svg in drawn.items():
+        colours = coloured(svg)
+        assert not colours["without"], name
+        style = next(ElementTree.fromstring(svg).iter(f"{SVG}style")).text or ""
+        assert style.startswith("@media (prefers-color-scheme:dark){") and style.count(":#") == len(colours["with"]), name
+        rules = [re.fullmatch(r"\.drawing \.([\w-]+) \{ (fill|stroke): light-dark\((#\w{6}), (#\w{6})\); \}", rule) for rule in theme_rules([svg]).splitlines()]
+        assert {f"{rule[1]}: {rule[3]}" for rule in rules} == colours["with"], name
+        assert all(f".{rule[1]}{{{rule[2]}:{rule[4]}}}" in style for rule in rules), name
+        inline = ElementTree.fromstring(without_style(svg))
+        assert inline.get("class") == "drawing" and not list(inline.iter(f"{SVG}style")) and "style=" not in svg
 
 
 def test_merged_tokens_are_one_coloured_box():
@@ -70,20 +110,18 @@ def test_merged_tokens_are_one_coloured_box():
     assert texts(svg).count("\u2423") == 2
 
 
-def test_lesson_pictures_are_drawn_alike_every_time():
-    assert lesson_pictures() == lesson_pictures()
-    for svg in lesson_pictures().values():
-        ElementTree.fromstring(svg)
+def test_lesson_pictures_are_drawn_alike_every_time(drawn):
+    assert lesson_pictures() == drawn
 
 
-def test_the_numbers_of_the_attention_lesson():
-    found = texts(lesson_pictures()["ch03_attention.svg"])
+def test_the_numbers_of_the_attention_lesson(drawn):
+    found = texts(drawn["ch03_attention.svg"])
     for number in ("0.804", "0.196", "0.576", "0.284", "0.140", "0.786", "0.011", "0.191", "1.000"):
         assert number in found
 
 
-def test_pictures_are_written_once_and_found_stale_when_changed(tmp_path):
-    names = list(lesson_pictures())
+def test_pictures_are_written_once_and_found_stale_when_changed(tmp_path, drawn):
+    names = list(drawn)
     assert stale_lesson_pictures(tmp_path) == names == write_lesson_pictures(tmp_path)
     assert stale_lesson_pictures(tmp_path) == write_lesson_pictures(tmp_path) == []
     (tmp_path / names[0]).write_bytes((tmp_path / names[0]).read_bytes().replace(b"\n", b"\r\n"))

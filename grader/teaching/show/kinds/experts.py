@@ -51,7 +51,7 @@ def moe_layer(side: Implementation) -> list[Panel]:
         load(layer, {f"experts.{expert}.down.bias": torch.zeros(D)})
     weights = torch.stack(arrived, dim=1)
     loads = (weights.abs() > 1e-4).sum(dim=0)
-    return [make_grid("the weight of each expert", weights, WORDS, range(N), column_name="expert"), make_bars("how many words each expert sees", NAMES, loads, "words")]
+    return [make_grid("the weight of each expert", weights, WORDS, range(N), column_name="expert"), make_bars("words that each expert processes", NAMES, loads, "words")]
 
 
 def _first_output(answer: object) -> torch.Tensor:

@@ -41,7 +41,7 @@ def patch_residual(side: Implementation) -> list[Panel]:
     target = LETTERS.index("d")
     good, bad = (_last(model(ids)[0], target) for ids in (clean, corrupted))
     rows = [[(_last(side.patch_residual(model, clean, corrupted, layer, p), target) - bad) / (good - bad) for p in range(7)] for layer in range(2)]
-    return [make_grid("how much of the answer one state brings back", torch.tensor(rows), ["block 0", "block 1"], list("abceabc"), column_name="patched at")]
+    return [make_grid("how much of the answer one state restores", torch.tensor(rows), ["block 0", "block 1"], list("abceabc"), column_name="patched at")]
 
 
 def _model(side: Implementation) -> Handle:
