@@ -1,7 +1,5 @@
 """Lesson 6: how much gradient reaches the input of each of 24 blocks, with and without residual connections.
 
-    python -m grader.teaching.measurements.depth
-
 Weights are drawn from N(0, 1/fan_in), biases are zero, norms do not scale or shift, the input is normal noise, and so is the gradient
 at the output. So only the path through the blocks is measured, before any training.
 """
@@ -9,19 +7,19 @@ at the output. So only the path through the blocks is measured, before any train
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
 import torch
-from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
-from grader.execution.target import package_sources, resolve
-from rich.console import Console
+from grader.teaching.measurements._running import make_table, run_measurement
 from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 BLOCKS, D_MODEL, N_HEADS, BATCH, POSITIONS = 24, 32, 4, 2, 16
+DRAWS = 8
 WAYS = ("pre-norm", "post-norm", "no residuals", "neither")  # neither residuals nor norms
 SHOWN = (24, 18, 12, 6, 1)  # the inputs of these blocks
 
@@ -74,15 +72,9 @@ def measure_way(chapter: ModuleType, way: str, seed: int) -> Gradients:
     return Gradients(sizes, as_sent, alike)
 
 
-def measure(draws: int = 8) -> dict[str, list[Gradients]]:
-    """Measure every way through the reference's blocks, with this many draws."""
-    chapter = load_syllabus().chapter("ch06_blocks")
-    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "measured")
-    try:
-        module = package.module(chapter.name)
-        return {way: [measure_way(module, way, seed) for seed in range(draws)] for way in WAYS}
-    finally:
-        package.close()
+def measure(chapter: ModuleType, seed: int = 0) -> dict[str, list[Gradients]]:
+    """Measure every way through the blocks of chapter 6, with DRAWS draws from this seed on."""
+    return {way: [measure_way(chapter, way, seed + draw) for draw in range(DRAWS)] for way in WAYS}
 
 
 def rows(found: dict[str, list[Gradients]]) -> list[list[str]]:
@@ -97,19 +89,16 @@ def _format_range(values: list[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def main() -> None:
-    table = Table(title=f"A gradient of norm 1 at the output of {BLOCKS} blocks: the gradients at their inputs")
-    table.add_column("block", no_wrap=True)
-    for way in WAYS:
-        table.add_column(way, justify="right", no_wrap=True)
-    for row in rows(measure()):
-        table.add_row(*row)
-    console = Console(width=92)
-    console.print(table)
-    console.print("Smallest and largest of 8 draws. norm: of the gradient at the input. as sent: its dot")
-    console.print("product with the output's gradient. neighbours: cosine of neighbouring positions at the output.")
-    console.print("neither: no residuals and no norms.")
+def report(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    title = f"A gradient of norm 1 at the output of {BLOCKS} blocks: the gradients at their inputs"
+    yield make_table(title, ("block", *WAYS), rows(measure(chapters.module("ch06_blocks"), seed)))
+    yield f"Smallest and largest of {DRAWS} draws. norm: of the gradient at the input. as sent: its dot product with the output's gradient."
+    yield "neighbours: cosine of neighbouring positions at the output. neither: no residuals and no norms."
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return run_measurement(__doc__, "ch06", report, arguments)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

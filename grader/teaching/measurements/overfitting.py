@@ -1,26 +1,22 @@
 """Lesson 8: the training and the validation loss of a small GPT that sees the same fourteen sentences again and again.
 
-    python -m grader.teaching.measurements.overfitting [--seed 1]
-
-The model, its optimizer and its training loop are the reference's: a GPT of 4 layers and width 64, AdamW with a learning rate of 0.003, all
-sentences in one batch. Words are tokens. The last part trains on all twenty sentences, and shows the lowest loss that is possible there.
+The model is a GPT of 4 layers and width 64, the optimizer AdamW with a learning rate of 0.003, and all sentences are in one batch. Words are
+tokens. The last part trains on all twenty sentences, and shows the lowest loss that is possible there.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
-from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
-from grader.execution.target import package_sources, resolve
 from grader.teaching.corpora import SENTENCES
-from rich.console import Console
+from grader.teaching.measurements._running import make_table, run_measurement
 from rich.table import Table
 
 FRACTION, EPOCHS, SHOWN, ALL_EPOCHS = 0.3, 100, (1, 10, 20, 40, 100), 150
@@ -38,24 +34,13 @@ class Curves:
     unknown_words: int  # of the held-out sentences
     memorised: list[float]  # training losses on all sentences
     least: float  # the lowest possible loss on all sentences
+    least_seen: float  # the same on those that are not held out
     next_word: str  # after PROMPT, by the model that has memorised all sentences
 
 
-def measure(seed: int = 0) -> Curves:
-    """Train both models."""
-    torch.set_num_threads(1)  # this model is too small for more, and the sums come in one order
-    chapter = load_syllabus().chapter("ch08_training")
-    package = ChapterPackage(package_sources(resolve("solutions"), chapter, whole=True), "measured")
-    try:
-        with torch.enable_grad():
-            tokenizer, models, training = (package.module(load_syllabus().chapter(name).name) for name in ("ch01", "ch07", "ch08"))
-            return _measure(tokenizer, models, training, seed)
-    finally:
-        package.close()
-
-
-def _measure(first: ModuleType, models: ModuleType, training: ModuleType, seed: int) -> Curves:
-    tokenizer = first.WordTokenizer(["<pad>", *first.build_vocab(SENTENCES)])
+def measure(words: ModuleType, models: ModuleType, training: ModuleType, seed: int = 0) -> Curves:
+    """Train a model on some of the sentences, and one on all; the arguments are chapters 1, 7 and 8."""
+    tokenizer = words.WordTokenizer(["<pad>", *words.build_vocab(SENTENCES)])
 
     def batch(texts: list[str]) -> Any:
         return training.collate([pair for text in texts for pair in training.next_token_pairs(tokenizer.encode(text), 16)])
@@ -75,15 +60,15 @@ def _measure(first: ModuleType, models: ModuleType, training: ModuleType, seed: 
     judged = [training.judge_fit(train[: n + 1], validation[: n + 1]) for n in range(EPOCHS)]
     model, all_epochs = fit(list(SENTENCES), ALL_EPOCHS)
     with torch.no_grad():
-        logits = model.eval()(torch.tensor([tokenizer.encode(PROMPT)]))
-    logits = logits[0] if isinstance(logits, tuple) else logits
+        answer = model.eval()(torch.tensor([tokenizer.encode(PROMPT)]))
+    logits = answer[0] if isinstance(answer, tuple) else answer
     word = tokenizer.decode([int(logits[0, -1].argmax())])
-    return Curves(len(held_out), train, validation, judged, len(unknown), [epoch["train_loss"] for epoch in all_epochs], least_loss(), word)
+    return Curves(len(held_out), train, validation, judged, len(unknown), [epoch["train_loss"] for epoch in all_epochs], least_loss(SENTENCES), least_loss(seen), word)
 
 
-def least_loss() -> float:
-    """The mean surprise of a model that knows how often each word follows each beginning in the corpus."""
-    followers = Counter((tuple(words[:n]), words[n]) for words in map(str.split, SENTENCES) for n in range(1, len(words)))
+def least_loss(texts: Sequence[str]) -> float:
+    """The mean surprise of a model that knows how often each word follows each beginning in these texts."""
+    followers = Counter((tuple(words[:n]), words[n]) for words in map(str.split, texts) for n in range(1, len(words)))
     beginnings: Counter[tuple[str, ...]] = Counter()
     for (beginning, _), count in followers.items():
         beginnings[beginning] += count
@@ -96,27 +81,25 @@ def rows(found: Curves) -> list[list[str]]:
     return [[name, *(f"{losses[epoch - 1]:.2f}" for epoch in SHOWN)] for name, losses in (("training", found.training), ("validation", found.validation))]
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="headway measure overfitting", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=0, help="other initial weights (default 0)")
-    found = measure(parser.parse_args(arguments).seed)
-    table = Table(title=f"{len(SENTENCES) - found.held_out} sentences for training, {found.held_out} for validation")
-    table.add_column("epoch", no_wrap=True)
-    for epoch in SHOWN:
-        table.add_column(str(epoch), justify="right", no_wrap=True)
-    for row in rows(found):
-        table.add_row(*row)
-    console = Console(width=92)
-    console.print(table)
+def report(chapters: ChapterPackage, seed: int) -> Iterator[Table | str]:
+    words, models, training = (chapters.module(name) for name in ("ch01_tokenizer", "ch07_models", "ch08_training"))
+    found = measure(words, models, training, seed)
+    title = f"{len(SENTENCES) - found.held_out} sentences for training, {found.held_out} for validation"
+    yield make_table(title, ("epoch", *map(str, SHOWN)), rows(found))
     best = min(range(EPOCHS), key=found.validation.__getitem__) + 1
     turned = found.judged.index("overfitting") + 1 if "overfitting" in found.judged else None
-    console.print(f"The validation loss is lowest at epoch {best}, with {found.validation[best - 1]:.2f}.")
-    console.print(f'judge_fit says "overfitting" from epoch {turned} on.' if turned else 'judge_fit never says "overfitting".')
-    console.print(
+    yield f"The validation loss is lowest at epoch {best}, with {found.validation[best - 1]:.2f}."
+    yield f"The lowest possible loss on the sentences for training is {found.least_seen:.3f}."
+    yield f'judge_fit returns "overfitting" from epoch {turned} on.' if turned else 'judge_fit never returns "overfitting".'
+    yield (
         f"On all {len(SENTENCES)} sentences the loss begins at {found.memorised[0]:.2f} and is {found.memorised[-1]:.2f} after {ALL_EPOCHS} epochs; "
         f"the lowest possible is {found.least:.3f}. After `{PROMPT}` the model writes `{found.next_word}`."
     )
 
 
+def main(arguments: list[str] | None = None) -> int:
+    return run_measurement(__doc__, "ch08", report, arguments)
+
+
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from grader.course.syllabus import EXERCISES, load_syllabus
+from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.measurements import induction
@@ -12,7 +12,6 @@ from grader.teaching.measurements.induction import EXAM, FOUND, LENGTH, PERIODS,
 
 pytestmark = pytest.mark.thorough
 
-LESSON = EXERCISES / "ch12_interpretability.md"
 COLUMNS = ["step", "first half", "second half", "layer 0", "layer 1"]
 
 
@@ -54,19 +53,6 @@ def test_repeated_tokens_become_easy_when_the_head_appears(found):
     assert all(abs(moment.first - guessing) < 0.3 for moment in found.checkpoints)
     before = [moment for moment in found.checkpoints if max(moment.best) < 0.1]
     assert min(moment.second for moment in before) > 3.0
-
-
-def test_the_lessons_table_is_what_is_measured(found):
-    section = LESSON.read_text(encoding="utf-8").split("### Measured")[1].split("\n#")[0]
-    written = rows_of(section.splitlines(), "|")
-    assert written[0] == COLUMNS
-    rows = [[float(cell) for cell in row] for row in written[2:]]
-    checkpoints = {moment.step: moment for moment in found.checkpoints}
-    for step, first, second, *best in rows:
-        moment = checkpoints[int(step)]
-        assert first == pytest.approx(moment.first, abs=0.2)
-        if not 300 < step < 600:  # while the loss changes quickly, other machines are some steps ahead or behind
-            assert [second, *best] == pytest.approx([moment.second, *moment.best], abs=0.3)
 
 
 def test_a_table_is_printed(capsys, monkeypatch):

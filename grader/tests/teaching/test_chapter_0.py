@@ -1,0 +1,55 @@
+"""Chapter 0: the examples of the refresher run, and the overview agrees with the course."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+import torch
+from grader.course.syllabus import EXERCISES, load_syllabus
+from lesson_tables import LessonTable, tables_of
+
+REFRESHER = EXERCISES / "ch00_refresher.md"
+OVERVIEW = EXERCISES / "ch00_big_picture.md"
+
+
+def table_of_chapters() -> LessonTable:
+    [table] = [table for table in tables_of(OVERVIEW) if table.rows[0][0] == "chapter"]
+    return table
+
+
+def test_the_examples_of_the_refresher_give_what_it_shows():
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        failed, tried = doctest.testfile(str(REFRESHER), module_relative=False, encoding="utf-8")
+    assert tried > 30 and not failed, "the differences are printed above"
+
+
+def test_a_broadcasting_table_says_what_torch_does():
+    [table] = [table for table in tables_of(REFRESHER) if table.rows[0][0] == "left"]
+    for left, right, result in table.rows[1:]:
+        shapes = [tuple(map(int, re.findall(r"\d+", side))) for side in (left, right)]
+        if result.startswith("an error"):
+            try:
+                torch.broadcast_shapes(*shapes)
+            except RuntimeError:
+                continue
+            raise AssertionError(f"{left} and {right} fit")
+        assert str(tuple(torch.broadcast_shapes(*shapes))) == re.match(r"\([\d, ]+\)", result)[0]
+
+
+def test_the_overview_has_every_chapter_with_its_title_file_and_number_of_exercises():
+    chapters = [chapter for chapter in load_syllabus().chapters if chapter.exercises]
+    rows = table_of_chapters().rows[1:]
+    assert [(row[0], int(row[2])) for row in rows] == [
+        (f"{chapter.number} [{chapter.title}]({chapter.name}.md)", len(chapter.exercises)) for chapter in chapters
+    ]
+
+
+def test_every_page_that_the_overview_links_to_exists():
+    links = re.findall(r"\]\(([^)#]+\.md)\)", OVERVIEW.read_text(encoding="utf-8"))
+    assert len(links) > 12 and [link for link in links if not (EXERCISES / link).is_file()] == []
+
+
+def test_the_hours_are_the_sum_of_the_column():
+    text = OVERVIEW.read_text(encoding="utf-8")
+    assert int(re.search(r"about (\d+) hours for everything", text)[1]) == sum(int(row[3]) for row in table_of_chapters().rows[1:])
