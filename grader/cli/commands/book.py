@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.status import current_chapter, current_scores, read_course
+from grader.course.stubs import modified_chapters
 from grader.course.syllabus import EXERCISES, Exercise
 from grader.teaching.book.build import build, is_extra_missing
 
@@ -44,10 +45,10 @@ def _say_where(address: str, opened: bool) -> None:
 
 
 def _page_of(name: str | None) -> str:
-    """The page of an exercise or a chapter; of the current chapter, if nothing is named. UnknownName for an unknown name."""
+    """The page of an exercise or a chapter. If nothing is named: of the current chapter, or the front page before any work. UnknownName for an unknown name."""
     if name is None:
-        read_course()
-        chapter = current_chapter(current_scores())
+        scores, chapters = current_scores(), [chapter.name for chapter in read_course().chapters]
+        chapter = current_chapter(scores) if scores or modified_chapters(chapters) else None
         where = f"{chapter.name}.html" if chapter else "index.html"
     else:
         found = read_course().find(name)

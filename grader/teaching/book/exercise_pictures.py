@@ -12,9 +12,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: the same sums on 
 from grader.course.syllabus import SOLUTIONS, Exercise  # noqa: E402
 from grader.execution.target import Target  # noqa: E402
 from grader.execution.worker import WorkerPool  # noqa: E402
-from grader.teaching.drawing.charts import COLOURS, curves  # noqa: E402
+from grader.teaching.drawing.charts import curves  # noqa: E402
 from grader.teaching.drawing.diagrams import heatmap  # noqa: E402
-from grader.teaching.drawing.svg import FAINT, card, write  # noqa: E402
+from grader.teaching.drawing.palette import CURVES, FAINT, paint  # noqa: E402
+from grader.teaching.drawing.svg import card, write  # noqa: E402
 from grader.teaching.show.catalog import find_subject, has_picture  # noqa: E402
 from grader.teaching.show.panels import Bars, Chart, Grid, Panel  # noqa: E402
 from grader.verdict.trial import Trial  # noqa: E402
@@ -73,9 +74,9 @@ def draw_bars(panel: Bars, far: float = 0.0) -> str:
         y = top + row * (BAR_TALL + 6)
         marks.append(write(left - 8, y + 15, label, anchor="end"))
         wide = round(BAR_WIDE * max(value, 0.0) / far, 1) if math.isfinite(value) else 0.0
-        marks.append(f'<rect x="{left:g}" y="{y:g}" width="{wide:g}" height="{BAR_TALL}" rx="2" fill="{COLOURS[0]}"/>')
+        marks.append(f'<rect x="{left:g}" y="{y:g}" width="{wide:g}" height="{BAR_TALL}" rx="2" {paint(CURVES[0])}/>')
         marks.append(write(left + wide + 8, y + 15, f"{value:.3g}" if math.isfinite(value) else "none", colour=FAINT))
     bottom = top + len(values) * (BAR_TALL + 6)
     if panel.name:
         marks.append(write(left, bottom + 14, panel.name, colour=FAINT))
-    return card(marks, max(left + BAR_WIDE + 80, 44 + round(9 * len(panel.title))), bottom + 28, panel.title)
+    return card(marks, left + BAR_WIDE + 80, bottom + 28, panel.title)

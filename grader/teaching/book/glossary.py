@@ -18,6 +18,7 @@ class Word:
     also: tuple[str, ...]
     chapter: str
     says: str
+    near: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -31,7 +32,7 @@ def _read() -> dict:
 
 def load_words() -> list[Word]:
     """Return all words in alphabetical order."""
-    found = [Word(entry["name"], tuple(entry.get("also", ())), entry["chapter"], entry["says"]) for entry in _read()["word"]]
+    found = [Word(entry["name"], tuple(entry.get("also", ())), entry["chapter"], entry["says"], tuple(entry.get("near", ()))) for entry in _read()["word"]]
     return sorted(found, key=lambda word: word.name.lower())
 
 
@@ -40,6 +41,15 @@ def load_sizes() -> dict[str, str]:
     return _read()["sizes"]
 
 
-def word_addresses() -> dict[str, str]:
-    """Return the address of the explanation for every form of every word, in lower case."""
-    return {form.lower(): word.address for word in load_words() for form in (word.name, *word.also)}
+def word_addresses(until: int) -> dict[str, str]:
+    """Return the address of the explanation for every form, in lower case, of every word of the chapters up to number `until`."""
+    return {form: word.address for word in load_words() if int(word.chapter.removeprefix("ch")) <= until for form in _forms(word)}
+
+
+def words_near() -> dict[str, tuple[str, ...]]:
+    """Return for each form of a word with other meanings the words that occur beside its meaning here."""
+    return {form: word.near for word in load_words() if word.near for form in _forms(word)}
+
+
+def _forms(word: Word) -> list[str]:
+    return [form.lower() for form in (word.name, *word.also)]

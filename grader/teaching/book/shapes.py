@@ -71,9 +71,9 @@ def _row(exercise: str, call: str, node: ast.FunctionDef, docstrings: list[str])
 def _named_in(text: str) -> tuple[list[str], list[str]]:
     """Return the input shapes and output shapes of the first sentence; later sentences describe details."""
     opening = re.split(r"(?<=[a-z)\]])\. ", text, maxsplit=1)[0]
-    before, gives, after = opening.partition("; give ")
-    if gives:
-        return SHAPE_WITH_NAME.findall(before), SHAPE_WITH_NAME.findall(after)
+    before, *after = re.split(r"; (?:give|return) ", opening, maxsplit=1)
+    if after:
+        return SHAPE_WITH_NAME.findall(before), SHAPE_WITH_NAME.findall(after[0])
     taken: list[str] = []
     given: list[str] = []
     for match in SHAPE_WITH_NAME.finditer(opening):

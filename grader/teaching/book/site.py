@@ -13,18 +13,23 @@ from pathlib import Path
 from grader.course.progress import format_points
 from grader.course.source import Definition, parse, read_source
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, Chapter, Exercise, is_handout, load_syllabus
-from grader.teaching.book import glossary, search_index, shapes
+from grader.teaching.book import front, glossary, search_index, shapes
 from grader.teaching.book.code import find_stub, highlight_python
-from grader.teaching.book.lessons import Card, Links, Page, make_page, make_slug
+from grader.teaching.book.inline_pictures import place_pictures
+from grader.teaching.book.lessons import Card, Heading, Page, make_page, make_slug, nest
+from grader.teaching.book.rules import Links
 from grader.teaching.book.search_index import Entry
+from grader.teaching.drawing.palette import theme_rules
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 FOLDER = ROOT / "build" / "book"
 MARK = ".made-from"  # a file in the folder with the fingerprint of the sources
 HERE = Path(__file__).parent
-LEVELS = ("a question", "the idea", "nearly the line")
+LEVELS = ("a question", "the idea", "how to write it")
+BEFORE = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises, before chapter 1
 GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
+LAST = 10**6  # a chapter number: links to all words of the glossary
 DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
 
 
@@ -35,10 +40,8 @@ def build(folder: Path = FOLDER) -> int:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
         new = Path(beside) / "new"
         shutil.copytree(HERE / "static", new)
-        (new / "pictures").mkdir()
-        book = _Book()
-        pages = book.pages()
-        for name, text in (pages | _pictures() | book.pictures()).items():
+        pages = _Book().pages()
+        for name, text in pages.items():
             (new / name).write_text(text, encoding="utf-8", newline="\n")
         (new / MARK).write_text(made_from, encoding="utf-8")
         if folder.exists():
@@ -65,7 +68,7 @@ def fingerprint() -> str:
 
 def _sources() -> Iterable[Path]:
     kit = ROOT / "grader"
-    yield from sorted([*EXERCISES.glob("*.md"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
+    yield from sorted([*EXERCISES.glob("*.md"), *EXERCISES.glob("pictures/*.svg"), EXERCISES / "syllabus.toml", *SOLUTIONS.glob("*.py")])
     for folder in ("pictures", "show", "walks", "drawing"):
         yield from sorted((kit / "teaching" / folder).rglob("*.py"))
     yield from (kit / name for name in DRAWN_WITH)
@@ -73,12 +76,13 @@ def _sources() -> Iterable[Path]:
 
 
 def _pictures() -> dict[str, str]:
-    """Draw the lessons' pictures from the reference. A handout has no reference to draw from, so its stored pictures are used."""
+    """Return the lessons' stored pictures, drawn again from the reference where there is one; a handout has none."""
+    stored = {path.name: read_source(path) for path in sorted((EXERCISES / "pictures").glob("*.svg"))}
     if is_handout():
-        return {f"pictures/{path.name}": read_source(path) for path in sorted((EXERCISES / "pictures").glob("*.svg"))}
+        return stored
     from grader.teaching.pictures import lesson_pictures
 
-    return {f"pictures/{name}": svg for name, svg in lesson_pictures().items()}
+    return stored | lesson_pictures()
 
 
 class _Book:
@@ -93,41 +97,39 @@ class _Book:
         from grader.teaching.book.walks import walks
 
         self._drawn = draw_exercises(self._exercises.values())
+        self._pictures = _pictures() | {name: svg for one in self._drawn.values() for name, svg in one.files.items()}
         self._walks = walks(self._exercises)
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": format_points}
         guides = GUIDES[:-2] if is_handout() else GUIDES
         self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
-        self._others = {"AFTERWARDS": self._render_markdown(EXERCISES / "AFTERWARDS.md")} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
+        self._before = {name: self._render_markdown(EXERCISES / f"{name}.md") for name in BEFORE if (EXERCISES / f"{name}.md").is_file()}
+        self._others = {"AFTERWARDS": self._render_markdown(EXERCISES / "AFTERWARDS.md", LAST)} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
         self._guides = {name: self._render_markdown(HERE / "pages" / f"{name}.md") for name in guides}
 
     def pages(self) -> dict[str, str]:
         """Return each file with its text, including the script of the search."""
         made = {f"{chapter.name}.html": self._render_page(f"{chapter.name}.html", self._lessons[chapter.id], chapter) for chapter in self._chapters}
-        for name, page in (self._others | self._guides).items():
+        for name, page in (self._before | self._others | self._guides).items():
             made[f"{name}.html"] = self._render_page(f"{name}.html", page)
         if self._walks:
             made["walks.html"] = self._render_page("walks.html", self._walks_page())
         made["shapes.html"] = self._render_page("shapes.html", self._shapes())
         made["glossary.html"] = self._render_page("glossary.html", self._glossary())
-        front = self._html.get_template("front.html").render(chapters=self._chapters, afterwards="AFTERWARDS" in self._others)
-        made["index.html"] = self._render_page("index.html", Page("Headway", front, []))
+        made["index.html"] = self._render_page("index.html", self._front())
         made[search_index.NAME] = search_index.write_script(self._entries)
+        made["drawings.css"] = theme_rules(self._pictures.values())
         return made
 
-    def pictures(self) -> dict[str, str]:
-        """Return the pictures of what the exercises compute, drawn from the reference."""
-        return {f"pictures/{name}": svg for one in self._drawn.values() for name, svg in one.files.items()}
-
     def _render_page(self, address: str, page: Page, chapter: Chapter | None = None) -> str:
-        order = ["index.html", *(f"{chapter.name}.html" for chapter in self._chapters), *(f"{name}.html" for name in self._others)]
-        titles = {"index.html": "Headway"} | {f"{c.name}.html": f"{c.number} {c.title}" for c in self._chapters}
-        titles |= {f"{name}.html": other.title for name, other in self._others.items()}
+        titles = {"index.html": "Headway"} | {f"{name}.html": other.title for name, other in self._before.items()}
+        titles |= {f"{c.name}.html": f"{c.number} {c.title}" for c in self._chapters} | {f"{name}.html": other.title for name, other in self._others.items()}
+        order = list(titles)
         at = order.index(address) if address in order else None
-        around = {"before": order[at - 1] if at else None, "after": order[at + 1] if at is not None and at + 1 < len(order) else None}
+        around = {"previous": order[at - 1] if at else None, "after": order[at + 1] if at is not None and at + 1 < len(order) else None}
         return self._html.get_template("page.html").render(
-            address=address, page=page, body=Markup(page.body), chapter=chapter, chapters=self._chapters, titles=titles,
-            others=self._others, guides=self._guides, has_walks=bool(self._walks),
+            address=address, page=page, body=Markup(place_pictures(page.body, self._pictures)), chapter=chapter, chapters=self._chapters,
+            titles=titles, before_first=self._before, others=self._others, guides=self._guides, has_walks=bool(self._walks), outline=nest(page.outline),
             walks=[walk for walk in self._walks if chapter and walk.chapter == chapter.id], **around,
         )  # fmt: skip
 
@@ -142,23 +144,24 @@ class _Book:
             return self._card(exercise)
 
         address = f"{chapter.name}.html"
-        page = make_page(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address), card, self._exercises)
-        left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
+        page = make_page(read_source(EXERCISES / f"{chapter.name}.md"), self._links(address, chapter.number), card, self._exercises)
         self._add_to_index(page, f"{chapter.number} {chapter.title}", address)
         where = f"{chapter.number} {chapter.title}, exercise"
         self._entries += [Entry(e.name, where, exercise_address(e), f"{e.promise} {_docstring(e)}") for e in chapter.exercises]
-        return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts)
+        outline = page.outline + [Heading(e.name, e.name, 3, exercise=True) for e in chapter.exercises if e.name not in places]
+        left = [self._card(exercise) for exercise in chapter.exercises if exercise.name not in places]  # those a lesson says nothing about
+        return Page(page.title, page.body + "".join(one.before + one.after for one in left), page.parts, outline)
 
-    def _render_markdown(self, path: Path) -> Page:
+    def _render_markdown(self, path: Path, number: int = 0) -> Page:
         address = f"{path.stem}.html"
-        page = make_page(read_source(path), self._links(address))
+        page = make_page(read_source(path), self._links(address, number))
         self._add_to_index(page, page.title, address)
         return page
 
-    def _links(self, address: str) -> Links:
-        """Return the link targets for the page at `address`, which has no chapter link to itself."""
+    def _links(self, address: str, number: int = 0) -> Links:
+        """Return the link targets for the page at `address`, which has no chapter link to itself; a glossary word is a link from its chapter on."""
         chapters = {chapter.number: f"{chapter.name}.html" for chapter in self._chapters if f"{chapter.name}.html" != address}
-        return Links(self._code, glossary.word_addresses(), chapters)
+        return Links(self._code, glossary.word_addresses(number), chapters, glossary.words_near())
 
     def _add_to_index(self, page: Page, where: str, address: str) -> None:
         for part in page.parts:
@@ -170,10 +173,19 @@ class _Book:
         before, _, after = made.partition("<!-- what the lesson says -->")
         return Card(before, after)
 
+    def _front(self) -> Page:
+        intro, links = front.read_introduction(), self._links("index.html")
+        body = self._html.get_template("front.html").render(
+            chapters=self._chapters, before_first=self._before, afterwards="AFTERWARDS" in self._others,
+            hours={chapter.number: intro.hours[chapter.number] for chapter in self._chapters if chapter.number in intro.hours},
+            diagram=Markup(make_page(intro.diagram, links).body), needs=Markup(make_page(intro.needs, links).body),
+        )  # fmt: skip
+        return Page("Headway", body, [])
+
     def _walks_page(self) -> Page:
         body = self._html.get_template("walks.html").render(walks=self._walks, places=self._code)
         self._entries += [Entry(f"headway walk {walk.name}", "Walks", f"walks.html#{walk.name}", walk.title) for walk in self._walks]
-        return Page("Walks", body, [])
+        return Page("Walks", body, [], [Heading(walk.name, walk.name, 2) for walk in self._walks])
 
     def _shapes(self) -> Page:
         rows = {chapter: [row for e in chapter.exercises for row in shapes.list_rows(e, find_stub(e))] for chapter in self._chapters if chapter.exercises}
@@ -184,7 +196,8 @@ class _Book:
         several = {shape: found for shape, found in sorted(by_shape.items()) if len(found) > 1}
         body = self._html.get_template("shapes.html").render(rows=rows, by_shape=several, places=self._code, sizes=glossary.load_sizes())
         self._entries.append(Entry("Index of shapes", "What goes in and what comes out", "shapes.html", " ".join(by_shape)))
-        return Page("Index of shapes", body, [])
+        headings = [("The letters", "letters"), *((f"{c.number} {c.title}", c.id) for c in rows), ("By shape", "by-shape")]
+        return Page("Index of shapes", body, [], [Heading(title, anchor, 2) for title, anchor in headings])
 
     def _glossary(self) -> Page:
         chapters = {chapter.id: chapter for chapter in self._chapters}

@@ -75,7 +75,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.say(f"A text of random symbols, out of {VOCABULARY}; after {PERIODS[0]} to {PERIODS[1]} symbols the same sequence comes again. For example:")
     page.line(f"{n.text[:half]} {n.text[half:]}", style="bold")
     page.say(
-        "The first half cannot be predicted. The second half can: find the earlier copy of the present symbol, and read the symbol after it. A head "
+        "The first half cannot be predicted. The second half can: find the earlier copy of the current symbol, and read the symbol after it. A head "
         "that does so is an induction head; `induction_score` is the share of its attention that goes to that place."
     )
 

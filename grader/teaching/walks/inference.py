@@ -16,7 +16,7 @@ from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, 
 from grader.teaching.walks.walk_page import WalkPage, shape
 from torch import Tensor, nn
 
-REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
+REQUIRED_EXERCISES = (*TOKENIZING, *GPT_PARTS, *TRAINING, "apply_temperature", "top_k_filter", "top_p_filter", "min_p_filter", "sample_next_token", "generate")
 NEXT_STEP = "Next: `headway walk qkv` shows every number of the attention of one layer."
 
 TEXT = "our bird sat on the"  # none of the sentences
@@ -46,7 +46,7 @@ class Numbers:
     logits: list[tuple[str, float]]  # the best
     probabilities: list[tuple[str, float]]
     rest: float  # of the probability, on all other words
-    otherwise: dict[str, list[float]]  # of the same words, at other temperatures and with filters
+    otherwise: dict[str, list[float]]  # of the same words, at other temperatures and after filters
     drawn: list[str]  # next words drawn at random, at temperature 1
     greedy: str
     written: str  # the text, as generate goes on with it
@@ -69,6 +69,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
             "temperature 2": parts.apply_temperature(last, 2.0),
             "top k = 2": parts.top_k_filter(last, 2),
             "top p = 0.9": parts.top_p_filter(last, 0.9),
+            "min p = 0.1": parts.min_p_filter(last, 0.1),
         }
         otherwise = {name: parts.softmax(scores, dim=-1)[best].tolist() for name, scores in ways.items()}
     generator = torch.Generator().manual_seed(seed)
@@ -138,31 +139,31 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
 
     page.step("Words become ids", shape(n.shapes['ids']))
     page.table([["word", *n.words], ["id", *n.ids]])
-    page.say(f"An id is the place of a word in the vocabulary of {n.vocab_size} words. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
+    page.say(f"An id is the index of a word in the vocabulary of {n.vocab_size} words. The shape {shape(n.shapes['ids'])} is one sequence of {T} positions: (B, T).")
 
     page.step("Ids become vectors", shape(n.shapes['tokens']))
     page.say(f"Each id selects its row of the table token_emb.weight, {D} learned numbers. The first {SHOWN} of each:")
     page.grid(n.token_rows, n.words, numbers)
-    page.say("The same word has the same row at every position: these vectors contain no information about order yet.")
+    page.say("The same word has the same row at every position, so these vectors contain no information about the order of the words yet.")
 
     page.step("Positions are added", shape(n.shapes['placed']))
     page.grid(n.placed_rows, n.words, numbers)
-    page.say("Each vector gets the row of pos_emb.weight for its position added, so the same word has another vector at another position.")
+    page.say("The row of pos_emb.weight for each position is added, so the same word has different vectors at different positions.")
 
     page.step("The first norm", shape(n.shapes['ln1']))
     page.say("A block reads a normalised copy of the stream. The vector of the last position:")
     page.table(
         [["before", f"{abs(n.mean_before) if round(n.mean_before, 2) == 0 else n.mean_before:.2f}", f"{n.std_before:.2f}"],
          ["after", f"{abs(n.mean_after) if round(n.mean_after, 2) == 0 else n.mean_after:.2f}", f"{n.std_after:.2f}"]],
-        ["", "mean", "spread"],
+        ["", "mean", "standard deviation"],
     )  # fmt: skip
 
     page.step("Attention: which words attend to which", shape(n.shapes['weights']))
     page.say(f"Queries, keys and values are cut into {H} heads, each {shape(n.shapes['q'])}. Comparing a query with every key gives weights; those of head 0:")
     page.grid([[w if k <= q else float("nan") for k, w in enumerate(row)] for q, row in enumerate(n.weights[0])], n.words, n.words)
-    page.say("Each row is the position of the query, and sums to 1. The dots are later positions, which the mask hides.")
+    page.say("Each row is the position of the query, and sums to 1. The dots are later positions, which the causal mask hides.")
 
-    page.step("Feed-forward: each position by itself", shape(n.shapes['up']))
+    page.step("Feed-forward: each position separately", shape(n.shapes['up']))
     page.say(
         f"The feed-forward widens {D} numbers to {n.shapes['up'][-1]}, applies the activation function, and narrows them to {D} again. "
         "The norms of the vectors that the first block adds to the last position's vector:"
@@ -180,7 +181,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.step("Logits become a word", shape((1,)))
     page.say("The softmax turns the logits into probabilities:")
     page.bars([*n.probabilities, ("all others", n.rest)], most=1.0)
-    page.say("The same five words at other temperatures, and with filters that keep only the best words:")
+    page.say("The same five words at other temperatures, and after filters that remove unlikely words:")
     page.table([[name, *(f"{p:.2f}" for p in row)] for name, row in n.otherwise.items()], ["", *(word for word, _ in n.probabilities)])
     page.say(f"Eight samples at temperature 1: {', '.join(n.drawn)}. The likeliest word is {n.greedy!r}, and generate writes:")
     page.line(f'"{n.written}"', style="bold")

@@ -101,19 +101,18 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
 @torch.no_grad()
 def _watched(model: Any, tokenizer: Any, ids: Tensor) -> tuple[list[Pass], list[list[float]], list[list[float]], float]:
     """Generate greedily, and record after each pass what every layer's cache returned, with the first layer's keys at the start and end."""
-    caches = model.new_caches()
     seen: dict[int, tuple[Tensor, Tensor]] = {}
-    for layer, cache in enumerate(caches):
+    for layer, cache in enumerate(by_layer := model.new_caches()):
         cache.append = _noting(cache.append, layer, seen)
     unseen, text, passes, kept = ids, ids, [], []
     for _ in range(NEW):
         _, work_without = multiplications(model, text)
-        logits, work = multiplications(model, unseen, caches)
+        logits, work = multiplications(model, unseen, by_layer)
         chosen = logits[:, -1:].argmax(-1)
         kept.append(seen[0][0])
         numbers = sum(k.numel() + v.numel() for k, v in seen.values())
         words = [tokenizer.decode([i]) for i in unseen[0].tolist()]
-        passes.append(Pass(words, tokenizer.decode(chosen[0].tolist()), caches[0].length, tuple(seen[0][0].shape), numbers, work, work_without))
+        passes.append(Pass(words, tokenizer.decode(chosen[0].tolist()), by_layer[0].length, tuple(seen[0][0].shape), numbers, work, work_without))
         unseen, text = chosen, torch.cat([text, chosen], dim=1)
     moved = max((late[:, :, : early.size(2)] - early).abs().max().item() for early, late in zip(kept, kept[1:]))
     return passes, kept[0][0, 0, :, :SHOWN].tolist(), kept[-1][0, 0, :, :SHOWN].tolist(), moved

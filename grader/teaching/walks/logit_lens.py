@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from grader.teaching.drawing.diagrams import colour
-from grader.teaching.drawing.svg import FAINT, INK, box, card, write
+from grader.teaching.drawing.palette import FAINT, shade, text_on
+from grader.teaching.drawing.svg import box, card, write
 from grader.teaching.walks.parts import Parts
 from grader.teaching.walks.progress_line import ProgressReporter
 from grader.teaching.walks.small_models import GPT_PARTS, TOKENIZING, TRAINING, small_gpt, tokenizer_and_batch, train
@@ -116,15 +116,18 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
             page.blank()
         page.table([[name, *row] for name, row in zip(names, reading.best)], ["", *reading.words], left=9)
 
-    page.step("How sure each layer is")
-    page.say("For the first text: the probability that each layer gives to the model's final prediction.")
+    page.step("The probability of the final prediction")
+    page.say("For the first text: the probability that each layer gives to the word that the model predicts at the end.")
     page.grid(first.answer, names, first.words, width=6)
     page.say("The layer from which on the prediction stays the same:")
-    page.table([["decided after", *(names[i] for i in first.decided)], ["predicts", *first.best[-1]]], ["", *first.words])
+    page.table([["stays from", *(names[i] for i in first.decided)], ["predicts", *first.best[-1]]], ["", *first.words])
 
     reading, position = n.readings[n.late[0]], n.late[1]
     page.step("A late decision")
-    page.say(f'The layers before the last were least sure after "{" ".join(reading.words[: position + 1])}". The best {BEST} words of each layer:')
+    page.say(
+        "Apart from the first word, the layers before the last gave the final prediction the lowest probability after "
+        f'"{" ".join(reading.words[: position + 1])}". The best {BEST} words of each layer:'
+    )
     page.table([[name, *(f"{word} {chance:.2f}" for word, chance in row)] for name, row in zip(names, n.candidates)], left=BEST + 1)
 
     page.step("All twenty sentences")
@@ -159,10 +162,9 @@ def draw(n: Numbers) -> str:
 
 
 def _cell(x: float, y: float, word: str, chance: float) -> list[str]:
-    ink = "#ffffff" if chance > 0.55 else INK
-    middle = x + WIDE / 2
+    middle, fill = x + WIDE / 2, shade(chance, 0.0, 1.0)
     return [
-        box(x, y, WIDE, TALL, colour(chance, 0.0, 1.0)),
-        write(middle, y + 19, word, anchor="middle", colour=ink),
-        write(middle, y + 36, f"{chance:.2f}", anchor="middle", colour=ink, size=11),
+        box(x, y, WIDE, TALL, fill),
+        write(middle, y + 19, word, anchor="middle", colour=text_on(fill)),
+        write(middle, y + 36, f"{chance:.2f}", anchor="middle", colour=text_on(fill), size=11),
     ]

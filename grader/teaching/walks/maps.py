@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.teaching.drawing.diagrams import colour, scale
-from grader.teaching.drawing.svg import FAINT, INK, box, card, write
+from grader.teaching.drawing.diagrams import scale
+from grader.teaching.drawing.palette import FAINT, Colour, paint, shade
+from grader.teaching.drawing.svg import box, card, write
 
 CELL, GAP, LEFT, TOP = 14, 34, 44, 52
 
@@ -29,13 +30,13 @@ def draw_maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str 
     marks: list[str] = []
     for number, panel in enumerate(panels):
         x, y = LEFT + 20 + number % columns * wide, TOP + 44 + number // columns * tall
-        marks.append(write(x, y - 22, panel.name, colour=INK, bold=True))
+        marks.append(write(x, y - 22, panel.name, bold=True))
         for r, row in enumerate(panel.values):
             marks.append(write(x - 6, y + (r + 0.5) * cell + 4, str(panel.rows[r]), anchor="end", colour=FAINT, size=10))
             shown = row[: r + 1] if causal else row
-            marks += [_cell(x + c * cell, y + r * cell, colour(round(value, 3), 0.0, high), cell) for c, value in enumerate(shown)]
+            marks += [_cell(x + c * cell, y + r * cell, shade(round(value, 3), 0.0, high), cell) for c, value in enumerate(shown)]
         marks += [write(x + c * cell + cell / 2, y - 6, str(label), anchor="middle", colour=FAINT, size=10) for c, label in enumerate(panel.columns)]
-        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, "none"))
+        marks.append(box(x, y, len(panel.columns) * cell, len(panel.rows) * cell, None))
     count = -(-len(panels) // columns)
     bottom = TOP + 44 + count * tall - GAP
     if row_name:
@@ -43,8 +44,8 @@ def draw_maps(panels: Sequence[Map], title: str, *, columns: int, row_name: str 
     if column_name:
         marks.append(write(LEFT + 20, TOP, column_name, colour=FAINT))
     marks += scale(LEFT + 20, bottom, 0.0, high)
-    return card(marks, max(LEFT + 20 + min(columns, len(panels)) * wide, 44 + round(9 * len(title))), bottom + 32, title)
+    return card(marks, LEFT + 20 + min(columns, len(panels)) * wide, bottom + 32, title)
 
 
-def _cell(x: float, y: float, fill: str, side: int) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{side}" height="{side}" fill="{fill}"/>'
+def _cell(x: float, y: float, fill: Colour, side: int) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{side}" height="{side}" {paint(fill)}/>'

@@ -80,7 +80,8 @@ class Sums(nn.Module):
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor | float]:
         out = self.block(self.pos_emb(self.token_emb(ids)))
         x, balance = out if isinstance(out, tuple) else (out, 0.0)
-        return self.lm_head(self.ln_f(x)), balance
+        x = self.ln_f(x)
+        return self.lm_head(x), balance
 
 
 def all_sums() -> tuple[Tensor, Tensor]:
@@ -212,7 +213,8 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     even = 1 / EXPERTS
     page.say(
         f"With an even load each number would be {even:.3f}. The balance loss is {EXPERTS} times the sum of f times P: {n.balance:.3f}. It is 1 if the load is "
-        f"even, and {EXPERTS} if one expert does everything. Its weight in training was {FACTOR}."
+        f"even, and {EXPERTS} / {TOP_K} = {EXPERTS / TOP_K:g} if all tokens choose the same {TOP_K} experts with all their "
+        f"probability. Its weight in training was {FACTOR}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The code that runs in a walk, name by name: the learner's where its tests pass now, the reference's elsewhere.
+"""The code that runs in a walk or in a trained model, name by name: the learner's where its tests pass now, the reference's elsewhere.
 
 For each chapter in turn, both the learner's module and the reference's are executed, in a package whose earlier chapters are mixed
 already. Then each exercise's name is bound to the same object in both modules: to the learner's if it passes, else to the reference's.
@@ -25,7 +25,7 @@ LEARNER = Target("exercises", EXERCISES)
 
 
 class NotInHandout(ValueError):
-    """The walk needs exercises that this handout leaves out; the message is a sentence."""
+    """A walk or a model needs exercises that this handout leaves out; the message is a sentence."""
 
 
 class Parts:
@@ -62,6 +62,11 @@ class Parts:
     @property
     def from_reference(self) -> tuple[str, ...]:
         return tuple(name for name in self.required if name not in self.from_learner)
+
+    @property
+    def learner_texts(self) -> dict[str, str]:
+        """The learner's chapters that run here, by the file names that tracebacks show."""
+        return {source.filename: source.text for source in self._package.sources.values() if source.name.endswith("_learner")}
 
     def find_raising_exercise(self, problem: BaseException) -> str | None:
         """Return the learner's exercise whose code raised this exception, or None."""

@@ -109,7 +109,7 @@ def strongest(table: Table) -> list[int]:
 def print_walk(page: WalkPage, n: Numbers) -> None:
     blocks = [f"after block {i}" for i in range(len(n.one))]
     words = n.corrupted.split()
-    page.step("A model that knows some facts")
+    page.step("A model that has learned some facts")
     page.say(
         f"A GPT of {len(blocks)} blocks has been trained on {len(SENTENCES)} sentences for {STEPS} steps: capital, language and continent of {len(FACTS)} "
         f"countries. The loss of the answers is {n.loss_after:.3f} now, and {n.right} of {len(SENTENCES)} are right."
@@ -154,8 +154,8 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.grid(n.needed, blocks, PLACES, width=8)
     gap = max(abs(a - b) for row, other in zip(n.needed, n.other_country) for a, b in zip(row, other))
     page.say(
-        f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was restored, the model has the answer from "
-        "another position as well. Where more is lost, the state of the wrong country does additional harm."
+        f"This table and the one of the country differ by {gap:.2f} at most. Where less is lost than was restored, another position carries the "
+        "answer as well. Where more is lost, the state of the wrong country also lowers the logit for another reason."
     )
 
 

@@ -19,4 +19,4 @@ def stack_pictures(pictures: Sequence[str], title: str) -> str:
         width, height = int(size[1]), int(size[2])
         marks.append(picture.replace("<svg ", f'<svg x="{GAP}" y="{y}" ', 1).rstrip("\n"))
         y, wide = y + height + GAP, max(wide, width)
-    return card(marks, max(wide + 2 * GAP, 44 + round(9 * len(title))), y, title)
+    return card(marks, wide + 2 * GAP, y, title)

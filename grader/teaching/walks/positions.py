@@ -133,12 +133,15 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.step("A language with an echo")
     longer = " and ".join(str(times * length) for times in TIMES[1:])
     page.say(
-        f"In an artificial language each token is, with equal probability, the token {ECHO} places before it or a follower of the last token. Four small GPTs "
-        f"that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, "
+        f"In an artificial language each token is, with equal probability, the token {ECHO} places before it or one of the usual followers of the last token. "
+        f"Four small GPTs that differ only in their positions were trained on texts of {length} tokens. Their loss on such texts, and on texts of {longer} tokens, "
         "where the lowest possible loss is no higher:"
     )
     page.table([[row.name, *(f"{row.at[t * length]:.2f}" for t in TIMES)] for row in n.rows], ["", *(f"{t * length} tokens" for t in TIMES)])
-    page.say("The first row uses the true probabilities. The second uses only the last token; a model that is worse has lost more than the distance.")
+    page.say(
+        "The first row uses the true probabilities. The second uses only the last token and ignores the echo. "
+        "A model with a higher loss than this has lost more than the echo."
+    )
 
     columns = [f"{start}-{start + BIN - 1}" for start in range(0, longest, BIN)]
     page.step("Where it fails")
@@ -146,7 +149,10 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.grid([binned(list(row.places), ECHO - 1) for row in n.rows], [row.name for row in n.rows], columns, width=5)
 
     page.step("Why it fails there")
-    page.say(f"To predict the echo, a head must attend {BACK} places back. One head of each model does so most. Its weight there, by its own position:")
+    page.say(
+        f"To predict the echo, a head must attend {BACK} places back. In each model, one head does this more than the others. "
+        "Its weight there, by its own position:"
+    )
     labels = [f"{scheme}, layer {layer} head {head}" for scheme, (layer, head) in n.heads.items()]
     page.grid([binned(n.echo[scheme], BACK) for scheme in n.heads], labels, columns, width=5)
     models = n.rows[2:]

@@ -54,7 +54,7 @@ def measure(parts: Parts, seed: int, report_progress: ProgressReporter) -> Numbe
         x = embedding(torch.arange(len(WORDS))[None])  # (1, T, D)
         q, k, v = (parts.split_heads(map_(x), H) for map_ in (layer.W_q, layer.W_k, layer.W_v))
         mask = parts.causal_mask(len(WORDS))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(D_HEAD)
+        scores = q @ k.mT / math.sqrt(D_HEAD)
         _, open_weights = parts.scaled_dot_product_attention(q, k, v)
         mixed, weights = parts.scaled_dot_product_attention(q, k, v, mask)
         merged = parts.merge_heads(mixed)
@@ -104,7 +104,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.say("To check one, the first number of q for 'dog' is row 'dog' of x times the first column of W_q:")
     page.line(f"{_sum_of(first, column)} = {n.q[0][1][0]:.2f}")
 
-    page.step("Every query against every key", shape((1, H, T, T)))
+    page.step("Compare each query with every key", shape((1, H, T, T)))
     page.say(f"Head 0: q times the transpose of k, divided by the square root of {D_HEAD}. A row is the word of the query, a column the word of the key.")
     page.grid(n.scores[0], WORDS, WORDS)
     page.say("Query 'barked', key 'dog':")

@@ -115,7 +115,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.step("The step")
     page.say(
         f"Every weight moved by nearly the same amount, from {n.moved[0]:.4f} to {n.moved[1]:.4f}, whatever the size of its gradient; "
-        f"{n.against:.0%} of them moved against the sign of the gradient. AdamW divides each gradient by its running size. In the first "
+        f"{n.against:.0%} of them moved against the sign of the gradient. AdamW divides each gradient by a running estimate of its size. In the first "
         f"step that is its own size, so only the sign is left, times the learning rate of {LR}."
     )
     page.table([["before the step", f"{n.loss_before:.4f}"], ["after it", f"{n.loss_after:.4f}"]], ["", "loss"])

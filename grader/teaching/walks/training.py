@@ -171,7 +171,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
     page.grid(n.alike_after, COMPARED, COMPARED)
     page.say(
         "The training data do not say that a cat and a dog are animals, or that one sits on a mat. Words that occur in the same places, "
-        "between the same words, have got similar vectors."
+        "between the same words, now have similar vectors."
     )
 
 

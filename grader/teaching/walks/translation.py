@@ -34,7 +34,7 @@ LONGEST = 12  # words of a translation
 LOOKED_AT = ("the boy drinks milk", "she drinks tea", "i am a boy")  # step by step, with the attention
 NEW = ("the girl drinks water", "we eat bread", "he drinks tea", "the house is cold", "this is my school")
 MEANT = ("लड़की पानी पीती है", "हम रोटी खाते हैं", "वह चाय पीता है", "घर ठंडा है", "यह मेरा स्कूल है")
-MEANS = {  # word for word: -m said of a man, -f of a woman, -pl of several or of you
+MEANS = {  # word for word: -m masculine, -f feminine, -pl plural or polite
     "आम": "mango", "एक": "a", "कहाँ": "where", "किताब": "book", "क्या": "what", "खाता": "eat-m", "खाती": "eat-f", "खाते": "eat-pl", "गर्म": "hot", "घर": "house",
     "चाय": "tea", "जा": "go", "जाता": "go-m", "जाती": "go-f", "जाते": "go-pl", "ठंडा": "cold", "तुम": "you", "तुम्हारा": "your", "दूध": "milk", "नहीं": "not",
     "नाम": "name", "पढ़ता": "read-m", "पढ़ती": "read-f", "पानी": "water", "पीता": "drink-m", "पीती": "drink-f", "पीते": "drink-pl", "पेड़": "tree", "बड़ा": "big",
@@ -183,7 +183,7 @@ def print_walk(page: WalkPage, n: Numbers) -> None:
         page.say("Not every row attends where a person would: in the encoder's output a word's vector already contains information about its neighbours.")
 
     page.step("New sentences")
-    page.say("Sentences of known words that were not in training, what the model wrote, and that word for word (-m of a man, -f of a woman, -pl plural or polite):")
+    page.say("Sentences of known words that were not in training, what the model wrote, and that word for word (-m masculine, -f feminine, -pl plural or polite):")
     rows = [[english, "right" if written == meant else "wrong", " ".join(MEANS.get(w, w) for w in written.split()), written] for english, written, meant in n.new]
     page.table(rows, left=4)
     count = sum(written == meant for _, written, meant in n.new)

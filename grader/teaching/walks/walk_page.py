@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from grader.console.output import command_line, print_wrapped, supports_unicode
-from grader.teaching.drawing.diagrams import colour
-from grader.teaching.drawing.svg import INK
+from grader.teaching.drawing.palette import INK, parts, value_to_hex
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -183,9 +182,9 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 def _shade(value: float, low: float, high: float) -> str:
-    fill = colour(value, low, high)
-    red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
-    return f"{'#ffffff' if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK} on {fill}"
+    fill = value_to_hex(value, low, high)
+    red, green, blue = parts(fill)
+    return f"{'#ffffff' if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK.light} on {fill}"
 
 
 # ---- pace

@@ -1,26 +1,23 @@
 """The content of the book: stubs, hints, pictures; and `headway book`, as a person runs it. How it looks: test_book_seen.py."""
 
-import contextlib
-import http.client
 import os
 import re
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from html import unescape
 
 import pytest
+from book_reading import PATIENCE, get, reading
 from grader.course.source import find_definition, read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.teaching.book.code import find_stub
+from grader.teaching.drawing.palette import without_style
 from grader.teaching.walks import list_walks, load
 from kit_copy import Kit, posix
 
-PATIENCE = 120.0
 COURSE = load_syllabus()
 
 
@@ -40,6 +37,10 @@ def site(kit):
     return kit.root / "build" / "book"
 
 
+def page_text(path):
+    return path.read_text(encoding="utf-8")
+
+
 def words(html):
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
@@ -49,7 +50,7 @@ def words(html):
 
 def test_every_exercise_has_its_stub_and_its_collapsed_hints_and_nothing_of_the_solution(site):
     for chapter in COURSE.chapters:
-        page = read_source(site / f"{chapter.name}.html")
+        page = page_text(site / f"{chapter.name}.html")
         for exercise in chapter.exercises:
             card = page[page.index(f'<section class="exercise" id="{exercise.name}"') :].partition("</section>")[0]
             assert " ".join(find_stub(exercise).split()) in words(card)
@@ -60,81 +61,75 @@ def test_every_exercise_has_its_stub_and_its_collapsed_hints_and_nothing_of_the_
 
 
 def test_the_stub_is_shown_whatever_a_learner_has_written(kit, site):
-    assert "raise NotImplementedError" in words(read_source(site / "ch03_attention.html"))
+    assert "raise NotImplementedError" in words(page_text(site / "ch03_attention.html"))
     exercise = COURSE.exercise("softmax")
     stub = read_source(kit.file("ch03_attention"))
     assert find_stub(exercise) == find_definition(stub, "softmax").text
 
 
 def test_the_pictures_are_those_that_the_reference_draws(site):
-    for path in sorted((EXERCISES / "pictures").glob("*.svg")):
-        assert read_source(site / "pictures" / path.name) == read_source(path)
-    assert 'src="pictures/softmax-1.svg" alt="scores as weights: ' in read_source(site / "ch03_attention.html")
-    assert (site / "pictures" / "softmax-1.svg").is_file()
+    for chapter in COURSE.chapters:
+        drawn = without_style(read_source(EXERCISES / "pictures" / f"{chapter.name}.svg"))
+        page = page_text(site / f"{chapter.name}.html")
+        assert drawn[drawn.index("</title>") + len("</title>\n") :].strip() in page
+    assert ' aria-label="scores as weights: ' in page_text(site / "ch03_attention.html")
 
 
 def test_each_walk_is_mentioned_in_the_chapter_that_completes_it(site):
-    page = read_source(site / "walks.html")
+    page = page_text(site / "walks.html")
     for name, title in list_walks().items():
         assert f"headway walk {name}" in words(page) and title in words(page)
         last = max(COURSE.exercise(needed).chapter for needed in load(name).REQUIRED_EXERCISES)
-        chapters = [chapter.id for chapter in COURSE.chapters if f'href="walks.html#{name}"' in read_source(site / f"{chapter.name}.html")]
+        chapters = [chapter.id for chapter in COURSE.chapters if f'href="walks.html#{name}"' in page_text(site / f"{chapter.name}.html")]
         assert chapters == [last]
+
+
+def test_chapter_0_is_before_chapter_1_and_the_front_page_has_its_diagram_needs_and_hours(site):
+    big, refresher, first, front = (page_text(site / f"{name}.html") for name in ("ch00_big_picture", "ch00_refresher", "ch01_tokenizer", "index"))
+    assert 'rel="next" href="ch00_refresher.html"' in big and 'rel="prev" href="index.html"' in big
+    assert 'rel="next" href="ch01_tokenizer.html"' in refresher and 'rel="prev" href="ch00_refresher.html"' in first
+    assert 'href="ch03_attention.html">Attention</a>' in big and '"ch00_refresher.html#broadcasting"' in page_text(site / "search-index.js")
+    lesson = read_source(EXERCISES / "ch00_big_picture.md")
+    hours = {int(number): hours for number, hours in re.findall(r"\| (\d+) \[.*\| (\S+) \|\n", lesson)}
+    assert len(hours) == len(COURSE.chapters)
+    for chapter in COURSE.chapters:
+        assert f"{chapter.about}, about {hours[chapter.number]} hours" in words(front)
+    assert f"about {sum(map(int, hours.values()))} hours" in words(front) and "A computer without a GPU" in words(front)
+    alt = re.search(r"!\[(.*?)\]", lesson)[1]
+    assert alt in front and alt in big
 
 
 # headway book
 
 
-@contextlib.contextmanager
-def reading(kit, *arguments, browser="", until="Press Control-C to stop."):
-    """`headway book` in a separate process: (process, its output), once it has printed `until`."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "grader.cli", "book", *arguments], cwd=kit.root, env={**kit.environment(), "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        said, end = b"", time.monotonic() + PATIENCE
-        while until.encode() not in said:
-            assert time.monotonic() < end, said
-            if select.select([process.stdout], [], [], 1)[0]:
-                piece = os.read(process.stdout.fileno(), 1 << 16)
-                assert piece, said
-                said += piece
-        yield process, said.decode()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def get(address, path, host=None):
-    name, _, port = address.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(name, int(port.partition("/")[0]), timeout=PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Host": host} if host else {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace"), answer.headers
-    finally:
-        connection.close()
+@posix
+def test_before_any_work_it_opens_at_the_front_page(kit, site):
+    with reading(kit, "--no-browser") as (_, said):
+        assert re.search(r"http://127\.0\.0\.1:\d+/(\S+)", said)[1] == "index.html"
 
 
 @posix
 def test_it_serves_the_current_chapter_on_this_machine_until_control_c(kit, site):
     kit.edit("ch04_positions_in_attention", "TODO 1", "TODO one")  # makes this the current chapter
-    with reading(kit) as (process, said):
-        assert "Building" not in said  # it is up to date
-        address = re.search(r"http://127\.0\.0\.1:\d+/(\S+)", said)
-        assert address[1] == "ch04_positions_in_attention.html"
-        status, page, headers = get(address[0], "/" + address[1])
-        assert (status, "<h1>Chapter 4: Positions in attention</h1>" in page) == (200, True)
-        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
-        assert get(address[0], "/pictures/")[0] == 404
-        assert get(address[0], "/../../pyproject.toml")[0] == 404
-        assert get(address[0], "/", host="elsewhere.example:80")[0] == 403
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
-        rest = process.stdout.read().decode()
-        assert "Stopped." in rest and "Traceback" not in rest
+    try:
+        with reading(kit) as (process, said):
+            assert "Building" not in said  # it is up to date
+            address = re.search(r"http://127\.0\.0\.1:\d+/(\S+)", said)
+            assert address[1] == "ch04_positions_in_attention.html"
+            status, page, headers = get(address[0], "/" + address[1])
+            assert (status, "<h1>Chapter 4: Positions in attention</h1>" in page) == (200, True)
+            assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+            (site / "folder").mkdir()
+            assert get(address[0], "/folder/")[0] == 404
+            (site / "folder").rmdir()
+            assert get(address[0], "/../../pyproject.toml")[0] == 404
+            assert get(address[0], "/", host="elsewhere.example:80")[0] == 403
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+            rest = process.stdout.read().decode()
+            assert "Stopped." in rest and "Traceback" not in rest
+    finally:
+        kit.edit("ch04_positions_in_attention", "TODO one", "TODO 1")
 
 
 @posix

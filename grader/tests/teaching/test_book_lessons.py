@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 import pytest
 from grader.course.source import read_source
 from grader.course.syllabus import EXERCISES, load_syllabus
-from grader.teaching.book import glossary, lessons
+from grader.teaching.book import glossary, lessons, rules
 from grader.teaching.book.code import find_stub, highlight_python
 from grader.teaching.book.formulas import mathml
 from grader.teaching.book.shapes import SHAPE, list_rows
+from markdown_it import MarkdownIt
 
 COURSE = load_syllabus()
 
@@ -26,6 +27,10 @@ COURSE = load_syllabus()
         ("x[t] = token vector of ids[t] + position vector of t", "x[t]=token vector ofids[t]+position vector of t"),
         ("2 · (-0.99) · rows of the batch", "2·(−0.99)·rows of the batch"),
         ("a = 3 · x0 cos d", "a=3·x0cosd"),
+        ("P(a, b) = P(a) · P(b | a)", "P(a,b)=P(a)·P(b|a)"),
+        ("m = β₁ m + (1 - β₁) g", "m=β1m+(1−β1)g"),
+        ("loss = N · Σ_i f_i · P_i ≥ 1", "loss=N·∑ifi·Pi≥1"),
+        ("1/4, 1/16", "14,116"),
     ],
 )
 def test_a_formula_keeps_every_sign_that_has_no_special_drawing(text, shown):
@@ -40,6 +45,33 @@ def test_fractions_roots_indices_and_powers_are_drawn_as_such():
     assert ["".join(part.itertext()) for part in (above, below)] == ["qkT", "dhead"]
     assert [leaf.text for leaf in below.find(".//msqrt/msub")] == ["d", "head"]
     assert [leaf.text for leaf in above.find(".//msup")] == ["k", "T"]
+
+
+def test_parentheses_grow_only_around_something_tall():
+    assert mathml("P(a, b) = c").count('<mo stretchy="false">') == 2 and "stretchy" not in mathml("f(a / b) = c")
+
+
+def test_powers_and_estimates_are_drawn_as_such():
+    made = ElementTree.fromstring(mathml("p = m\u0302 / (1 - β₁ᵗ) · e^(-x / √(a + b))"))
+    assert [["".join(part.itertext()) for part in power] for power in made.iter("msup")] == [["β1", "t"], ["e", "−xa+b"]]
+    assert "".join(made.find(".//mover").itertext()) == "m^"
+    assert "(" not in "".join(made.find(".//msqrt").itertext())
+
+
+def test_roots_and_powers_within_a_sentence_are_formulas_and_the_rest_stays():
+    page = lessons.make_page("# T\n\nDivide by √d_head (not √(2 · n)); e^x, `2^(-8h / H)`, `x ** 2` and `a_b`.\n", rules.Links())
+    formulas = re.findall(r"<math>.*?</math>", page.body)
+    assert ["".join(ElementTree.fromstring(one).itertext()) for one in formulas] == ["dhead", "2·n", "ex", "2−8hH"]
+    assert re.sub(r"<math>.*?</math>", "M", page.body) == "<p>Divide by M (not M); M, M, <code>x ** 2</code> and <code>a_b</code>.</p>\n"
+
+
+def test_every_indented_block_of_a_lesson_with_an_equals_sign_is_a_formula_or_code():
+    """What stays as typed has columns, words next to it, or brackets over several lines."""
+    for path in sorted(EXERCISES.glob("*.md")):
+        tokens = MarkdownIt("commonmark").enable("table").parse(read_source(path))
+        for text in (token.content for token in tokens if token.type == "code_block"):
+            if re.search(r"[√²³Σ·^]", text):
+                assert mathml(text), f"{path.name}: {text}"
 
 
 def test_lines_of_a_formula_are_aligned_at_their_equals_signs():
@@ -121,7 +153,7 @@ def test_no_word_is_explained_twice():
 
 
 def test_names_in_a_lesson_lead_to_where_they_are_explained():
-    links = lessons.Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
+    links = rules.Links({"softmax": "ch03.html#softmax"}, {"query": "glossary.html#query"}, {4: "ch04.html"})
     page = lessons.make_page("# One: `softmax`\n\nA query, a query, `softmax(x)`, `other` and chapter 4; chapter 5.\n\n## A query\n\n[a query](ch02_x.md#y)\n", links)
     assert page.title == "One: softmax"
     assert page.body.startswith(
@@ -132,13 +164,26 @@ def test_names_in_a_lesson_lead_to_where_they_are_explained():
     assert [(part.title, part.level) for part in page.parts] == [("One: softmax", 1), ("A query", 2)]
 
 
+def test_a_word_is_a_link_in_its_meaning_only():
+    links = rules.Links(words={"value": "glossary.html#value", "attention": "glossary.html#attention"}, near={"value": ("key", "keys")})
+    page = lessons.make_page("# T\n\nThe return value, self-attention.\n\nKeys and a value; attention.\n", links)
+    assert page.body.startswith("<p>The return value, self-attention.</p>")
+    assert re.findall(r'<a class="term" href="(.*?)">', page.body) == ["glossary.html#value", "glossary.html#attention"]
+
+
+def test_a_word_is_a_link_from_its_chapter_on():
+    until = glossary.word_addresses(3)
+    assert {"token", "softmax", "queries"} <= until.keys() and not {"rope", "overfitting", "caches"} & until.keys()
+    assert glossary.words_near()["heads"] == glossary.words_near()["head"] != ()
+
+
 def test_text_of_a_lesson_is_never_markup():
-    page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", lessons.Links())
+    page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", rules.Links())
     assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body
 
 
 def test_an_answer_is_folded_below_its_question():
-    page = lessons.make_page("# T\n\n## Predict first\n\n<details>\n<summary>Is `a` < b,\nor not?</summary>\n\nIt *is*.\n\n</details>\n\n<div>x</div>\n", lessons.Links())
+    page = lessons.make_page("# T\n\n## Predict first\n\n<details>\n<summary>Is `a` < b,\nor not?</summary>\n\nIt *is*.\n\n</details>\n\n<div>x</div>\n", rules.Links())
     assert page.body.endswith(
         '<details class="hint"><summary>Is <code>a</code> &lt; b,\nor not?</summary>\n<p>It <em>is</em>.</p>\n</details>\n<p>&lt;div&gt;x&lt;/div&gt;</p>\n'
     )
@@ -153,3 +198,15 @@ def test_code_is_coloured_and_stays_what_it_is():
     made = highlight_python(text)
     assert unescape(re.sub(r"<[^>]*>", "", made)) == text
     assert 'class="k">def' in made and "<b>" not in made
+
+
+def test_a_sentence_of_a_docstring_is_one_element_and_other_lines_stay_apart():
+    long = "x" * 90
+    made = highlight_python(f'def f():\n    """One.\n\n    {long}\n    rest of it.\n    - {long}\n    - two\n    """\n    # {long}\n    # TODO\n')
+    lines = [unescape(re.sub(r"<[^>]*>", "", line)) for line in re.findall(r'<span class="line[^"]*">.*?\n</span>(?=<span class="line|</code>)', made, re.DOTALL)]
+    assert [line for line in lines if line.count("\n") > 1] == [f"    {long}\n    rest of it.\n"]
+
+
+def test_a_python_session_is_coloured_as_one():
+    made = highlight_python(">>> x = 1\n>>> x\n1\n")
+    assert made.count('class="gp">&gt;&gt;&gt;') == 2 and 'class="go">1' in made

@@ -62,7 +62,7 @@ def half(template, tmp_path_factory):
 def test_each_part_is_the_learners_if_it_passes_and_ours_if_not(half):
     _, out, _ = half
     said = _prose(out)
-    assert "Your code: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. Reference code: the other 20 exercises." in said
+    assert "Your code: softmax, causal_mask, gelu, dropout, LayerNorm and FeedForward. Reference code: the other 21 exercises." in said
     assert "scaled_dot_product_attention is written but does not pass its tests yet." in said
     assert "split_heads" not in said.partition("── 1")[0], "an unwritten exercise is not a failure"
 

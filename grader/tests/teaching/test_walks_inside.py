@@ -12,7 +12,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import package_sources, resolve
 from grader.teaching.drawing.charts import curves
-from grader.teaching.drawing.diagrams import SEQUENTIAL
+from grader.teaching.drawing.palette import SEQUENTIAL
 from grader.teaching.measurements import cache, extrapolation, induction
 from grader.teaching.measurements.induction import Checkpoint, Findings
 from grader.teaching.walks import heads, kv_cache, load, logit_lens, maps, module_name, moe, patching, picture_stack, positions

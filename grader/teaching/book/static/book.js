@@ -1,4 +1,5 @@
-// Features that need a script: the search, light and dark, the contents on a small screen. The book can be read without scripts.
+// Features that need a script: light and dark, the contents on a small screen and while scrolling, copying code, the field of the search
+// (search.js finds). The book can be read without scripts.
 "use strict";
 
 const root = document.documentElement;
@@ -19,12 +20,68 @@ showTheme();
 
 // the contents, on a small screen
 const menu = find("book-menu");
+const sidebar = find("book-chapters");
 const showMenu = (open) => {
-  find("book-chapters").classList.toggle("open", open);
+  sidebar.classList.toggle("open", open);
   menu.setAttribute("aria-expanded", open);
 };
 menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") !== "true"));
-find("book-chapters").addEventListener("click", (event) => event.target.closest("a") && showMenu(false));
+sidebar.addEventListener("click", (event) => event.target.closest("a") && showMenu(false));
+
+// the contents mark the part of the page that is being read
+const marks = [...document.querySelectorAll("#book-chapters .outline a")].map((link) => [link, find(decodeURIComponent(link.hash.slice(1)))]).filter(([, part]) => part);
+let marked = null;
+function bringIntoView(link) {
+  const place = link.getBoundingClientRect(), frame = sidebar.getBoundingClientRect();
+  if (place.top < frame.top || place.bottom > frame.bottom) sidebar.scrollTop += place.top - frame.top - frame.height / 3;
+}
+addEventListener("load", () => { const here = sidebar.querySelector("[aria-current]"); if (here) bringIntoView(here); });
+function markPart() {
+  const line = innerHeight * 0.25;
+  const atEnd = scrollY > 0 && innerHeight + scrollY >= root.scrollHeight - 2;
+  const [link] = (atEnd ? marks.at(-1) : marks.findLast(([, part]) => part.getBoundingClientRect().top <= line)) ?? [null];
+  if (link === marked) return;
+  marked?.removeAttribute("aria-current");
+  link?.setAttribute("aria-current", "location");
+  marked = link;
+  if (link) bringIntoView(link);
+}
+if (marks.length) {
+  let waiting = false;
+  const later = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; markPart(); }); } };
+  ["scroll", "resize", "load"].forEach((event) => addEventListener(event, later, { passive: true }));
+}
+
+// code can be copied: of a Python session only what was typed
+const typed = (text) => (text.startsWith(">>>") ? text.split("\n").filter((line) => /^(>>>|\.\.\.)( |$)/.test(line)).map((line) => line.slice(4)).join("\n") : text.replace(/\n$/, "")) + "\n";
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // a page from a folder may not use the clipboard in every browser
+    const field = Object.assign(document.createElement("textarea"), { value: text, className: "off-page" });
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    if (!done) throw new Error("not copied");
+  }
+}
+for (const code of document.querySelectorAll("main pre.copied")) {
+  const box = Object.assign(document.createElement("div"), { className: "copy-box" });
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "copy", textContent: "Copy" });
+  button.setAttribute("aria-label", "Copy this code");
+  const said = Object.assign(document.createElement("span"), { className: "off-page" });
+  said.setAttribute("role", "status");
+  button.addEventListener("click", async () => {
+    const focused = document.activeElement;
+    const outcome = await copy(typed(code.textContent)).then(() => "Copied", () => "Not copied");
+    focused.focus();
+    button.textContent = said.textContent = outcome;
+    setTimeout(() => { button.textContent = "Copy"; said.textContent = ""; }, 2000);
+  });
+  code.before(box);
+  box.append(code, button, said);
+}
 
 // boxes that are wider than the page can be scrolled with the arrow keys, too
 const reachable = () => document.querySelectorAll("main pre, main .scroll").forEach((box) => {
@@ -32,7 +89,10 @@ const reachable = () => document.querySelectorAll("main pre, main .scroll").forE
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", "wider than the page: scroll sideways");
+    box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    box.onscroll ??= () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
   } else {
+    box.classList.remove("more");
     ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
   }
 });
@@ -54,54 +114,37 @@ function load() {
   return loading;
 }
 
-const folded = (text) => text.toLowerCase().normalize("NFD").replace(/[\u0300-\u036f]/g, "");
-
-// Each word of the query must begin a word of the entry (after a capital or an underscore counts); titles weigh most.
-function scored(entry, words) {
-  const title = folded(entry[0]);
-  const all = folded(`${entry[0]} ${entry[1]} ${entry[3]}`);
-  let score = 0;
-  for (const word of words) {
-    if (title === word) score += 60;
-    else if (title.startsWith(word)) score += 30;
-    else if (title.includes(word)) score += 15;
-    else {
-      const at = all.search(new RegExp(`(^|[^a-z0-9])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`));
-      if (at < 0) return 0;
-      score += 1 + 4 / (1 + at / 200);
-    }
-  }
-  return score + (entry[1].endsWith("exercise") ? 2 : 0);
-}
-
-function excerpt(text, word) {
-  const at = Math.max(0, folded(text).indexOf(word));
+function excerpt(text, words) {
+  const lower = text.toLowerCase();
+  const places = words.map((word) => lower.indexOf(word.slice(0, Math.max(4, word.length - 3)))).filter((at) => at >= 0);
+  const at = places.length ? Math.min(...places) : 0;
   const start = at < 60 ? 0 : text.indexOf(" ", at - 50) + 1;
   const end = text.length <= start + 140 ? text.length : text.lastIndexOf(" ", start + 140);
   return (start ? "… " : "") + text.slice(start, end) + (end < text.length ? " …" : "");
 }
 
-function show(words) {
-  const found = window.headwayIndex.map((entry) => [scored(entry, words), entry]).filter(([score]) => score > 0);
-  found.sort((a, b) => b[0] - a[0]);
+function show(asked) {
+  const { hits, instead, missing } = headwaySearch(asked);
+  const words = (instead ?? asked).toLowerCase().split(/[^a-z0-9]+/).filter((word) => word.length > 2);
   const say = (tag, name, text) => Object.assign(document.createElement(tag), { className: name, textContent: text });
-  const links = found.slice(0, SHOWN).map(([, [title, where, address, text]]) => {
+  const links = hits.slice(0, SHOWN).map(({ title, where, address, text }) => {
     const link = Object.assign(document.createElement("a"), { href: address });
-    link.append(say("strong", "", title), say("span", "where", where), say("span", "excerpt", excerpt(text, words[0])));
+    link.append(say("strong", "", title), say("span", "where", where), say("span", "excerpt", excerpt(text, words)));
     return link;
   });
-  const count = found.length === 1 ? "1 result" : found.length > SHOWN ? `${found.length} results, the first ${SHOWN}:` : `${found.length} results`;
-  const status = Object.assign(say("p", "count", found.length ? count : "No results."), { role: "status" });
+  const about = instead ? ` for “${instead}”` : missing ? " with some of the words" : "";
+  const count = (hits.length === 1 ? "1 result" : `${hits.length} results`) + about + (hits.length > SHOWN ? `, the first ${SHOWN}:` : "");
+  const status = Object.assign(say("p", "count", hits.length ? count : "No results."), { role: "status" });
   results.replaceChildren(status, ...links);
   results.hidden = false;
   chosen = -1;
 }
 
 async function search() {
-  const words = folded(query.value).split(/\s+/).filter(Boolean);
-  if (!words.length) { close(); return; }
+  const asked = query.value.trim();
+  if (!asked) { close(); return; }
   await load();
-  if (folded(query.value).split(/\s+/).filter(Boolean).join(" ") === words.join(" ")) show(words);
+  if (query.value.trim() === asked) show(asked);
 }
 
 function close() {

@@ -1,0 +1,145 @@
+"""How a lesson's Markdown becomes HTML where the book differs from the usual: formulas, links to explanations, folded answers, wide tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from grader.teaching.book.code import highlight_python, is_python
+from grader.teaching.book.formulas import mathml, mathml_of_code, typeset_within
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+LONG = 30  # characters; a cell with more text is not made narrow on a phone
+_QUESTION = re.compile(r"<details>\n<summary>(.*?)</summary>", re.DOTALL)
+_CHAPTER = re.compile(r"\b([Cc]hapters?) (\d+)\b")
+
+
+@dataclass
+class Links:
+    """Link targets: `code` for `inline code`, `words` for terms in prose (the first one on a page), `chapters` by number.
+
+    A term in `near` is a link only in a paragraph with one of these words: a head is a part of attention only near "attention" or "heads".
+    """
+
+    code: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    chapters: Mapping[int, str] = field(default_factory=dict)
+    near: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+class Rules:
+    """Rules that differ from the usual renderer. Each method is one rule: (tokens, index, options, env) -> HTML."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._linked: set[str] = set()  # terms already linked
+        words = sorted(links.words, key=len, reverse=True)
+        self._words = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, words)) + r")(?![\w-])", re.IGNORECASE) if words else None
+
+    def heading_open(self, tokens: list[Token], at: int, *_) -> str:
+        anchor = tokens[at].meta["anchor"]
+        children = tokens[at + 1].children
+        assert children is not None, "the heading's text follows its opening token"
+        children.append(_raw_html(f' <a class="here" href="#{anchor}" aria-label="Link to this part">#</a>'))
+        for child in children:
+            child.meta["quiet"] = True
+        return f'<{tokens[at].tag} id="{anchor}">'
+
+    def text(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        if token.meta.get("html"):
+            return token.content
+        quiet = token.meta.get("quiet") or _in_link(tokens, at)
+        about = "" if quiet else "".join(each.content for each in tokens).lower()
+        return typeset_within(token.content, lambda said: escape(said, quote=False) if quiet else self._linked_text(escape(said, quote=False), about))
+
+    def _linked_text(self, said: str, about: str) -> str:
+        pieces = re.split(r"(<a .*?</a>)", _CHAPTER.sub(self._chapter, said))
+        return "".join(piece if piece.startswith("<a ") else self._terms(piece, about) for piece in pieces)
+
+    def code_inline(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        if formula := mathml_of_code(token.content):
+            return formula
+        said = f"<code>{escape(token.content, quote=False)}</code>"
+        name = token.content.split("(")[0].split(".")[0]
+        where = None if token.meta.get("quiet") or _in_link(tokens, at) else self._links.code.get(name)
+        return f'<a class="code" href="{where}">{said}</a>' if where else said
+
+    def code_block(self, tokens: list[Token], at: int, *_) -> str:
+        text = tokens[at].content
+        formula = mathml(text)
+        if formula:
+            return f'<div class="formula scroll">{formula}</div>\n'
+        return (highlight_python(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
+
+    def fence(self, tokens: list[Token], at: int, *_) -> str:
+        text = tokens[at].content
+        return (highlight_python(text) if tokens[at].info == "python" else f'<pre class="copied"><code>{escape(text, quote=False)}</code></pre>') + "\n"
+
+    def html_block(self, tokens: list[Token], at: int, *_) -> str:
+        """The beginning of a folded answer with its question, or its end. Any other HTML is shown as text."""
+        text = tokens[at].content.strip()
+        if question := _QUESTION.fullmatch(text):
+            return f'<details class="hint"><summary>{MarkdownIt("commonmark", {"html": False}).renderInline(question[1])}</summary>\n'
+        return "</details>\n" if text == "</details>" else f"<p>{escape(text, quote=False)}</p>\n"
+
+    def html_inline(self, tokens: list[Token], at: int, *_) -> str:
+        return escape(tokens[at].content, quote=False)
+
+    def table_open(self, *_) -> str:
+        return '<div class="scroll"><table>\n'
+
+    def table_close(self, *_) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: list[Token], at: int, *_) -> str:
+        """Make an empty corner cell a normal cell, so that a screen reader does not announce it as a heading."""
+        return f'<th scope="col"{_alignment(tokens[at])}>' if tokens[at + 1].content else f"<td{_alignment(tokens[at])}>"
+
+    def td_open(self, tokens: list[Token], at: int, *_) -> str:
+        return f"<td{_alignment(tokens[at], ['long'] if len(tokens[at + 1].content) > LONG else [])}>"
+
+    def image(self, tokens: list[Token], at: int, *_) -> str:
+        token = tokens[at]
+        return f'<span class="picture scroll"><img src="{escape(str(token.attrs["src"]))}" alt="{escape(token.content)}"></span>'
+
+    def link_open(self, tokens: list[Token], at: int, *_) -> str:
+        return f'<a href="{escape(page_address(str(tokens[at].attrs["href"])))}">'
+
+    def _chapter(self, match: re.Match) -> str:
+        where = self._links.chapters.get(int(match[2]))
+        return f'<a href="{where}">{match[0]}</a>' if where else match[0]
+
+    def _terms(self, said: str, about: str) -> str:
+        return self._words.sub(lambda match: self._term(match, about), said) if self._words else said
+
+    def _term(self, match: re.Match, about: str) -> str:
+        form = match[0].lower()
+        where, near = self._links.words[form], self._links.near.get(form)
+        if where in self._linked or (near and not any(re.search(rf"\b{re.escape(word)}\b", about) for word in near)):
+            return match[0]
+        self._linked.add(where)
+        return f'<a class="term" href="{where}">{match[0]}</a>'
+
+
+def page_address(address: str) -> str:
+    """Return the target of a lesson's link in the book: the page of another lesson instead of its file."""
+    return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
+
+
+def _alignment(cell: Token, names: Sequence[str] = ()) -> str:
+    """Align a column of numbers to the right with a class, because the page's policy forbids inline styles."""
+    names = [*names, *["right"][: "right" in str(cell.attrs.get("style", ""))]]
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _in_link(tokens: list[Token], at: int) -> bool:
+    return sum((token.type == "link_open") - (token.type == "link_close") for token in tokens[:at]) > 0
+
+
+def _raw_html(markup: str) -> Token:
+    return Token("text", "", 0, content=markup, meta={"html": True})

@@ -1,0 +1,1 @@
+// `headway book` serves another file under this name, which shows your progress. The built book shows none.
