@@ -1,0 +1,211 @@
+"""`headway train`: trains a model of the learner's own parts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: on a busy machine, threads that wait actively slow each other down
+
+from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
+
+DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options; None where one is not given."""
+
+    text: Path | None = None
+    preset: str | None = None
+    minutes: float | None = None
+    steps: int | None = None
+    model: str | None = None
+    positions: str | None = None
+    norm: str | None = None
+    tokens: str | None = None
+    heads: int | None = None
+    seed: int | None = None
+    name: str | None = None
+    resume: bool = False
+    device: str = "auto"
+
+
+def train(options: Options) -> int:
+    """Train, or go on training. Exit status 1: a problem with the learner's code or data; 2: wrong use; 130: Control-C, with the checkpoint saved."""
+    if sentence := _wrong_use(options):
+        print_error(sentence)
+        return UNUSABLE
+    if any(_missing(package) for package in ("torch", "safetensors")):
+        print_error("torch is not installed for this Python; `headway doctor` says what to do" if _missing("torch") else _extra_missing())
+        return FAILED
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print(flush=True)
+        print_error("stopped")
+        return INTERRUPTED
+
+
+def _wrong_use(options: Options) -> str | None:
+    choices = {"--preset": ("tiny", "small"), "--model": ("gpt", "moe", "translate"), "--positions": ("learned", "sinusoidal", "rope", "alibi"),
+               "--norm": ("pre", "post"), "--tokens": ("words", "bpe"), "--device": ("auto", "cpu", "cuda")}  # fmt: skip
+    for option, known in choices.items():
+        value = getattr(options, option[2:])
+        if value is not None and value not in known:
+            return f"{option} can be {', '.join(known[:-1])} or {known[-1]}, not {value!r}"
+    if options.steps is not None and options.minutes is not None:
+        return "--steps and --minutes both say how long to train; give one of them"
+    if options.name is not None and not _is_plain_name(options.name):
+        return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {options.name!r}"
+    if options.resume:
+        decided = ("text", "preset", "minutes", "steps", "model", "positions", "norm", "tokens", "heads", "seed")
+        if given := next((name for name in decided if getattr(options, name) is not None), None):
+            return f"--resume goes on with the settings of the checkpoint; leave out --{given}"
+    return None
+
+
+def _is_plain_name(name: str) -> bool:
+    return bool(name) and len(name) <= 80 and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
+
+
+def _missing(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is None
+
+
+def _extra_missing() -> str:
+    return "`headway train` needs the extra `play`, which is not installed: run pip install -c constraints.txt -e '.[play]'"
+
+
+def _run(options: Options) -> int:
+    from grader.models.checkpoint import CheckpointProblem
+    from grader.models.design import DesignProblem
+    from grader.models.own_parts import CodeProblem
+    from grader.models.training.own_text import TextProblem
+    from grader.models.training.run import Training
+    from grader.teaching.walks.parts import NotInHandout
+
+    made: list[Training] = []
+    try:
+        device = _device(options.device)
+        training = _make(options, device)
+        made.append(training)
+        return _train(training)
+    except (DesignProblem, NotInHandout) as problem:
+        print_error(str(problem))
+        return UNUSABLE
+    except (TextProblem, CheckpointProblem, CodeProblem) as problem:
+        print_error(str(problem))
+        return FAILED
+    finally:
+        for training in made:
+            training.close()
+
+
+def _device(word: str) -> str:
+    import torch
+    from grader.models.design import DesignProblem
+
+    if word == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if word == "cuda" and not torch.cuda.is_available():
+        raise DesignProblem("--device cuda: torch finds no CUDA device on this machine; leave out --device")
+    return word
+
+
+def _make(options: Options, device: str):
+    from grader.models.training import run
+    from grader.models.training.settings import MINUTES, Settings
+    from grader.teaching.walks.progress_line import show_progress
+
+    if options.resume:
+        from grader.models.checkpoint import find_checkpoint
+
+        return run.resume(find_checkpoint(options.name), device, show_progress)
+    settings = Settings(
+        kind=options.model or "gpt",
+        size=options.preset or "tiny",
+        text=options.text,
+        tokens=options.tokens,
+        positions=options.positions,
+        norm=options.norm,
+        heads=options.heads,
+        minutes=options.minutes,
+        steps=options.steps,
+        seed=options.seed or 0,
+    )
+    return run.begin(run.with_steps(settings, MINUTES[settings.size]), options.name, device, show_progress)
+
+
+def _train(training) -> int:
+    from grader.models.checkpoint import CheckpointProblem
+    from grader.models.own_parts import CodeProblem
+    from grader.models.training.live_page import make_page
+    from grader.models.training.run import control_c, run
+    from grader.models.training.trainer import NotANumber
+
+    console = make_console()
+    if training.is_finished:
+        print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. To train another model, leave out --resume.")
+        return DONE
+    _introduce(training)
+    try:
+        with control_c() as interrupted:
+            finished = run(training, make_page(), interrupted)
+    except (CodeProblem, NotANumber, CheckpointProblem) as problem:
+        print_error(f"{str(problem).removesuffix('.')}. {_what_is_saved(training)}")
+        return FAILED
+    console.print()
+    if not finished:
+        print_wrapped(console, f"Stopped after {training.trainer.steps_done:,} steps, and saved. To go on:")
+        console.print(command_line(f"headway train --resume --name {training.name}"))
+        return INTERRUPTED
+    _conclude(training)
+    return DONE
+
+
+def _introduce(training) -> None:
+    console = make_console()
+    trainer, design = training.trainer, training.trainer.design
+    count = sum(parameter.numel() for parameter in trainer.parameters)
+    kind = {"gpt": "GPT", "moe": "GPT with experts", "translate": "translator"}[design.kind]
+    print_wrapped(console, f"A {kind} with {count:,} parameters and {trainer.corpus.tokenizer.vocab_size:,} tokens; it reads {trainer.corpus.title}.")
+    for sentence in (*training.own.sentences(), *training.notes):
+        print_wrapped(console, sentence)
+    console.print()
+
+
+def _what_is_saved(training) -> str:
+    from grader.models.checkpoint import CheckpointProblem, read_record
+
+    try:
+        steps = read_record(training.folder)["record"]["steps_done"]
+    except (CheckpointProblem, KeyError):
+        return "There is no checkpoint of this training yet."
+    return f"The checkpoint from after {steps:,} steps stays: `headway train --resume --name {training.name}` goes on from there."
+
+
+def _conclude(training) -> None:
+    from grader.course.status import short_path
+
+    console = make_console()
+    trainer = training.trainer
+    judged = training.judgement()
+    if judged in JUDGED:
+        print_wrapped(console, JUDGED[judged])
+    print_wrapped(console, "Three translations of sentences that it has not seen:" if trainer.design.kind == "translate" else "Three texts that it writes now:")
+    for seed in (1, 2, 3):
+        print_wrapped(console, "- " + " ".join(trainer.write(seed).split()))
+    console.print()
+    print_wrapped(console, f"The model is in {short_path(training.folder)}. To try it:")
+    console.print(command_line(f"headway play {training.name}"))
+
+
+JUDGED = {
+    "learning": "judge_fit says: learning. The validation loss went down with the training loss.",
+    "overfitting": "judge_fit says: overfitting. The validation loss has begun to rise: train for a shorter time, or on more text.",
+    "underfitting": "judge_fit says: underfitting. The training loss hardly went down: train for longer.",
+}

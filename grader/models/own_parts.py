@@ -1,0 +1,178 @@
+"""Which parts of a model are the learner's own code, and where that code raised an exception."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from grader.course.syllabus import load_syllabus
+from grader.execution.errors import Where, message_of, printable
+from grader.models.design import Design
+from grader.teaching.walks.exercise_status import ExerciseStatus, find_status
+from grader.teaching.walks.parts import NotInHandout, Parts
+
+WORDS = ("build_vocab", "WordTokenizer")
+BPE = ("count_pairs", "merge_pair", "train_bpe", "BPETokenizer")
+ATTENDING = ("softmax", "causal_mask", "scaled_dot_product_attention", "split_heads", "merge_heads")
+BLOCK = ("dropout", "LayerNorm", "FeedForward")
+TRAINING = (
+    "next_token_pairs", "collate", "cross_entropy", "clip_gradients", "accumulated_step", "warmup_cosine", "AdamW", "is_validation",
+    "perplexity", "judge_fit", "count_parameters",
+)  # fmt: skip
+SAMPLING = ("apply_temperature", "top_k_filter", "top_p_filter", "sample_next_token", "generate")
+LISTED = 6  # names in a sentence; of more, the rest is counted
+
+ProgressReporter = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+def tokenizer_exercises(kind: str) -> tuple[str, ...]:
+    return {"words": WORDS, "bpe": BPE}.get(kind, ())
+
+
+def model_exercises(design: Design) -> tuple[str, ...]:
+    """The exercises whose code a model of this design runs."""
+    positions = {
+        "learned": ("LearnedPositions",),
+        "sinusoidal": ("sinusoidal_positions", "SinusoidalPositions"),
+        "rope": ("rope_angles", "apply_rope"),
+        "alibi": ("alibi_slopes", "alibi_bias"),
+    }[design.positions]
+    common = ("TokenEmbedding", *positions, *ATTENDING, *BLOCK)
+    if design.kind == "translate":
+        return (*common, "padding_mask", "MultiHeadAttention", "EncoderBlock", "DecoderBlock", "Seq2Seq")
+    if design.kind == "moe":
+        return (*common, "CausalSelfAttention", "gelu", "route", "load_balancing_loss", "MoELayer", "MoEBlock")
+    bent = () if design.activation == "relu" else ("gelu",)
+    norms = ("PreNormBlock", "PostNormBlock") if design.norm == "post" else ("PreNormBlock",)
+    return (*common, "CausalSelfAttention", *bent, *norms, "GPT")
+
+
+@dataclass
+class OwnParts:
+    """The mixed chapters, and what to say about them."""
+
+    parts: Parts
+    status: ExerciseStatus = field(default_factory=ExerciseStatus)
+
+    @property
+    def learner(self) -> list[str]:
+        """The exercises that run with the learner's code, in the order of the course."""
+        return _in_course_order(self.parts.from_learner)
+
+    @property
+    def reference(self) -> list[str]:
+        return _in_course_order(self.parts.from_reference)
+
+    def sentences(self) -> list[str]:
+        """Whose code runs: one sentence or two, and one for each chapter that cannot be used."""
+        learner, reference = self.learner, self.reference
+        count = len(learner) + len(reference)
+        if not reference:
+            said = [f"Your own code: all {count} parts."]
+        elif not learner:
+            said = [f"Your own code: none of the {count} parts yet. The reference: all of them{self._failing(reference)}."]
+        else:
+            said = [f"Your own code: {len(learner)} of {count} parts. The reference: {_list_names(reference)}{self._failing(reference)}."]
+        said += [f"{module}.py counts as not written yet: {why.removesuffix('.')}." for module, why in self.status.broken.items()]
+        said += [f"{why.removesuffix('.')}. So its parts are the reference's." for why in self.parts.broken.values()]
+        if self.status.untested:
+            said.append(f"The tests of {_list_names(self.status.untested)} could not be run. To see why, run `headway check {self.status.untested[0]}`.")
+        return said
+
+    def to_data(self) -> dict[str, list[str]]:
+        return {"learner": self.learner, "reference": self.reference}
+
+    def close(self) -> None:
+        self.parts.close()
+
+    def _failing(self, reference: list[str]) -> str:
+        failing = [name for name in self.status.failing if name in reference]
+        if not failing:
+            return ""
+        return f" ({_list_names(failing)} {'fails its' if len(failing) == 1 else 'fail their'} tests)"
+
+
+def find_own_parts(exercises: Iterable[str], report_progress: ProgressReporter) -> OwnParts:
+    """Test what the learner has written of these exercises, and mix it with the reference. NotInHandout if the handout lacks one of them."""
+    names = _in_course_order(exercises)
+    missing = sorted(set(exercises) - set(names))
+    if missing:
+        raise NotInHandout(f"this needs {_list_names(missing)}, which {'are' if len(missing) > 1 else 'is'} not in this handout")
+    status = find_status(names, report_progress)
+    return OwnParts(Parts(names, status.passed), status)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An exception in the learner's code."""
+
+    sentence: str
+    where: Where
+
+
+def find_crash(problem: BaseException, parts: Parts) -> Crash | None:
+    """What the learner's code raised and at which of their lines; None if the exception passed through no line of theirs."""
+    texts = parts.learner_texts
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in texts]
+    if not frames:
+        return None
+    last = frames[-1]
+    line = last.lineno or 0
+    code = "".join(texts[last.filename].splitlines()[line - 1 : line]).strip()[:160]
+    where = Where(last.filename.replace("\\", "/").rpartition("/")[2], line, code)
+    name = parts.find_raising_exercise(problem)
+    what = printable(message_of(problem), 300).strip().split("\n")[0]
+    raised = type(problem).__name__ + (f": {what}" if what else "")
+    return Crash(f"your {name or last.name} raised {raised.removesuffix('.')}", where)
+
+
+def _in_course_order(names: Iterable[str]) -> list[str]:
+    wanted = set(names)
+    return [exercise.name for exercise in load_syllabus().exercises if exercise.name in wanted]
+
+
+def _list_names(names: list[str]) -> str:
+    if len(names) > LISTED:
+        return ", ".join(names[: LISTED - 1]) + f" and {len(names) - LISTED + 1} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def describe_problem(problem: BaseException, parts: Parts) -> str:
+    """One sentence for an exception while a model runs, without its period: the learner's line if it is theirs."""
+    crash = find_crash(problem, parts)
+    if crash is None:
+        what = printable(message_of(problem), 300).strip().split("\n")[0]
+        return type(problem).__name__ + (f": {what}" if what else "")
+    return f"{crash.sentence} ({crash.where})"
+
+
+class CodeProblem(Exception):
+    """The learner's code, or the machine's memory, ended the work; the message is a sentence."""
+
+
+@contextlib.contextmanager
+def explaining_crashes(parts: Parts, sentences: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn an exception of the learner's code into a CodeProblem. The types `sentences` have a message for the user already, and pass.
+
+    Without any code of the learner's, an exception is a mistake of the kit and passes too.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as problem:
+        if isinstance(problem, (CodeProblem, *sentences)):
+            raise
+        if is_out_of_memory(problem):
+            raise CodeProblem("there is not enough memory for this model; choose a smaller one") from None
+        if find_crash(problem, parts):
+            raise CodeProblem(describe_problem(problem, parts)) from problem
+        if parts.from_learner:
+            raise CodeProblem(f"your code passes its tests, but does not work here: {describe_problem(problem, parts)}") from problem
+        raise
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether an allocation failed: Python's, torch's on the CPU, or on a GPU."""
+    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and ("out of memory" in str(problem) or "can't allocate memory" in str(problem)))

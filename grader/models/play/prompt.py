@@ -1,0 +1,87 @@
+"""`headway play` in a terminal: line editing, history and completion by prompt_toolkit; the text appears as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from grader.console.output import make_console, print_wrapped
+from grader.models.checkpoint import CHECKPOINTS, list_checkpoints
+from grader.models.play.commands import COMMANDS, answer, is_quit
+from grader.models.play.plain import NOTES, harmless
+from grader.models.play.session import Session, Shown
+from grader.models.play.settings import PlayProblem
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from rich.console import Console
+from rich.text import Text
+
+HISTORY = CHECKPOINTS / ".play-history"
+STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
+
+
+def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
+    """Answer lines until Control-D or /quit. `describe` says in a sentence what an exception of the learner's code was."""
+    reader: PromptSession[str] = PromptSession(history=_history(), completer=CommandCompleter(), complete_while_typing=True)
+    while True:
+        console = make_console()
+        session.width = console.width
+        try:
+            line = reader.prompt("> ")
+        except KeyboardInterrupt:
+            print_wrapped(console, "Control-D or /quit ends.", style="dim")
+            continue
+        except EOFError:
+            return
+        if is_quit(line):
+            return
+        try:
+            for piece in answer(session, line):
+                _print(console, piece)
+        except KeyboardInterrupt:
+            console.print()
+            print_wrapped(console, "Stopped. Enter goes on.", style="dim")
+        except PlayProblem as problem:
+            _say_problem(console, str(problem))
+        except Exception as problem:
+            _say_problem(console, describe(problem))
+
+
+class CommandCompleter(Completer):
+    """The commands, each with what it does, and the checkpoints after /compare."""
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        name, space, argument = typed.partition(" ")
+        if name == "/compare" and space:
+            names = ["off", *(path.name for path in list_checkpoints())]
+            yield from (Completion(name, -len(argument)) for name in names if name.startswith(argument))
+        elif typed.startswith("/") and not space:
+            yield from (Completion(command.name, -len(typed), display_meta=command.about) for command in COMMANDS if command.name.startswith(typed))
+
+
+def _history() -> History:
+    try:
+        HISTORY.parent.mkdir(parents=True, exist_ok=True)
+        HISTORY.touch()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(HISTORY))
+
+
+def _print(console: Console, piece: Shown) -> None:
+    if piece.style in NOTES:
+        print_wrapped(console, piece.text.strip(), style="dim")
+    else:
+        _write(console, piece.text, STYLES.get(piece.style, ""))
+
+
+def _write(console: Console, text: str, style: Any = "") -> None:
+    console.print(Text(harmless(text), style=style), end="", soft_wrap=True)
+
+
+def _say_problem(console: Console, sentence: str) -> None:
+    end = "" if sentence.endswith((".", "?")) else "."
+    print_wrapped(console, harmless(f"{sentence[:1].upper()}{sentence[1:]}{end}"), style="yellow")

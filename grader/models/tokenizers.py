@@ -1,0 +1,228 @@
+"""Text to ids and back, with the learner's WordTokenizer or BPETokenizer.
+
+A language model reads `start_ids`, the ids of a text, and `end_id`. The concatenated pieces of some ids are their decoded text, so a
+program can print a text token by token.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from grader.models.design import PAD_ID
+
+PAD, UNKNOWN, START, END = SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
+
+_MARKS = re.escape("!\"#$%&()*+,./:;<=>?@[\\]^_`{|}~…—–“”„«»‹›।॥。、，？！：；（）「」¿¡·•")
+_TOKEN = re.compile(rf"(?:[^\s{_MARKS}'’-]|(?<=[^\s{_MARKS}'’-])['’-](?=[^\s{_MARKS}'’-]))+|\S")  # a word with the hyphens and apostrophes inside it, or a mark
+_ENDS = frozenset(".!?…।॥。？！")  # a sentence ends here
+_CLOSING = frozenset(".,!?;:…%)]}।॥。、，？！：；）」”»›")  # no space before these
+_OPENING = frozenset("([{“„«‹（「¿¡#$")  # no space after these
+_PIECE = re.compile(r" ?[^\s]+|\s+(?!\S)|\s+")  # BPE merges inside these, so each distinct one is encoded once
+
+
+class TokenizerProblem(Exception):
+    """The text or the stored data does not make a tokenizer; the message is a sentence."""
+
+
+class ModelTokenizer(Protocol):
+    """What every tokenizer of a model can do."""
+
+    kind: str  # "words", "bpe" or "gpt2"
+    vocab_size: int
+    start_ids: list[int]  # before every text; empty if texts have no mark at their beginning
+    end_id: int | None  # after every text
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def pieces(self, ids: Sequence[int]) -> list[str]: ...
+    def unknown_words(self, text: str) -> list[str]: ...
+    def to_data(self) -> dict[str, Any]: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+def fingerprint_of(data: Any) -> str:
+    """A short hash: two tokenizers with the same one give the same ids."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def split_words(text: str) -> list[str]:
+    """The words and punctuation marks of a text, in its own case."""
+    return _TOKEN.findall(text)
+
+
+class WordModelTokenizer:
+    """Words and punctuation marks, lower-cased, with the learner's WordTokenizer. Decoding writes capitals and spaces as in a printed text."""
+
+    kind = "words"
+
+    def __init__(self, parts: Any, vocab: Sequence[str], cased: dict[str, str]) -> None:
+        self._own = parts.WordTokenizer(list(vocab), unk=UNKNOWN)
+        self._vocab, self._cased = list(vocab), dict(cased)
+        self._known = set(vocab)
+        self.vocab_size = int(self._own.vocab_size)
+        start, end = self._own.encode(f"{START} {END}")
+        self.start_ids: list[int] = [start]
+        self.end_id: int | None = end
+
+    @classmethod
+    def of_texts(cls, parts: Any, texts: Iterable[str], most_words: int | None = None) -> WordModelTokenizer:
+        """A tokenizer for these texts; with `most_words`, only for their most frequent words."""
+        counts: Counter[str] = Counter()
+        forms: dict[str, Counter[str]] = {}
+        for text in texts:
+            inside = False  # a sentence; the case of its first word says nothing about the word
+            for word in split_words(text):
+                counts[word.lower()] += 1
+                if inside and word[0].isalpha():
+                    forms.setdefault(word.lower(), Counter())[word] += 1
+                inside = word not in _ENDS and (inside or word[0].isalnum())
+        frequent = [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most_words]]
+        vocab = parts.build_vocab([" ".join(frequent)])
+        cased = {word: best for word in vocab if word in forms and (best := forms[word].most_common(1)[0][0]) != word}
+        return cls(parts, [*SPECIAL, *vocab], cased)
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._own.encode(" ".join(split_words(text))))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(self.pieces(ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id adds to the printed text: a space if needed, and the word in its case."""
+        pieces = []
+        last = ""
+        begins, glued, quoted = True, True, False  # at a sentence's beginning; no space before the next; inside straight quotation marks
+        for word in (self._own.decode([i]) for i in ids):
+            if word in SPECIAL and word != UNKNOWN:
+                pieces.append("")
+                begins, glued, quoted = True, True, False
+                continue
+            closes = word == '"' and quoted
+            space = "" if glued or word in _CLOSING or closes else " "
+            shown = self._cased.get(word, word)
+            if begins and shown[:1].islower():
+                shown = shown[:1].upper() + shown[1:]
+            pieces.append(space + shown)
+            glued = word in _OPENING or (word == '"' and not quoted)
+            if word == '"':
+                begins = not quoted or (begins and last == ".")  # "Where?" said Mia: the sentence goes on after a quoted question
+                quoted = not quoted
+            elif word not in _OPENING and word not in "”»":
+                begins = word in _ENDS
+            last = word
+        return pieces
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words that the model cannot read; it sees one common id for all of them."""
+        return list(dict.fromkeys(word for word in split_words(text) if word.lower() not in self._known))
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": self.kind, "vocab": self._vocab, "cased": self._cased}
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.to_data())
+
+
+class BpeModelTokenizer:
+    """Byte-pair encoding with the learner's BPETokenizer, inside words: a space belongs to the word after it."""
+
+    kind = "bpe"
+
+    def __init__(self, parts: Any, merges: dict[tuple[int, int], int]) -> None:
+        self._own = parts.BPETokenizer(dict(merges))
+        self._merges = dict(merges)
+        self._encoded: dict[str, list[int]] = {}
+        self._bytes = bytes_of_ids(merges)
+        own_size = int(self._own.vocab_size)
+        self.start_ids: list[int] = [own_size]
+        self.end_id: int | None = own_size + 1
+        self.vocab_size = own_size + 2
+
+    @classmethod
+    def of_text(cls, parts: Any, sample: str, vocab_size: int) -> BpeModelTokenizer:
+        """Learn the merges from a sample of the text. Merges across the boundary of a word are left out, because no text uses them."""
+        learned = parts.train_bpe(sample, vocab_size)
+        table = bytes_of_ids(learned)
+        new_ids: dict[int, int] = {i: i for i in range(256)}
+        merges: dict[tuple[int, int], int] = {}
+        for (left, right), new_id in learned.items():
+            text = table[new_id].decode("utf-8", errors="replace")
+            if left in new_ids and right in new_ids and len(_PIECE.findall(text)) == 1:
+                new_ids[new_id] = merges[new_ids[left], new_ids[right]] = 256 + len(merges)
+        return cls(parts, merges)
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in _PIECE.findall(text):
+            if piece not in self._encoded:
+                self._encoded[piece] = list(self._own.encode(piece))
+            ids += self._encoded[piece]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._own.decode([i for i in ids if i < 256 + len(self._merges)])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id adds; a character of several tokens appears with the last of them."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        pieces = [decoder.decode(self._bytes.get(i, b"")) for i in ids]
+        if pieces and (rest := decoder.decode(b"", final=True)):
+            pieces[-1] += rest
+        return pieces
+
+    def unknown_words(self, text: str) -> list[str]:
+        return []
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": self.kind, "merges": [list(pair) for pair in self._merges]}
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.to_data())
+
+
+def bytes_of_ids(merges: dict[tuple[int, int], int]) -> dict[int, bytes]:
+    table = {i: bytes([i]) for i in range(256)}
+    for (left, right), new_id in merges.items():
+        table[new_id] = table[left] + table[right]
+    return table
+
+
+def _words_from_data(parts: Any, data: dict[str, Any]) -> ModelTokenizer:
+    if list(data["vocab"][: len(SPECIAL)]) != list(SPECIAL) or not all(isinstance(word, str) for word in data["vocab"]):
+        raise ValueError("its vocabulary is damaged")
+    return WordModelTokenizer(parts, data["vocab"], dict(data["cased"]))
+
+
+def _bpe_from_data(parts: Any, data: dict[str, Any]) -> ModelTokenizer:
+    merges: dict[tuple[int, int], int] = {}
+    for left, right in data["merges"]:
+        if not (0 <= left < 256 + len(merges) and 0 <= right < 256 + len(merges)):
+            raise ValueError("a merge uses an id that comes later")
+        merges[left, right] = 256 + len(merges)
+    return BpeModelTokenizer(parts, merges)
+
+
+MAKERS: dict[str, Callable[[Any, dict[str, Any]], ModelTokenizer]] = {"words": _words_from_data, "bpe": _bpe_from_data}
+
+
+def tokenizer_from_data(parts: Any, data: Any) -> ModelTokenizer:
+    """The tokenizer that `to_data` described. TokenizerProblem if the data is not a tokenizer's."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind not in MAKERS:
+        raise TokenizerProblem(f"it has a tokenizer of an unknown kind ({kind!r})")
+    try:
+        return MAKERS[kind](parts, data)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise TokenizerProblem(f"its tokenizer is damaged ({problem})") from None
+
+
+assert PAD_ID == SPECIAL.index(PAD)  # and with BPE it is the byte 0, which no text contains

@@ -1,0 +1,227 @@
+"""Batches by the number of the step: from the endless stories, from a text of the user's, or from pairs of sentences.
+
+A batch is a list of smaller batches (inputs, targets), for the learner's `accumulated_step`: rows of similar length are together, so little
+of a batch is padding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from grader.models.stories.corpus import story, validation_stories
+from grader.models.tokenizers import BpeModelTokenizer, ModelTokenizer, WordModelTokenizer
+from grader.models.training.own_text import TextProblem, read_paragraphs
+from grader.teaching.english_hindi import sentence_pairs
+from torch import Tensor
+
+Batch = tuple[Tensor, Tensor]
+Window = tuple[list[int], list[int]]
+
+STORIES, PAIRS = "stories", "english-hindi"
+VOCABULARY_STORIES = 3000  # they have every word of the corpus
+BPE_SAMPLE = 30_000  # characters that merges are learned from
+BPE_SIZE = {STORIES: 700, "text": 900}  # ids that are asked for; merges across words are left out
+MOST_WORDS = 4000  # of a user's text; the rest are unknown words
+VALIDATION_STORIES, VALIDATION_TOKENS = 60, 6000
+LEAST_TOKENS = 200
+
+
+class Corpus(Protocol):
+    """What a training reads."""
+
+    tokenizer: ModelTokenizer
+
+    def batch(self, step: int) -> list[Batch]: ...
+    def validation(self) -> list[Batch]: ...
+    def describe(self) -> dict[str, Any]: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def prompt(self) -> str: ...
+
+
+class StoryCorpus:
+    """Step n reads the stories with the numbers n * size to n * size + size - 1, without those that are held out."""
+
+    def __init__(self, parts: Any, tokens: str, seed: int, rows: int, pieces: int, max_len: int, tokenizer: ModelTokenizer | None = None) -> None:
+        self.parts, self.seed, self.rows, self.pieces, self.max_len = parts, seed, rows, pieces, max_len
+        self.tokenizer = tokenizer or self._make_tokenizer(tokens)
+        self.title, self.prompt = "little stories, written for this course", ""
+
+    def _make_tokenizer(self, tokens: str) -> ModelTokenizer:
+        texts = [story(self.seed, number) for number in range(VOCABULARY_STORIES)]
+        if tokens == "bpe":
+            return BpeModelTokenizer.of_text(self.parts, "\n".join(texts)[:BPE_SAMPLE], BPE_SIZE[STORIES])
+        return WordModelTokenizer.of_texts(self.parts, texts)
+
+    def batch(self, step: int) -> list[Batch]:
+        numbers = range(step * self.rows, (step + 1) * self.rows)
+        texts = [text for text in (story(self.seed, number) for number in numbers) if not self.parts.is_validation(text)]
+        return collate_by_length(self.parts, self._windows(texts), self.pieces)
+
+    def validation(self) -> list[Batch]:
+        texts = validation_stories(self.seed, self.parts.is_validation, VALIDATION_STORIES)
+        return collate_by_length(self.parts, self._windows(texts), -(-len(texts) // 16))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": STORIES, "seed": self.seed}
+
+    def _windows(self, texts: Sequence[str]) -> list[Window]:
+        end = [] if self.tokenizer.end_id is None else [self.tokenizer.end_id]
+        encoded = ([*self.tokenizer.start_ids, *self.tokenizer.encode(text), *end] for text in texts)
+        return [window for ids in encoded for window in self.parts.next_token_pairs(ids, self.max_len)]
+
+
+class TextCorpus:
+    """A user's text: its paragraphs, divided into training and validation by their hash; windows in a new order each time around."""
+
+    def __init__(
+        self, parts: Any, path: Path, tokens: str, seed: int, rows: int, pieces: int, max_len: int, tokenizer: ModelTokenizer | None = None
+    ) -> None:
+        self.parts, self.path, self.seed, self.rows, self.pieces = parts, path, seed, rows, pieces
+        paragraphs, self.notes = read_paragraphs(path)
+        self.fingerprint = hashlib.sha256("\n\n".join(paragraphs).encode()).hexdigest()[:16]
+        training, held_out = divide(paragraphs, parts.is_validation)
+        self.tokenizer = tokenizer or self._make_tokenizer(tokens, training)
+        ids = self._encode(training)
+        if len(ids) < LEAST_TOKENS:
+            raise TextProblem(f"{path} gives {len(ids)} tokens, which is too short to train on; give at least {LEAST_TOKENS}")
+        self._training_windows: list[Window] = parts.next_token_pairs(ids, max_len)
+        self._validation_windows: list[Window] = parts.next_token_pairs(self._encode(held_out)[:VALIDATION_TOKENS], max_len)
+        self.tokens = len(ids)
+        self.title = f"{path.name}, {len(ids):,} tokens"
+        self.prompt = " ".join(training[0].split()[:3])
+        self._order: tuple[int, list[int]] = (-1, [])
+
+    def _make_tokenizer(self, tokens: str, training: list[str]) -> ModelTokenizer:
+        if tokens == "words":
+            return WordModelTokenizer.of_texts(self.parts, training, MOST_WORDS)
+        return BpeModelTokenizer.of_text(self.parts, _spread_sample(training), BPE_SIZE["text"])
+
+    def _encode(self, paragraphs: Sequence[str]) -> list[int]:
+        between = "\n\n" if self.tokenizer.kind != "words" else ""
+        return [i for paragraph in paragraphs for i in self.tokenizer.encode(paragraph + between)]
+
+    def batch(self, step: int) -> list[Batch]:
+        rows = min(self.rows, len(self._training_windows))
+        places = range(step * rows, (step + 1) * rows)
+        windows = [self._training_windows[self._order_of(place // len(self._training_windows))[place % len(self._training_windows)]] for place in places]
+        return collate_by_length(self.parts, windows, self.pieces)
+
+    def validation(self) -> list[Batch]:
+        return collate_by_length(self.parts, self._validation_windows, -(-len(self._validation_windows) // 16))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "text", "path": str(self.path.resolve()), "seed": self.seed, "fingerprint": self.fingerprint}
+
+    def _order_of(self, time_around: int) -> list[int]:
+        if self._order[0] != time_around:
+            self._order = (time_around, shuffled(len(self._training_windows), f"{self.seed} {time_around}"))
+        return self._order[1]
+
+
+class PairCorpus:
+    """English sentences and their Hindi translations. Source and target are side by side in one tensor; the source is `width` wide."""
+
+    def __init__(self, parts: Any, seed: int, rows: int, pieces: int, tokenizer: ModelTokenizer | None = None) -> None:
+        self.parts, self.seed, self.rows, self.pieces = parts, seed, rows, pieces
+        pairs = sentence_pairs()
+        self.held_out = [pair for pair in pairs if parts.is_validation(pair[0])]
+        self.training = [pair for pair in pairs if not parts.is_validation(pair[0])]
+        if not self.held_out or not self.training:
+            raise TextProblem("your is_validation puts all sentences on one side; run `headway check is_validation`")
+        self.tokenizer = tokenizer or WordModelTokenizer.of_texts(parts, (text for pair in pairs for text in pair))
+        self.width = max(len(self.tokenizer.encode(source)) for source, _ in pairs)
+        self.title, self.prompt = f"{len(self.training)} sentences in English and Hindi", self.held_out[0][0]
+
+    def batch(self, step: int) -> list[Batch]:
+        rows = min(self.rows, len(self.training))
+        order: dict[int, list[int]] = {}
+        chosen = []
+        for place in range(step * rows, (step + 1) * rows):
+            time_around, index = divmod(place, len(self.training))
+            if time_around not in order:
+                order[time_around] = shuffled(len(self.training), f"{self.seed} {time_around}")
+            chosen.append(self.training[order[time_around][index]])
+        return self._collate(chosen, self.pieces)
+
+    def validation(self) -> list[Batch]:
+        return self._collate(self.held_out, -(-len(self.held_out) // 32))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": PAIRS, "seed": self.seed}
+
+    def _collate(self, pairs: Sequence[tuple[str, str]], pieces: int) -> list[Batch]:
+        encoded = sorted(((self.tokenizer.encode(source), self._target_ids(target)) for source, target in pairs), key=lambda pair: len(pair[1]))
+        batches = []
+        for part in cut(encoded, pieces):
+            sources, _ = self.parts.collate([(ids + [0] * (self.width - len(ids)), ids) for ids, _ in part])
+            reads, writes = self.parts.collate([(ids[:-1], ids[1:]) for _, ids in part])
+            batches.append((torch.cat([sources, reads], dim=1), writes))
+        return batches
+
+    def _target_ids(self, text: str) -> list[int]:
+        return [*self.tokenizer.start_ids, *self.tokenizer.encode(text), *([] if self.tokenizer.end_id is None else [self.tokenizer.end_id])]
+
+
+def divide(paragraphs: Sequence[str], is_validation: Any) -> tuple[list[str], list[str]]:
+    """Training and validation paragraphs. A short text is divided into sentences or lines, until each side has something."""
+    for pieces in (list(paragraphs), _cut_finer(paragraphs, LONG_PIECE), _cut_finer(paragraphs, SHORT_PIECE)):
+        held_out = [piece for piece in pieces if is_validation(piece)]
+        training = [piece for piece in pieces if not is_validation(piece)]
+        share = sum(map(len, held_out)) / max(sum(map(len, pieces)), 1)
+        if 0.02 < share < 0.4 and training:
+            return training, held_out
+    if not held_out or not training:
+        raise TextProblem("the text is too short to hold out a part of it for validation; give a longer one")
+    return training, held_out
+
+
+LONG_PIECE, SHORT_PIECE = 400, 120
+
+
+def _cut_finer(paragraphs: Sequence[str], most: int) -> list[str]:
+    pieces = []
+    for paragraph in paragraphs:
+        words = paragraph.split(" ")
+        piece = ""
+        for word in words:
+            if piece and len(piece) + len(word) > most:
+                pieces.append(piece)
+                piece = word
+            else:
+                piece = f"{piece} {word}" if piece else word
+        pieces.append(piece)
+    return [piece for piece in pieces if piece.strip()]
+
+
+def _spread_sample(paragraphs: Sequence[str]) -> str:
+    """Paragraphs from all over the text, BPE_SAMPLE characters in all."""
+    every = max(sum(map(len, paragraphs)) // BPE_SAMPLE, 1)
+    return "\n\n".join(paragraphs[::every])[:BPE_SAMPLE]
+
+
+def shuffled(size: int, seed: str) -> list[int]:
+    """The numbers below `size` in an order that depends on the seed alone, with every version of Python."""
+    draw = random.Random(seed).random
+    return sorted(range(size), key=lambda _: draw())
+
+
+def cut(rows: Sequence[Any], pieces: int) -> list[Sequence[Any]]:
+    size = -(-len(rows) // max(pieces, 1))
+    return [rows[at : at + size] for at in range(0, len(rows), max(size, 1))]
+
+
+def collate_by_length(parts: Any, windows: Sequence[Window], pieces: int) -> list[Batch]:
+    """The windows as this many batches, the short ones together."""
+    return [parts.collate(part) for part in cut(sorted(windows, key=lambda window: len(window[0])), pieces)]
+
+
+def count_targets(batches: Sequence[Batch]) -> int:
+    return sum(int((targets != -100).sum()) for _, targets in batches)
+

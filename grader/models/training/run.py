@@ -1,0 +1,302 @@
+"""One training from its first step to its last: the schedule, the page, checkpoints, Control-C, and what happens when something fails."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from grader.course.syllabus import load_syllabus
+from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
+from grader.models.design import Design, DesignProblem, build_model
+from grader.models.own_parts import SAMPLING, TRAINING, OwnParts, explaining_crashes, find_own_parts, model_exercises, tokenizer_exercises
+from grader.models.tokenizers import ModelTokenizer
+from grader.models.training.corpora import PAIRS, STORIES, Corpus, PairCorpus, StoryCorpus, TextCorpus
+from grader.models.training.live_page import Page, View
+from grader.models.training.own_text import TextProblem
+from grader.models.training.settings import Recipe, Settings
+from grader.models.training.trainer import History, NotANumber, Trainer, prepare_torch
+from grader.teaching.walks.progress_line import ProgressReporter
+from grader.version import __version__
+
+EVALUATIONS = 16  # of a whole training, besides the one before the first step
+SAMPLED = (1, 2, 4, 8, 12, 16)  # the evaluations after which a sample is written
+SAVE_SECONDS = 20.0  # between two checkpoints, at least
+ESTIMATE_SHARE = 0.2  # of the time: by then the number of steps is estimated, also if the warmup is not over
+LEAST_STEPS = 3  # before an estimate
+
+
+@dataclass
+class Training:
+    """Everything that runs, and the plan of it."""
+
+    folder: Path
+    own: OwnParts
+    trainer: Trainer
+    seed: int
+    total: int | None  # steps; None while it is not estimated yet
+    minutes: float | None
+    notes: list[str]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def is_finished(self) -> bool:
+        return self.total is not None and self.trainer.steps_done >= self.total
+
+    @property
+    def every(self) -> int:
+        """Steps between two evaluations."""
+        return max((self.total or 0) // EVALUATIONS, 1)
+
+    def record(self) -> dict[str, Any]:
+        history = self.trainer.history
+        return {
+            "name": self.name,
+            "corpus": self.trainer.corpus.describe(),
+            "title": self.trainer.corpus.title,
+            "prompt": self.trainer.corpus.prompt,
+            "seed": self.seed,
+            "steps": self.total,
+            "minutes": self.minutes,
+            "steps_done": self.trainer.steps_done,
+            "finished": self.is_finished,
+            "recipe": self.trainer.recipe.to_data(),
+            "device": self.trainer.device.type,
+            "parameters": sum(parameter.numel() for parameter in self.trainer.parameters),
+            "history": history.to_data(),
+            "judgement": self.judgement(),
+            "parts": self.own.to_data(),
+            "headway": __version__,
+            "torch": torch.__version__,
+        }
+
+    def judgement(self) -> str | None:
+        """What the learner's `judge_fit` says about the curves; the training curve at the evaluations is the mean since the last one."""
+        history = self.trainer.history
+        places = [step for step, _ in history.validation if step > 0]
+        if len(places) < 2:
+            return None
+        starts = [0, *places[:-1]]
+        training = [sum(history.losses[start:end]) / max(end - start, 1) for start, end in zip(starts, places)]
+        return str(self.own.parts.judge_fit(training, [loss for step, loss in history.validation if step > 0]))
+
+    def save(self) -> None:
+        checkpoint.save(self.folder, self.trainer.model, self.trainer.corpus.tokenizer, self.trainer.design, self.record(), self.trainer.state())
+
+    def close(self) -> None:
+        self.own.close()
+
+
+# ---- making it
+
+
+def begin(settings: Settings, name: str | None, device: str, report_progress: ProgressReporter) -> Training:
+    """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot begin."""
+    design = settings.design()
+    folder = checkpoint.CHECKPOINTS / (name or _free_name(settings.default_name()))
+    if name and folder.exists():
+        raise CheckpointProblem(f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name")
+    own = find_own_parts(training_exercises(design, settings.token_kind()), report_progress)
+    with _closing_after_failure(own):
+        prepare_torch(settings.seed)
+        corpus = _make_corpus(own.parts, settings, design, report_progress)
+        torch.manual_seed(settings.seed)
+        model = build_model(own.parts, design, corpus.tokenizer.vocab_size)
+        trainer = Trainer(own.parts, design, model, corpus, settings.recipe(), device)
+        return Training(folder, own, trainer, settings.seed, settings.steps, settings.minutes, list(getattr(corpus, "notes", [])))
+
+
+def resume(folder: Path, device: str, report_progress: ProgressReporter) -> Training:
+    """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go on."""
+    data = checkpoint.read_record(folder)
+    state = checkpoint.load_training(folder)
+    try:
+        design = Design.from_data(data["design"])
+        record = data["record"]
+        own = find_own_parts(training_exercises(design, data["tokenizer"].get("kind", "")), report_progress)
+    except (DesignProblem, KeyError) as problem:
+        raise CheckpointProblem(f"{folder.name} is damaged ({problem}); train the model again") from None
+    with _closing_after_failure(own):
+        prepare_torch(record["seed"], state.data["threads"])
+        loaded = checkpoint.load(folder, own.parts)
+        recipe = Recipe.from_data(record["recipe"])
+        corpus = _corpus_again(own.parts, record, loaded.tokenizer, design, recipe)
+        trainer = Trainer(own.parts, design, loaded.model, corpus, recipe, device)
+        trainer.restore(state, History.from_data(record["history"]))
+        return Training(folder, own, trainer, record["seed"], record["steps"], record["minutes"], list(getattr(corpus, "notes", [])))
+
+
+@contextlib.contextmanager
+def _closing_after_failure(own: OwnParts) -> Iterator[None]:
+    try:
+        with explaining_crashes(own.parts, (CheckpointProblem, TextProblem, DesignProblem)):
+            yield
+    except BaseException:
+        own.close()
+        raise
+
+
+def training_exercises(design: Design, tokens: str) -> list[str]:
+    """Every exercise whose code runs in a training."""
+    sampling = ("translate",) if design.kind == "translate" else SAMPLING
+    names = {*tokenizer_exercises(tokens), *model_exercises(design), *TRAINING, *sampling}
+    return [exercise.name for exercise in load_syllabus().exercises if exercise.name in names] + sorted(
+        names - {exercise.name for exercise in load_syllabus().exercises}
+    )
+
+
+def _make_corpus(parts: Any, settings: Settings, design: Design, report_progress: ProgressReporter) -> Corpus:
+    recipe = settings.recipe()
+    sizes = (settings.seed, recipe.rows, recipe.pieces)
+    if settings.kind == "translate":
+        if settings.text is not None:
+            raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
+        return PairCorpus(parts, *sizes)
+    with report_progress("reading the text" if settings.token_kind() == "words" else "learning the merges of the tokenizer", 1):
+        if settings.text is not None:
+            return TextCorpus(parts, settings.text, settings.token_kind(), *sizes, design.max_len)
+        return StoryCorpus(parts, settings.token_kind(), *sizes, design.max_len)
+
+
+def _corpus_again(parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer, design: Design, recipe: Recipe) -> Corpus:
+    described = record["corpus"]
+    sizes = (described["seed"], recipe.rows, recipe.pieces)
+    if described["kind"] == STORIES:
+        return StoryCorpus(parts, tokenizer.kind, *sizes, design.max_len, tokenizer)
+    if described["kind"] == PAIRS:
+        return PairCorpus(parts, *sizes, tokenizer)
+    corpus = TextCorpus(parts, Path(described["path"]), tokenizer.kind, *sizes, design.max_len, tokenizer)
+    if corpus.fingerprint != described["fingerprint"]:
+        raise TextProblem(f"{described['path']} has changed since this training began, so it cannot go on; train again with another --name")
+    return corpus
+
+
+def _free_name(name: str) -> str:
+    number, free = 1, name
+    while (checkpoint.CHECKPOINTS / free).exists():
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+# ---- running it
+
+
+def run(training: Training, page: Page, interrupted: Callable[[], bool] = lambda: False) -> bool:
+    """Train to the end, or until `interrupted`; return whether the end was reached. Saves on the way and at the end.
+
+    CodeProblem if the learner's code raises an exception; the last checkpoint stays.
+    """
+    with explaining_crashes(training.own.parts, (CheckpointProblem, NotANumber)):
+        return _run(training, page, interrupted)
+
+
+def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> bool:
+    trainer = training.trainer
+    view = View(training.name, trainer.history, training.total, notice="Control-C saves and stops.")
+    clock = _Clock(training, view)
+    saved = time.monotonic()
+    try:
+        if trainer.steps_done == 0 and not trainer.history.validation:
+            _evaluate(training, with_sample=True)
+        clock.note_evaluation()
+        page.moment(view)
+        while not training.is_finished:
+            if interrupted():
+                view.notice = "Stopping: the model is being saved."
+                page.moment(view)
+                training.save()
+                return False
+            before = trainer.history.tokens, trainer.history.seconds
+            trainer.step(training.total)
+            view.note_step(trainer.history.seconds - before[1], trainer.history.tokens - before[0])
+            if training.total is None:
+                training.total = view.total = clock.estimate()
+            if training.total is not None and (trainer.steps_done % training.every == 0 or training.is_finished):
+                number = trainer.steps_done // training.every
+                _evaluate(training, with_sample=number in SAMPLED or training.is_finished)
+                if training.is_finished:
+                    break
+                if time.monotonic() - saved > SAVE_SECONDS:
+                    training.save()
+                    saved = time.monotonic()
+                view.seconds_left = clock.seconds_left()
+                page.moment(view)
+            view.seconds_left = clock.seconds_left()
+            page.update(view)
+        view.seconds_left, view.notice = 0.0, ""
+        training.save()
+        page.moment(view)
+        return True
+    finally:
+        view.notice = ""
+        page.close(view)
+
+
+def _evaluate(training: Training, with_sample: bool) -> None:
+    training.trainer.validate()
+    if with_sample:
+        training.trainer.sample()
+
+
+class _Clock:
+    """How many steps fit into the time, and how much time is left."""
+
+    def __init__(self, training: Training, view: View) -> None:
+        self.training, self.view = training, view
+        self.began = time.monotonic()
+        self.evaluation_seconds = 0.0
+
+    def note_evaluation(self) -> None:
+        self.evaluation_seconds = time.monotonic() - self.began
+
+    def estimate(self) -> int | None:
+        """The number of steps of the whole training; None while too few have been measured. Until then the learning rate rises, whatever the number is."""
+        trainer = self.training.trainer
+        whole = (self.training.minutes or 1.0) * 60
+        elapsed = time.monotonic() - self.began
+        if trainer.steps_done < LEAST_STEPS or (trainer.steps_done < trainer.recipe.warmup and elapsed < ESTIMATE_SHARE * whole):
+            return None
+        left = whole - elapsed - self.evaluation_seconds * EVALUATIONS / 2
+        recent = sorted(self.view.recent_seconds)
+        return max(trainer.steps_done + int(left / max(recent[len(recent) // 2], 1e-6)), trainer.recipe.warmup + 2)
+
+    def seconds_left(self) -> float | None:
+        if self.training.total is None or not self.view.recent_seconds:
+            return None
+        steps = self.training.total - self.training.trainer.steps_done
+        evaluations = steps / self.training.every / 2
+        return steps * sum(self.view.recent_seconds) / len(self.view.recent_seconds) + evaluations * self.evaluation_seconds
+
+
+@contextlib.contextmanager
+def control_c() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Control-C makes the function return True; the second is a KeyboardInterrupt at once."""
+    asked = False
+
+    def ask(signum: int, frame: Any) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    previous = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def with_steps(settings: Settings, default_minutes: float) -> Settings:
+    """The settings with a number of steps, or else with minutes."""
+    if settings.steps is None and settings.minutes is None:
+        return replace(settings, minutes=default_minutes)
+    return settings

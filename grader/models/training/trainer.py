@@ -1,0 +1,220 @@
+"""Steps, validation and samples of one training, and its state."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from grader.models.checkpoint import CheckpointProblem, TrainingState
+from grader.models.design import Design
+from grader.models.training.corpora import Corpus, PairCorpus, count_targets
+from grader.models.training.optimizer_state import OptimizerState, StateProblem, read_state, restore_state
+from grader.models.training.settings import Recipe
+from grader.models.training.wrappers import ClippingOptimizer, SideBySide, WithBalanceLoss
+from torch import Tensor, nn
+
+SAMPLE_TOKENS = 100
+SAMPLE_TEMPERATURE = 0.7
+SENTENCE_TOKENS = 16  # of a translation
+
+
+class NotANumber(Exception):
+    """The loss is infinite or not a number."""
+
+
+@dataclass
+class History:
+    """What the curves show, and what a checkpoint records."""
+
+    losses: list[float] = field(default_factory=list)  # of every step, before its update
+    norms: list[float] = field(default_factory=list)  # of the gradient, before it is clipped
+    validation: list[tuple[int, float]] = field(default_factory=list)  # (steps done, loss)
+    samples: list[tuple[int, str]] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def to_data(self) -> dict[str, Any]:
+        return vars(self) | {"losses": [round(loss, 6) for loss in self.losses], "norms": [round(norm, 4) for norm in self.norms]}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> History:
+        validation, samples = ([tuple(pair) for pair in data[name]] for name in ("validation", "samples"))
+        return cls(list(data["losses"]), list(data["norms"]), validation, samples, int(data["tokens"]), float(data["seconds"]))  # type: ignore[arg-type]
+
+
+class Trainer:
+    """A model in training. The same seed gives the same losses on the same machine with the same number of threads."""
+
+    def __init__(self, parts: Any, design: Design, model: nn.Module, corpus: Corpus, recipe: Recipe, device: str) -> None:
+        self.parts, self.design, self.corpus, self.recipe, self.device = parts, design, corpus, recipe, torch.device(device)
+        self.model = model.to(self.device)
+        self.parameters = list(self.model.parameters())
+        self.whole = self._wrapped()
+        self.optimizer = parts.AdamW(self.parameters, lr=recipe.peak, betas=recipe.betas, weight_decay=recipe.weight_decay)
+        self.clipping = ClippingOptimizer(self.optimizer, self.parameters, parts.clip_gradients, recipe.max_norm)
+        self.steps_done = 0
+        self.history = History()
+        self._updated: set[int] = set()  # the numbers of the parameters that have had a gradient
+        with without_output():
+            self.validation_batches = [self._moved(batch) for batch in corpus.validation()]
+
+    def _wrapped(self) -> nn.Module:
+        if self.design.kind == "moe":
+            return WithBalanceLoss(self.model)
+        return SideBySide(self.model, self.corpus.width) if isinstance(self.corpus, PairCorpus) else self.model
+
+    def _moved(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return batch[0].to(self.device), batch[1].to(self.device)
+
+    def learning_rate(self, total: int | None) -> float:
+        """The rate of the next step; without a known end of the training, it is still in its warmup."""
+        warmup = self.recipe.warmup if total is None else min(self.recipe.warmup, total - 1)
+        floor = self.recipe.peak * self.recipe.floor_share
+        end = total if total is not None else self.recipe.warmup + 1
+        return float(self.parts.warmup_cosine(self.steps_done + 1, warmup, end, self.recipe.peak, floor))
+
+    def step(self, total: int | None) -> float:
+        """One update; returns the loss from before it. NotANumber if there is none."""
+        started = time.perf_counter()
+        with without_output():
+            batches = [self._moved(batch) for batch in self.corpus.batch(self.steps_done)]
+            tokens = count_targets(batches)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.learning_rate(total)
+            if isinstance(self.whole, WithBalanceLoss):
+                self.whole.pieces = len(batches)
+            loss = float(self.parts.accumulated_step(self.whole, self.clipping, batches))
+        if not math.isfinite(loss):
+            raise NotANumber(f"the loss of step {self.steps_done + 1} is {loss}")
+        if len(self._updated) < len(self.parameters):
+            self._updated |= {number for number, parameter in enumerate(self.parameters) if parameter.grad is not None}
+        self.steps_done += 1
+        self.history.losses.append(loss)
+        self.history.norms.append(self.clipping.norm)
+        self.history.tokens += tokens
+        self.history.seconds += time.perf_counter() - started
+        return loss
+
+    def validate(self) -> float:
+        """The mean loss of the held-out batches: the logarithm of the learner's perplexity."""
+        with without_output(), kept_generators():
+            loss = math.log(self.parts.perplexity(self.whole, self.validation_batches))
+        self.history.validation.append((self.steps_done, loss))
+        return loss
+
+    def sample(self) -> None:
+        """Record a text that the model writes now; a translator translates a held-out sentence."""
+        self.history.samples.append((self.steps_done, self.write(0)))
+
+    def write(self, seed: int) -> str:
+        with without_output(), kept_generators():
+            return self._translation(seed + len(self.history.samples)) if isinstance(self.corpus, PairCorpus) else self._continuation(seed)
+
+    def _continuation(self, seed: int) -> str:
+        tokenizer = self.corpus.tokenizer
+        ids = tokenizer.encode(self.corpus.prompt) if self.corpus.prompt else list(tokenizer.start_ids)
+        generator = torch.Generator(self.device).manual_seed(seed)
+        length = min(SAMPLE_TOKENS, self.design.max_len - len(ids))
+        prompt = torch.tensor([ids], device=self.device)
+        written = self.parts.generate(self.model, prompt, length, eos_id=tokenizer.end_id, temperature=SAMPLE_TEMPERATURE, generator=generator)
+        return tokenizer.decode(written[0].tolist()).strip()
+
+    def _translation(self, number: int) -> str:
+        assert isinstance(self.corpus, PairCorpus)
+        source, target = self.corpus.held_out[7 * number % len(self.corpus.held_out)]
+        written = self.translate(source)
+        return f"{source} → {written}" + ("" if written == target else f" (right: {target})")
+
+    def translate(self, source: str) -> str:
+        tokenizer = self.corpus.tokenizer
+        ids = torch.tensor([tokenizer.encode(source)], device=self.device)
+        start, end = tokenizer.start_ids[0], tokenizer.end_id
+        return tokenizer.decode(self.parts.translate(self.model, ids, start, end, SENTENCE_TOKENS)[0].tolist())
+
+    # ---- what a resumed training needs
+
+    def state(self) -> TrainingState:
+        optimizer = read_state(self.optimizer, self.parameters)
+        tensors = {f"optimizer{path}": tensor for path, tensor in optimizer.tensors.items()} | {"generator": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            tensors["cuda generator"] = torch.cuda.get_rng_state(self.device)
+        version, numbers, gauss = random.getstate()
+        data = {
+            "optimizer": optimizer.numbers,
+            "updated": sorted(self._updated),
+            "python generator": [version, list(numbers), gauss],
+            "losses": self.history.losses,  # exact; those of the record are rounded
+            "threads": torch.get_num_threads(),
+        }
+        return TrainingState(tensors, data)
+
+    def restore(self, state: TrainingState, history: History) -> None:
+        """Continue from this state. CheckpointProblem if it does not fit."""
+        values = [parameter.detach().clone() for parameter in self.parameters]
+        prefix = "optimizer"
+        optimizer = OptimizerState({name.removeprefix(prefix): value for name, value in state.tensors.items() if name.startswith(prefix)}, state.data["optimizer"])
+        self._updated = set(state.data["updated"])
+        try:
+            with without_output():
+                restore_state(self.optimizer, self.parameters, optimizer, state.data["updated"])
+        except StateProblem as problem:
+            raise CheckpointProblem(f"this training cannot go on: {problem}") from None
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, values):
+                parameter.copy_(value)
+        self.history = history
+        self.history.losses = list(state.data["losses"])
+        self.steps_done = len(self.history.losses)
+        torch.set_rng_state(state.tensors["generator"])
+        if "cuda generator" in state.tensors and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state.tensors["cuda generator"], self.device)
+        version, numbers, gauss = state.data["python generator"]
+        random.setstate((version, tuple(numbers), gauss))
+
+
+class _Discarding(io.TextIOBase):
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+@contextlib.contextmanager
+def without_output() -> Iterator[None]:
+    """Discard what the learner's code prints, which would break the page."""
+    with contextlib.redirect_stdout(_Discarding()):
+        yield
+
+
+@contextlib.contextmanager
+def kept_generators() -> Iterator[None]:
+    """Validation and samples must not change the numbers that the next step draws."""
+    torch_state, python_state = torch.get_rng_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(torch_state)
+        random.setstate(python_state)
+
+
+def prepare_torch(seed: int, threads: int | None = None) -> None:
+    """Seed the generators, and let torch add in the same order every time."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    torch.set_num_threads(threads or available_cores())
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it would only cost time: nothing reads such memory
+
+
+def available_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

@@ -1,0 +1,154 @@
+"""A downloaded GPT-2 in the learner's GPT, against Hugging Face's GPT2LMHeadModel, and what a wrong folder is answered with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from grader.models.checkpoint import CheckpointProblem
+from grader.models.gpt2.folder import load_folder
+from grader.teaching.walks.parts import Parts
+from grader.tests.models.published_gpt2 import SIZES, VOCAB_SIZE, make_model, write_tokenizer
+from safetensors.torch import load_file, save_file
+
+GPT = ("load_gpt2", "generate")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    parts = Parts(GPT, ())
+    yield parts
+    parts.close()
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published")
+    write_tokenizer(folder)
+    model = make_model()
+    model.save_pretrained(folder)
+    return folder, model
+
+
+@pytest.fixture
+def folder(published, tmp_path):
+    return shutil.copytree(published[0], tmp_path / "gpt2")
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+def sentence(folder, parts) -> str:
+    with pytest.raises(CheckpointProblem) as caught:
+        load_folder(folder, parts)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(str(folder), "FOLDER")
+
+
+@torch.no_grad()
+def assert_same(model, other, ids):
+    torch.testing.assert_close(model(ids)[0], other(ids).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_logits_and_greedy_texts_equal_hugging_faces(published, parts):
+    folder, other = published
+    loaded = load_folder(folder, parts)
+    model, tokenizer, design = loaded.model, loaded.tokenizer, loaded.design
+    assert not model.training and design.activation == "gelu_tanh" and design.tie_weights
+    assert (design.max_len, design.n_heads, design.n_layers) == (SIZES["n_positions"], SIZES["n_head"], SIZES["n_layer"])
+    assert_same(model, other, torch.randint(VOCAB_SIZE, (3, SIZES["n_positions"])))
+    for prompt in ("Attention is", "लड़का दूध"):
+        ids = torch.tensor([tokenizer.encode(prompt)])
+        theirs = other.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0)
+        own = parts.generate(model, ids, 20, temperature=0)
+        assert tokenizer.decode(own[0].tolist()) == tokenizer.decode(theirs[0].tolist())
+
+
+def test_names_without_a_prefix_several_files_and_a_missing_config_are_read(published, parts, tmp_path):
+    """openai-community/gpt2 itself has names without `transformer.`, and masks among its tensors."""
+    folder, other = published
+    ids = torch.randint(VOCAB_SIZE, (2, 9))
+    plain = tmp_path / "plain"
+    other.transformer.save_pretrained(plain)
+    shutil.copy(folder / "vocab.json", plain)
+    shutil.copy(folder / "merges.txt", plain)
+    tensors = load_file(plain / "model.safetensors")
+    assert "wte.weight" in tensors
+    save_file(tensors | {"h.0.attn.bias": torch.ones(1, 1, 48, 48)}, plain / "model.safetensors")
+    assert_same(load_folder(plain, parts).model, other, ids)
+    sharded = shutil.copytree(folder, tmp_path / "sharded", ignore=lambda *_: ["model.safetensors"])
+    other.save_pretrained(sharded, max_shard_size="40KB")
+    assert len(list(sharded.glob("model-*.safetensors"))) > 1
+    assert_same(load_folder(sharded, parts).model, other, ids)
+    next(iter(sorted(sharded.glob("model-*.safetensors")))).unlink()
+    assert "is missing" in sentence(sharded, parts)
+    wide = make_model(n_embd=128, n_head=2, n_layer=1, n_inner=40)
+    wide.save_pretrained(plain)
+    (plain / "config.json").unlink()
+    loaded = load_folder(plain, parts)
+    assert (loaded.design.n_heads, loaded.design.d_ff) == (2, 40)  # without config.json a head has 64 features, as in all that OpenAI published
+    assert_same(loaded.model, wide, ids)
+
+
+def test_an_untied_head_and_the_exact_gelu_are_read(published, parts, tmp_path):
+    folder, _ = published
+    untied = shutil.copytree(folder, tmp_path / "untied")
+    other = make_model(tie_word_embeddings=False, activation_function="gelu")
+    other.save_pretrained(untied)
+    loaded = load_folder(untied, parts)
+    assert not loaded.design.tie_weights and loaded.design.activation == "gelu"
+    assert_same(loaded.model, other, torch.randint(VOCAB_SIZE, (2, 9)))
+
+
+def test_a_folder_without_its_files_is_answered_with_a_sentence(folder, parts, tmp_path):
+    assert "there is no folder" in sentence(tmp_path / "nowhere", parts)
+    for name in ("merges.txt", "vocab.json", "model.safetensors"):
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        assert sentence(folder, parts).startswith(f"FOLDER has no {name}; download model.safetensors, vocab.json and merges.txt of openai-community/gpt2")
+        (folder / name).write_bytes(content)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "a pickle, which can run any code when it is opened; Headway does not open it. Download model.safetensors" in sentence(folder, parts)
+
+
+def test_a_damaged_file_is_answered_with_a_sentence(folder, parts):
+    good = (folder / "model.safetensors").read_bytes()
+    for bad in (b"", good[: len(good) // 2], b"PK\x03\x04" + good):
+        (folder / "model.safetensors").write_bytes(bad)
+        assert sentence(folder, parts) == "FOLDER/model.safetensors is damaged or is not a safetensors file; download it again"
+    (folder / "model.safetensors").write_bytes(good)
+    merges = (folder / "merges.txt").read_text(encoding="utf-8")
+    for bad in (merges + "qqq zzz\n", merges + "one\n"):
+        (folder / "merges.txt").write_text(bad, encoding="utf-8")
+        assert "FOLDER/merges.txt does not fit vocab.json: the merge" in sentence(folder, parts)
+    for bad in ("{", "[]", '{"a": "b"}', '{"a": 1, "b": 1}', '{"a": 0}', '{"two words": 0}', "[" * 100_000):
+        (folder / "vocab.json").write_text(bad)
+        assert sentence(folder, parts).startswith("FOLDER/vocab.json")
+
+
+def test_a_model_of_another_kind_is_answered_with_a_sentence(folder, parts):
+    change_config(folder, model_type="llama")
+    assert "a model of the kind 'llama', and your GPT can only take the weights of a GPT-2" in sentence(folder, parts)
+    for name, value in (("activation_function", "silu"), ("activation_function", []), ("layer_norm_epsilon", 1e-6), ("scale_attn_weights", False)):
+        change_config(folder, model_type="gpt2", activation_function="gelu_new", layer_norm_epsilon=1e-5, **{})
+        change_config(folder, **{name: value})
+        assert f"config.json says {name} = {value!r}, which your GPT does not have" in sentence(folder, parts)
+    change_config(folder, scale_attn_weights=True, n_head=5)
+    assert "24 features, and config.json says n_head = 5" in sentence(folder, parts)
+    (folder / "config.json").unlink()
+    assert "config.json is missing, which says how many heads there are" in sentence(folder, parts)
+    save_file({"model.embed_tokens.weight": torch.ones(3, 3)}, folder / "model.safetensors")
+    assert "not the weights of a GPT-2, because there is no matrix wte.weight" in sentence(folder, parts)
+
+
+def test_tensors_that_do_not_fit_are_answered_with_a_sentence(folder, parts):
+    tensors = load_file(folder / "model.safetensors")
+    layer = "transformer.h.1.ln_1.weight"
+    save_file({name: tensor for name, tensor in tensors.items() if name != layer}, folder / "model.safetensors")
+    assert "load_gpt2 refuses these weights: the state dict has no h.1.ln_1.weight" in sentence(folder, parts)
+    save_file(tensors | {"transformer.wte.weight": tensors["transformer.wte.weight"][:300].clone()}, folder / "model.safetensors")
+    assert f"vocab.json has {VOCAB_SIZE} tokens, but the weights have 300" in sentence(folder, parts)

@@ -1,0 +1,88 @@
+"""`headway play` as a process: in a pseudo-terminal, and with pipes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pexpect
+import pytest
+import torch
+from grader.models.checkpoint import save
+from grader.models.design import Design, build_model
+from grader.models.tokenizers import WordModelTokenizer
+from grader.teaching.corpora import SENTENCES
+from grader.tests.models.own_models import TINY, parts_of
+from kit_copy import Kit, posix
+
+SECONDS = 120
+
+
+@pytest.fixture
+def kit_with_model(kit) -> Kit:
+    """Its model writes without an end: ALiBi has no table, and with temperature 0 it repeats itself."""
+    design = Design(positions="alibi", **TINY)
+    with parts_of(design) as parts:
+        torch.manual_seed(1)
+        tokenizer = WordModelTokenizer.of_texts(parts, [f"{sentence}." for sentence in SENTENCES])
+        save(kit.root / "checkpoints" / "tiny", build_model(parts, design, tokenizer.vocab_size), tokenizer, design, {})
+    return kit
+
+
+def piped(kit: Kit, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "grader.cli", "play", *arguments]
+    return subprocess.run(command, cwd=kit.root, env=kit.environment(), input=text, capture_output=True, text=True, encoding="utf-8")
+
+
+def test_a_pipe_gets_texts(kit_with_model, tmp_path):
+    kit = kit_with_model
+    done = piped(kit, "the cat sat\n")
+    assert done.returncode == 0 and done.stdout.startswith("The cat sat") and done.stdout.count("\n") == 1
+    assert "tiny: a GPT of 2 layers, 2 heads and" in done.stderr and "Your own code: none of the" in " ".join(done.stderr.split())
+    without = piped(kit, "/tempo 1\nthe cat sat\n", "--no-cache")
+    assert without.returncode == 2 and without.stdout == done.stdout and "did you mean /temperature?" in without.stderr
+    (kit.root / "checkpoints").rename(tmp_path / "elsewhere")
+    none = piped(kit, "a")
+    assert none.returncode == 1 and "there is no checkpoint yet; `headway train` makes one" in none.stderr
+
+
+@posix
+@pytest.mark.alone
+def test_a_person_types_stops_a_text_and_leaves(kit_with_model):
+    kit: Kit = kit_with_model
+    environment = kit.environment(PROMPT_TOOLKIT_NO_CPR="1")  # a pseudo-terminal does not say where its cursor is
+    child = pexpect.spawn(sys.executable, ["-m", "grader.cli", "play"], cwd=str(kit.root), env=environment, dimensions=(30, 90), encoding="utf-8", timeout=SECONDS)
+    child.logfile_read = log = Log()
+    child.expect("lists the commands")
+    child.send("/length 10000\r/temperature 0\r")
+    child.expect("temperature is 0")
+    child.send("the cat\r")
+    child.expect(r"( \w+)\1\1\1")
+    child.send("\x03")
+    child.expect("Stopped. Enter goes on")
+    child.send("/why\r")
+    child.expect("next token")
+    child.send("/tem")
+    child.expect("takes the likeliest")  # what the completion says about it
+    child.send("\t 0.5\r")
+    child.expect("temperature is 0.5")
+    child.send("\x1b[A\r")  # the last line again
+    child.expect("temperature is 0.5")
+    child.send("\x03")
+    child.expect("Control-D or /quit ends")
+    child.send("/wy\r")
+    child.expect("did you mean /why")
+    child.send("\x04")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0 and "Traceback" not in log.text
+
+
+class Log:
+    text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass

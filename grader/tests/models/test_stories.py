@@ -1,0 +1,104 @@
+"""The corpus of stories: endless, seeded, without repetition, and coherent."""
+
+import re
+from collections import Counter
+from itertools import islice
+
+import pytest
+from grader.course.source import read_source
+from grader.course.syllabus import SOLUTIONS
+from grader.models.stories.cast import PEOPLE
+from grader.models.stories.corpus import SCENES, story, training_stories, validation_stories
+from grader.models.stories.telling import Telling
+from grader.models.tokenizers import WordModelTokenizer, split_words
+from own_models import GPT, parts_of
+
+COUNT = 4000
+END = re.compile(r'[.!?]"?(?= [A-Z"]|$)')
+
+
+@pytest.fixture(scope="module")
+def stories():
+    return [story(0, number) for number in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def parts():
+    with parts_of(GPT) as made:
+        yield made
+
+
+def test_thousands_of_stories_differ(stories):
+    assert len(set(stories)) >= 0.999 * COUNT
+    assert len({story(1, number) for number in range(500)} & set(stories)) < 5
+
+
+def test_a_story_depends_on_its_numbers_only():
+    """This text is the same with every version of Python, so a seed names a corpus."""
+    assert story(0, 7) == STORY_7 and story(0, 7) == story(0, 7) != story(1, 7)
+
+
+STORY_7 = (
+    "Finn was a kind boy. Finn had a blue train. One morning, his cat Luna jumped on the train, and it broke. Finn began to cry. His mothe"
+    "r saw him and came. His mother had tape in the kitchen. His mother took tape and repaired the train. Now the train was as good as new."
+)
+
+
+def test_a_story_has_four_to_eight_sentences_of_some_hundred_words(stories):
+    lengths = Counter(len(END.findall(text)) for text in stories)
+    assert min(lengths) >= 4 and max(lengths) <= 8
+    counts = Counter(word.lower() for text in stories for word in split_words(text))
+    assert 300 < len(counts) < 600 and min(counts.values()) >= 5
+
+
+def test_every_sentence_is_printed_well(stories):
+    for text in stories:
+        assert "{" not in text and "  " not in text and text.count('"') % 2 == 0, text
+        assert all(sentence[0].isupper() or sentence[0] == '"' for sentence in re.split(r"(?<=[.!?]) (?=[A-Z])", text)), text
+        assert not re.search(r"\ba [aeio]|\ban [^aeiou]", text), text
+
+
+def test_pronouns_agree_with_their_person(stories):
+    """The main person is named first; the other one has the other pronouns. So a story without the other has no pronoun of theirs."""
+    kinds = {person.name: person.kind for person in PEOPLE}
+    for text in stories:
+        named = {kinds[word] for word in split_words(text) if word in kinds}
+        used = {kind for kind, words in (("boy", r"\b([Hh]e|[Hh]im|[Hh]is)\b"), ("girl", r"\b([Ss]he|[Hh]er)\b")) if re.search(words, text)}
+        assert used <= named | ({"girl"} if "Luna" in text else set()), text
+
+
+def test_what_was_lost_is_what_is_found(stories):
+    found = 0
+    for text in stories:
+        if thing := re.search(r"and there was the (\w+)!", text):
+            assert text.count(f" {thing[1]}") >= 2, text
+            found += 1
+    assert found > 20
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_every_scene_is_told_in_many_ways(scene):
+    def told(number):
+        telling = Telling(f"scene {number}")
+        scene(telling)
+        return telling.text()
+
+    assert len({told(number) for number in range(200)}) >= 195
+
+
+def test_held_out_stories_are_never_trained_on(parts):
+    held_out = validation_stories(0, parts.is_validation, 50)
+    trained = [text for _, text in islice(training_stories(0, parts.is_validation), 600)]
+    assert len(set(held_out)) == 50 and not set(held_out) & set(trained)
+    assert [number for number, _ in islice(training_stories(0, parts.is_validation, start=300), 3)] >= [300, 301, 302]
+
+
+def test_the_word_tokenizer_gives_every_story_back(parts, stories):
+    tokenizer = WordModelTokenizer.of_texts(parts, stories)
+    assert [text for text in stories[:500] if tokenizer.decode(tokenizer.encode(text)) != text] == []
+
+
+def test_names_of_people_are_no_other_words():
+    names = {person.name.lower() for person in PEOPLE}
+    text = read_source(SOLUTIONS.parent / "grader" / "models" / "stories" / "scenes.py")
+    assert not names & set(re.findall(r"[a-z]+", text))

@@ -1,0 +1,61 @@
+"""`headway train` as a command: its sentences, its exit statuses, Control-C and a second one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from kit_copy import posix
+
+WRONG_USES = {
+    "a preset": (["--preset", "huge"], "--preset can be tiny or small, not 'huge'"),
+    "steps and minutes": (["--steps", "3", "--minutes", "1"], "give one of them"),
+    "a path as name": (["--name", "../up"], "--name is the name of a folder"),
+    "settings of a resumed training": (["--resume", "--heads", "2"], "leave out --heads"),
+    "heads": (["--heads", "3", "--steps", "1"], "3 heads do not divide d_model"),
+    "experts with RoPE": (["--model", "moe", "--positions", "rope"], "experts have no rope positions"),
+}
+
+
+@pytest.mark.parametrize(("options", "says"), WRONG_USES.values(), ids=WRONG_USES)
+def test_wrong_use_is_a_sentence(options, says, capfd):
+    from grader.cli.main import app
+    from typer.testing import CliRunner
+
+    result = CliRunner().invoke(app, ["train", *options])
+    assert result.exit_code == 2 and says in result.output
+
+
+def test_a_training_and_its_end(kit):
+    """With half-solved chapters: it says whose code runs, trains, saves, and resuming it says that it is finished."""
+    kit.solve("ch05_layers")
+    kit.edit("ch05_layers", "    if p == 1:\n        return x * 0\n", "    if p == 1:\n        return x * 1\n")
+    said = " ".join(kit.run("train", "--steps", "2", "--name", "two").split())
+    assert "Your own code: " in said and "dropout fails its tests" in said and "step 2 of 2" in said and "at step 0: " in said
+    assert "headway play two" in said and "judge_fit says" in said
+    data = json.loads((kit.root / "checkpoints" / "two" / "checkpoint.json").read_text())
+    assert "gelu" in data["record"]["parts"]["learner"] and "dropout" in data["record"]["parts"]["reference"]
+    again = kit.run("train", "--resume")
+    assert "two is trained to its end, 2 steps" in again
+    assert "there is a checkpoint two already" in kit.run("train", "--name", "two", status=1)
+    assert "there is no file or folder" in kit.run("train", "--text", "none.txt", status=1)
+
+
+@posix
+def test_control_c_saves_and_a_second_one_ends(kit):
+    command = [sys.executable, "-m", "grader.cli.main", "train", "--steps", "4000", "--name", "long"]
+    running = subprocess.Popen(command, cwd=kit.root, env=kit.environment(PYTHONUNBUFFERED="1"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = []
+    for line in running.stdout:
+        lines.append(line)
+        if "step 0 of 4000" in line:
+            break
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    said = "".join(lines) + running.stdout.read()
+    assert running.wait() == 130, said
+    assert "and saved. To go on:" in said and "headway train --resume --name long" in said and "Traceback" not in said
+    assert sorted(os.listdir(kit.root / "checkpoints" / "long")) == ["checkpoint.json", "model.safetensors", "training.safetensors"]

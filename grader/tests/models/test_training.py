@@ -1,0 +1,248 @@
+"""A training can be repeated, interrupted and resumed, and gives the same losses."""
+
+import itertools
+import json
+import math
+import re
+
+import pytest
+import torch
+from grader.course.source import read_source
+from grader.course.syllabus import TESTS
+from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
+from grader.models.design import DesignProblem
+from grader.models.own_parts import CodeProblem
+from grader.models.training import run
+from grader.models.training.own_text import TextProblem
+from grader.models.training.run import Training
+from grader.models.training.trainer import NotANumber
+from own_models import parameters, solved
+from trainings import Silent, Trainings, stop_after
+
+ADAMW_VARIANTS = re.split(r"^# variant: ", read_source(TESTS / "variants" / "ch08_training" / "AdamW.py"), flags=re.MULTILINE)[1:]
+WORDS = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
+TEXT = "The river runs to the sea. A boat goes down the river, and a man sings.\n\nHe sings of {}, and a boat goes by.\n\n"
+
+
+@pytest.fixture
+def trainings(monkeypatch, tmp_path):
+    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    made = Trainings(monkeypatch, tmp_path / "checkpoints")
+    yield made
+    made.close()
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "river.txt"
+    path.write_text("".join(TEXT.format(f"{one} and {two}") for one in WORDS for two in WORDS), encoding="utf-8")
+    return path
+
+
+def finished(training: Training) -> Training:
+    assert run.run(training, Silent())
+    return training
+
+
+def same(one: Training, other: Training) -> None:
+    assert one.trainer.history.losses == other.trainer.history.losses
+    assert one.trainer.history.validation == other.trainer.history.validation
+    assert one.trainer.history.norms == pytest.approx(other.trainer.history.norms, abs=1e-3)
+    a, b = parameters(one.trainer.model), parameters(other.trainer.model)
+    assert all(a[name].equal(b[name]) for name in a)
+
+
+SETTINGS = {
+    "stories": {},
+    "rope, post-norm, byte pairs": dict(positions="rope", norm="post", tokens="bpe"),
+    "experts": dict(kind="moe"),
+    "translator": dict(kind="translate"),
+    "own text": dict(text=True),
+}
+
+
+@pytest.mark.parametrize("changes", SETTINGS.values(), ids=SETTINGS)
+def test_a_resumed_training_gives_the_losses_of_an_undisturbed_one(trainings, text, changes):
+    """To the last bit, at an interruption between two evaluations too."""
+    changes = changes | ({"text": text} if "text" in changes else {})
+    whole = finished(trainings.begin("whole", **changes))
+    stopped = trainings.begin("stopped", **changes)
+    assert not run.run(stopped, Silent(), stop_after(stopped, 5))
+    assert stopped.trainer.steps_done == 5
+    torch.rand(7)  # another process would have another state
+    resumed = trainings.resume("stopped")
+    assert resumed.trainer.steps_done == 5 and resumed.total == 8
+    same(whole, finished(resumed))
+    assert whole.trainer.history.losses[-1] < whole.trainer.history.losses[0]
+    assert [step for step, _ in whole.trainer.history.validation] == list(range(9))
+    assert whole.trainer.history.samples == resumed.trainer.history.samples
+
+
+@pytest.mark.parametrize("variant", ADAMW_VARIANTS, ids=lambda variant: variant.partition("\n")[0])
+def test_everybodys_adamw_goes_on_where_it_was(trainings, variant):
+    trainings.chapters = {"ch08_training": solved("ch08_training") + "\n\n" + variant.partition("\n")[2]}
+    whole, stopped = finished(trainings.begin("whole", steps=6)), trainings.begin("stopped", steps=6)
+    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
+    same(whole, finished(trainings.resume("stopped")))
+
+
+def test_dropout_goes_on_with_the_same_random_numbers(trainings, monkeypatch):
+    from dataclasses import replace
+
+    from grader.models import design
+
+    monkeypatch.setitem(design.PRESETS, "tiny", replace(design.PRESETS["tiny"], dropout=0.3))
+    whole, stopped = finished(trainings.begin("whole", steps=6)), trainings.begin("stopped", steps=6)
+    assert not run.run(stopped, Silent(), stop_after(stopped, 3))
+    same(whole, finished(trainings.resume("stopped")))
+
+
+def test_the_seed_decides(trainings):
+    one, two, other = (finished(trainings.begin(name, steps=3, seed=seed)) for name, seed in (("one", 1), ("two", 1), ("other", 2)))
+    same(one, two)
+    assert one.trainer.history.losses != other.trainer.history.losses
+
+
+def test_with_minutes_the_steps_are_planned_and_the_plan_is_saved(trainings):
+    """The rate rises before the plan is made, and ends at its floor with the last step."""
+    training = trainings.begin(steps=None, minutes=0.05)
+    rates = []
+    step = training.trainer.step
+    training.trainer.step = lambda total: (step(total), rates.append(training.trainer.optimizer.param_groups[0]["lr"]))[0]
+    assert not run.run(training, Silent(), lambda: training.total is not None and training.trainer.steps_done > training.total // 2)
+    planned = training.total
+    resumed = trainings.resume()
+    assert resumed.total == planned == json.loads((trainings.folder / "one" / "checkpoint.json").read_text())["record"]["steps"]
+    finished(resumed)
+    recipe = training.trainer.recipe
+    rising = min(len(rates), recipe.warmup)
+    assert rates[:rising] == pytest.approx([recipe.peak * (i + 1) / recipe.warmup for i in range(rising)])
+    assert resumed.trainer.optimizer.param_groups[0]["lr"] == pytest.approx(recipe.peak * recipe.floor_share)
+    assert len(resumed.trainer.history.losses) == planned
+
+
+def test_interrupted_before_the_plan_it_is_made_later(trainings):
+    training = trainings.begin(steps=None, minutes=0.05)
+    assert not run.run(training, Silent(), stop_after(training, 2))
+    assert training.total is None
+    resumed = finished(trainings.resume())
+    assert resumed.total == resumed.trainer.steps_done >= resumed.trainer.recipe.warmup
+
+
+def test_the_record_says_what_happened(trainings):
+    training = finished(trainings.begin())
+    record = checkpoint.read_record(trainings.folder / "one")["record"]
+    assert record["corpus"] == {"kind": "stories", "seed": 0} and record["finished"] and record["steps_done"] == record["steps"] == 8
+    assert len(record["history"]["losses"]) == 8 and record["history"]["samples"][0][0] == 0
+    assert record["judgement"] in ("learning", "underfitting", "overfitting") and record["parts"]["learner"] == []
+    assert record["parameters"] == sum(p.numel() for p in training.trainer.model.parameters())
+
+
+def test_the_balance_loss_has_its_share_of_the_gradient(trainings):
+    """The gradient of all parts of a batch is that of the cross-entropy plus the weighted mean of the balance losses."""
+    from grader.models.training.wrappers import BALANCE
+
+    trainer = trainings.begin(kind="moe").trainer
+    batches = trainer.corpus.batch(0)
+    trainer.step(8)
+    trainer.whole.pieces = len(batches)
+    updates = trainer.optimizer.step
+    trainer.optimizer.step = lambda: None
+    trainer.clipping.max_norm = 1e9
+    trainer.parts.accumulated_step(trainer.whole, trainer.clipping, batches)
+    got = [parameter.grad.clone() for parameter in trainer.parameters]
+    count = sum(int((targets != -100).sum()) for _, targets in batches)
+    loss = 0.0
+    for inputs, targets in batches:
+        logits, balance = trainer.model(inputs)
+        loss = loss + torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / count + BALANCE * balance / len(batches)
+    expected = torch.autograd.grad(loss, trainer.parameters)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(got, expected))
+    trainer.optimizer.step = updates
+
+
+def test_the_loss_of_a_translator_leaves_padding_out(trainings):
+    """The loss of a batch is the mean over all target words of its sentences, each alone without padding."""
+    trainer = trainings.begin(kind="translate").trainer
+    corpus = trainer.corpus
+    pairs = corpus.training[:3] + corpus.training[-3:]
+    (batch,) = corpus._collate(pairs, 1)
+    assert (batch[1] == -100).any() and (batch[0] == 0).any()
+    together = math.log(trainer.parts.perplexity(trainer.whole, [batch]))
+    surprises = []
+    for source, target in pairs:
+        ids = torch.tensor([corpus.tokenizer.encode(source)])
+        words = [*corpus.tokenizer.start_ids, *corpus.tokenizer.encode(target), corpus.tokenizer.end_id]
+        logits = trainer.model.eval()(ids, torch.tensor([words[:-1]]))[0]
+        surprises += torch.nn.functional.cross_entropy(logits, torch.tensor(words[1:]), reduction="none").tolist()
+    assert together == pytest.approx(sum(surprises) / len(surprises), rel=1e-4)
+
+
+def test_each_step_reads_other_windows_and_each_time_around_all(trainings, text):
+    corpus = trainings.begin(text=text).trainer.corpus
+    rows = {tuple(map(tuple, inputs.tolist())) for inputs, _ in itertools.chain.from_iterable(corpus.batch(step) for step in range(4))}
+    assert len(rows) == len(set(rows)) >= 4
+    windows = len(corpus._training_windows)
+    steps = math.lcm(windows, corpus.rows) // corpus.rows
+    seen = [tuple(row) for step in range(steps) for inputs, targets in corpus.batch(step) for row in inputs.tolist()]
+    assert len(seen) == steps * corpus.rows and len(set(seen)) <= windows
+
+
+# ---- problems
+
+
+def test_a_crash_in_the_learners_code_is_their_line_and_the_checkpoint_stays(trainings):
+    update = "                t, m, v = t + 1, b1 * m"
+    crashing = solved("ch08_training", (update, "                if t == 4:\n                    raise IndexError('list index out of range')\n" + update))
+    trainings.chapters = {"ch08_training": crashing}
+    training = trainings.begin()
+    training.save()
+    with pytest.raises(CodeProblem, match=r"your AdamW raised IndexError: list index out of range \(ch08_training.py, line \d+:  raise IndexError"):
+        run.run(training, Silent())
+    assert checkpoint.read_record(trainings.folder / "one")["record"]["steps_done"] == 0
+
+
+def test_code_that_gives_something_else_is_a_sentence(trainings):
+    trainings.chapters = {"ch08_training": solved("ch08_training", ("    return whole\n", "    return None\n"))}
+    with pytest.raises(CodeProblem, match="your code passes its tests, but does not work here: TypeError"):
+        run.run(trainings.begin(), Silent())
+
+
+def test_a_loss_that_is_no_number_ends_the_training(trainings):
+    trainings.chapters = {"ch08_training": solved("ch08_training", ("    return whole\n", "    return float('nan')\n"))}
+    with pytest.raises(NotANumber, match="the loss of step 1 is nan"):
+        run.run(trainings.begin(), Silent())
+
+
+def test_what_the_learners_code_prints_is_not_shown(trainings, capsys):
+    trainings.chapters = {"ch08_training": solved("ch08_training", ("    return whole\n", "    print('look here')\n    return whole\n"))}
+    finished(trainings.begin(steps=2))
+    assert capsys.readouterr().out == ""
+
+
+def test_another_adamw_cannot_go_on_with_this_state(trainings):
+    training = trainings.begin()
+    assert not run.run(training, Silent(), stop_after(training, 3))
+    trainings.chapters = {"ch08_training": solved("ch08_training") + "\n\n" + ADAMW_VARIANTS[1].partition("\n")[2]}
+    with pytest.raises(CheckpointProblem, match="has your AdamW changed"):
+        trainings.resume()
+
+
+def test_a_taken_name_a_changed_text_and_a_wrong_design_are_sentences(trainings, text, tmp_path):
+    copy = tmp_path / "mine.txt"
+    copy.write_text(text.read_text())
+    training = trainings.begin(text=copy)
+    assert not run.run(training, Silent(), stop_after(training, 2))
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint one already"):
+        trainings.begin()
+    copy.write_text(text.read_text() + "One line more.")
+    with pytest.raises(TextProblem, match="has changed since this training began"):
+        trainings.resume()
+    with pytest.raises(DesignProblem, match="experts have no rope"):
+        trainings.begin("two", kind="moe", positions="rope")
+    with pytest.raises(TextProblem, match="a translator needs pairs"):
+        trainings.begin("two", kind="translate", text=text)
+    assert run._free_name("one") == "one-2" and run._free_name("two") == "two"

@@ -1,0 +1,70 @@
+"""Small trainings for the tests: the presets are replaced by tiny sizes, and everything else is as in `headway train`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from grader.course.syllabus import load_syllabus
+from grader.execution.target import Target
+from grader.models import checkpoint, design
+from grader.models.design import Design
+from grader.models.own_parts import OwnParts
+from grader.models.training import corpora, run, settings, trainer
+from grader.models.training.settings import Recipe, Settings
+from grader.teaching.walks.parts import Parts
+from grader.teaching.walks.progress_line import hide_progress
+
+SMALL = Design(d_model=16, n_heads=2, n_layers=1, max_len=32)
+
+
+class Silent:
+    """A page that counts what it is shown."""
+
+    def __init__(self) -> None:
+        self.moments: list[int] = []
+
+    def update(self, view) -> None: ...
+
+    def moment(self, view) -> None:
+        self.moments.append(view.steps_done)
+
+    def close(self, view) -> None: ...
+
+
+class Trainings:
+    """Begins and resumes trainings in a folder, with the reference's parts or those of some chapters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder, self.chapters = folder, {}
+        self._made: list[run.Training] = []
+        monkeypatch.setattr(checkpoint, "CHECKPOINTS", folder)
+        monkeypatch.setattr(checkpoint.list_checkpoints, "__defaults__", (folder,))
+        monkeypatch.setitem(design.PRESETS, "tiny", SMALL)
+        monkeypatch.setitem(settings.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
+        monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
+        monkeypatch.setattr(run, "find_own_parts", self._own)
+        for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
+            monkeypatch.setattr(corpora, name, size)
+        monkeypatch.setattr(trainer, "available_cores", lambda: 1)  # more threads slow small models down on a busy machine
+
+    def _own(self, names, report_progress) -> OwnParts:
+        passed = {name for name in names if load_syllabus().exercise(name).module in self.chapters}
+        return OwnParts(Parts(list(names), passed, Target("theirs", texts=self.chapters)))
+
+    def begin(self, name: str = "one", **changes) -> run.Training:
+        self._made.append(run.begin(replace(Settings(steps=8), **changes), name, "cpu", hide_progress))
+        return self._made[-1]
+
+    def resume(self, name: str = "one") -> run.Training:
+        self._made.append(run.resume(self.folder / name, "cpu", hide_progress))
+        return self._made[-1]
+
+    def close(self) -> None:
+        for training in self._made:
+            training.close()
+
+
+def stop_after(training: run.Training, steps: int):
+    return lambda: training.trainer.steps_done >= steps
