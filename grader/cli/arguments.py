@@ -12,14 +12,14 @@ from grader.course.syllabus import Chapter, Exercise, UnknownName
 MOST_WORDS = 5  # of one title
 
 AnyName = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names, show_default=False)
+    list[str] | None, typer.Argument(metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=completing.names, show_default=False)
 ]
-RequiredName = Annotated[list[str], typer.Argument(metavar="NAME", help="An exercise or a chapter, also by its title.", autocompletion=completing.names)]
+RequiredName = Annotated[list[str], typer.Argument(metavar="NAME", help="An exercise, or a chapter: its number or its title.", autocompletion=completing.names)]
 ExerciseName = Annotated[list[str], typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises)]
 AnyExercise = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.exercises, show_default=False)]
 AnyDrawable = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="An exercise.", autocompletion=completing.drawable, show_default=False)]
-AnyWalk = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="A walk.", autocompletion=completing.walks, show_default=False)]
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAMES...", autocompletion=completing.names, show_default=False)]
+AnyWalk = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="A tour.", autocompletion=completing.walks, show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Exercises and chapters (default: all).", autocompletion=completing.names, show_default=False)]
 
 
 def join_words(words: list[str]) -> str:

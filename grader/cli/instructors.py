@@ -8,35 +8,39 @@ from typing import Annotated
 import typer
 from grader.cli.commands import completing
 
+AT_ONCE = "How many submissions run at the same time (default: one per processor)."
+
 
 def grade(
     submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A folder, an archive, or a table (CSV) of people and paths.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the gradebook and all that is made of it go.")] = Path("grades"),
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade; all unless given.", autocompletion=completing.chapters)] = "",
-    exercises: Annotated[str, typer.Option(metavar="NAMES", help="Single exercises to grade.", autocompletion=completing.exercises)] = "",
-    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help="How many at once (one per processor).", show_default=False)] = None,
-    require_isolation: Annotated[bool, typer.Option("--require-isolation", help="Refuse unless every layer of the sandbox is on; headway doctor lists them.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the gradebook, the report and the feedback.")] = Path("grades"),
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade (default: all).", autocompletion=completing.chapters)] = "",
+    exercises: Annotated[str, typer.Option(metavar="NAMES", help="The exercises to grade (default: all of these chapters).", autocompletion=completing.exercises)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draw other examples; the run stays repeatable.")] = 0,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)] = None,
+    require_isolation: Annotated[
+        bool, typer.Option("--require-isolation", help="Refuse to run if a layer of the sandbox is missing; `headway doctor` lists the layers.")
+    ] = False,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Grade on a Dask cluster.", show_default=False)] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Say afterwards whose submission is new or changed. (Unchanged ones are never graded twice.)")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="List whose submission is new or changed. (Unchanged submissions are never graded twice.)")] = False,
 ) -> None:
     """Grade a class (for instructors).
 
-    Exit status 0: every submission was graded; 1: some could not be; 2: wrong use."""
+    Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
     from grader.cli.commands.grade import grade
 
     raise typer.Exit(grade(submissions, out, [chapters], [exercises], seed, points, jobs, require_isolation, dask, changed))
 
 
 def regrade(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose submission.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the grades.")] = Path("grades"),
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", show_default=False)] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the person, as in the gradebook.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder with the gradebook.")] = Path("grades"),
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, max=64, metavar="N", help=AT_ONCE, show_default=False)] = None,
 ) -> None:
     """Grade one person again (for instructors).
 
-    With the arguments of the last `headway grade`."""
+    It uses the arguments of the last `headway grade`."""
     from grader.cli.commands.grade import regrade
 
     raise typer.Exit(regrade(name, out, jobs))
@@ -44,13 +48,16 @@ def regrade(
 
 def handout(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to give out; all unless given.", autocompletion=completing.chapters)] = "",
-    hidden: Annotated[str, typer.Option(metavar="NAMES", help="Exercises that only you grade: no tests and no reference.", autocompletion=completing.exercises)] = "",
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters that learners get (default: all).", autocompletion=completing.chapters)] = "",
+    hidden: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Exercises that only you grade: the folder has neither their tests nor their reference.", autocompletion=completing.exercises),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier handout.")] = False,
 ) -> None:
     """Make the folder that learners get (for instructors).
 
-    Stubs, lessons and tests, with the reference sealed."""
+    It contains stubs, lessons and tests. The reference is sealed."""
     from grader.cli.commands.handout import handout
 
     raise typer.Exit(handout(folder, chapters, hidden, force))
@@ -58,9 +65,9 @@ def handout(
 
 def gradescope(
     archive: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The archive to make.")],
-    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters it grades; all unless given.", autocompletion=completing.chapters)] = "",
-    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own weights and late rules (TOML).", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Other examples, just as repeatable.")] = 0,
+    chapters: Annotated[str, typer.Option(metavar="ch03,ch05", help="The chapters to grade (default: all).", autocompletion=completing.chapters)] = "",
+    points: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own points and rules for late work (TOML).", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draw other examples; the run stays repeatable.")] = 0,
 ) -> None:
     """Make an autograder for Gradescope (for instructors)."""
     from grader.cli.commands.handout import gradescope

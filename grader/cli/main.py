@@ -10,6 +10,7 @@ import typer
 from grader.cli import instructors
 from grader.cli.arguments import AnyDrawable, AnyExercise, AnyName, AnyWalk, ExerciseName, Names, RequiredName, join_optional, join_words, split_names
 from grader.cli.commands import completing
+from grader.cli.help_page import ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
@@ -45,9 +46,12 @@ def status_command() -> None:
 
 @app.command()
 def check(name: AnyName = None) -> None:
-    """Test an exercise, a chapter, or what is next. Exit status 0: passed; 1: not yet.
+    """Test an exercise, a chapter, or your next exercise.
 
-    What an exercise uses is the reference's in earlier chapters, and in its own chapter where your code fails its tests or is not written."""
+    Earlier chapters use the reference solution. In its own chapter, an exercise uses your code where that passes its tests, and the
+    reference solution elsewhere.
+
+    Exit status: 0 if everything passed, 1 if not."""
     from grader.cli.commands.check import check
 
     raise typer.Exit(check(join_optional(name)))
@@ -55,9 +59,9 @@ def check(name: AnyName = None) -> None:
 
 @app.command()
 def watch(name: AnyName = None) -> None:
-    """Test the function that you changed, at each save.
+    """Test the function that you changed, each time you save.
 
-    With the name of an exercise, the watch stays on that exercise."""
+    With the name of an exercise, it tests only that exercise."""
     from grader.cli.commands.watch import watch
 
     raise typer.Exit(watch(join_optional(name)))
@@ -82,7 +86,7 @@ def list_command() -> None:
 @app.command()
 def hint(
     name: AnyName = None,
-    level: Annotated[int | None, typer.Option(min=1, max=3, help="1: a question, 2: the idea, 3: nearly the line of code.")] = None,
+    level: Annotated[int | None, typer.Option(min=1, max=3, metavar="N", help="Show hint N: 1 is a question, 2 the idea, 3 how to write it.")] = None,
 ) -> None:
     """Show the next hint; each says more than the one before."""
     from grader.cli.commands.hint import hint
@@ -93,19 +97,22 @@ def hint(
 @app.command()
 def repro(
     name: AnyExercise = None,
-    debug: Annotated[bool, typer.Option("--pdb", help="Start the debugger: before the wrong call, or where an error is raised.")] = False,
+    debug: Annotated[bool, typer.Option("--pdb", help="Stop in the debugger before the call, or where your code raises an error.")] = False,
 ) -> None:
-    """Run the call of the last failure again, or of an exercise's.
+    """Make a failed call again, outside of the tests.
 
-    It is a script in exercises/.headway/repro. Exit status 0: right now; 1: still wrong."""
+    Without NAME it is the call of the last failure. The call is a script in exercises/.headway/repro, which you can also open in your
+    editor.
+
+    Exit status: 0 if the result is right, 1 if it is still wrong."""
     from grader.cli.commands.repro import repro
 
     raise typer.Exit(repro(join_optional(name), debug))
 
 
 @app.command()
-def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Show the reference before you have passed.")] = False) -> None:
-    """Show how your code differs from the reference."""
+def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="Show the reference although your code does not pass yet.")] = False) -> None:
+    """Compare your code with the reference, after yours passes."""
     from grader.cli.commands.diff import diff
 
     raise typer.Exit(diff(join_words(name), peek))
@@ -114,9 +121,9 @@ def diff(name: ExerciseName, peek: Annotated[bool, typer.Option("--peek", help="
 @app.command()
 def show(
     name: AnyDrawable = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Save the picture in a file.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.png|FILE.svg", help="Write the picture to this file.", show_default=False)] = None,
 ) -> None:
-    """Draw your result of an exercise beside the reference's."""
+    """Draw your result of an exercise next to the reference's."""
     from grader.cli.commands.show import show
 
     raise typer.Exit(show(join_optional(name), out))
@@ -124,7 +131,7 @@ def show(
 
 @app.command()
 def reset(name: RequiredName, undo: Annotated[bool, typer.Option("--undo", help="Restore the code that the last reset saved.")] = False) -> None:
-    """Put the stub back; your code is saved."""
+    """Restore the stub of an exercise, and save your code."""
     from grader.cli.commands.reset import reset, undo_reset
 
     raise typer.Exit((undo_reset if undo else reset)(join_words(name)))
@@ -140,7 +147,7 @@ def open_command(name: AnyName = None) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Check the installation and whether tests find your code."""
+    """Check the installation, and whether the tests find your code."""
     from grader.cli.commands.doctor import doctor
 
     raise typer.Exit(doctor())
@@ -149,8 +156,8 @@ def doctor() -> None:
 @app.command()
 def book(
     name: AnyName = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port to serve it at; by default any free one.")] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in your browser, or only print its address.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port of the book's server; 0 is any free port.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open your browser, or only print the address.")] = True,
 ) -> None:
     """Read the lessons as a book in your browser.
 
@@ -163,9 +170,12 @@ def book(
 @app.command(context_settings={"ignore_unknown_options": True})
 def measure(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=completing.measurements, show_default=False)] = None,
-    options: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS", help="Its own options, for example --seed 1.", show_default=False)] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OPTIONS", help="Options of the measurement, for example --seed 1 or --target exercises.", show_default=False),
+    ] = None,
 ) -> None:
-    """Measure again the numbers of a lesson's table.
+    """Repeat the measurement behind a table of a lesson.
 
     Without NAME it lists the measurements."""
     from grader.cli.commands.measure import measure
@@ -178,7 +188,7 @@ def walk(
     name: AnyWalk = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers; the run stays repeatable.")] = 0,
     pace: Annotated[bool, typer.Option("--pace", help="Wait for a key before each step.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file for the picture (.svg).", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the picture to this file (.svg).", show_default=False)] = None,
 ) -> None:
     """Take a guided tour of what you have built, or list the tours.
 
@@ -186,6 +196,47 @@ def walk(
     from grader.cli.commands.walk import walk
 
     raise typer.Exit(walk(" ".join(name) if name else None, seed, pace, out))
+
+
+@app.command()
+def play(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="A checkpoint's name or folder; by default the newest.", autocompletion=completing.checkpoints, show_default=False),
+    ] = None,
+    gpt2: Annotated[Path | None, typer.Option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.", show_default=False)] = None,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+) -> None:
+    """Type a beginning, and a model of yours goes on with it.
+
+    /help lists the commands. Without a terminal, each line of the input is answered."""
+    from grader.cli.commands.play import play
+
+    raise typer.Exit(play(checkpoint, gpt2, cache))
+
+
+@app.command()
+def train(
+    text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(metavar="tiny|small", help="The size of the model. Default: tiny.", show_default=False)] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2 for tiny.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(metavar="gpt|moe|translate", help="A GPT, one with experts, or a translator.", show_default=False)] = None,
+    positions: Annotated[str | None, typer.Option(metavar="KIND", help="learned, sinusoidal, rope or alibi.", show_default=False)] = None,
+    norm: Annotated[str | None, typer.Option(metavar="pre|post", help="Where the blocks normalise.", show_default=False)] = None,
+    tokens: Annotated[str | None, typer.Option(metavar="words|bpe", help="Your WordTokenizer or your BPETokenizer.", show_default=False)] = None,
+    heads: Annotated[int | None, typer.Option(min=1, max=1024, metavar="N", help="Heads in each layer.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The checkpoint is checkpoints/NAME.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers.", show_default=False)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the model is.")] = "auto",
+) -> None:
+    """Train a language model of your own parts on real text.
+
+    What does not pass its tests yet is the reference's. Control-C saves the model, and --resume goes on as if nothing had happened."""
+    from grader.cli.commands.train import Options, train
+
+    raise typer.Exit(train(Options(text, preset, minutes, steps, model, positions, norm, tokens, heads, seed, name, resume, device)))
 
 
 @app.command()
@@ -201,12 +252,12 @@ def dev_check(
     names: Names = None,
     full: Annotated[bool, typer.Option("--full", help="Three seeds, in process and in workers.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Try only what has changed since tests/checked.toml was written.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Test everything again, without the cache.")] = False,
-    table: Annotated[bool, typer.Option("--table", help="Print only the table, as Markdown with totals by chapter.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Test everything again, and ignore tests/checked.toml.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print only the table, in Markdown, with totals for each chapter.")] = False,
 ) -> None:
     """Check the course itself (for maintainers).
 
-    Every known mistake is caught and named, every correct variant accepted."""
+    It checks that the tests catch and name every known mistake, and accept every correct variant."""
     from grader.cli.commands.maintain import dev_check
 
     raise typer.Exit(dev_check(split_names(names), full, fresh, table, changed))
@@ -214,6 +265,8 @@ def dev_check(
 
 for command in (instructors.grade, instructors.regrade, instructors.handout, instructors.gradescope):
     app.command()(command)
+for registered in app.registered_commands:
+    registered.cls = ReadableCommand
 
 
 def main() -> None:

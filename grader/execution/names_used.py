@@ -34,6 +34,17 @@ def closure(names: NamesUsed, roots: Iterable[str]) -> set[str]:
     return found
 
 
+def code_of(text: str, exercise: str) -> list[str]:
+    """The code that decides how an exercise behaves, without comments: its definition, all that it uses in its chapter, and what runs at import.
+
+    SourceProblem if the text cannot be read.
+    """
+    names = names_used(text)
+    used = closure(names, {exercise, *names.run_at_import})
+    definitions = set(names.statements.values())
+    return [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
+
+
 @lru_cache(maxsize=64)
 def names_used(text: str) -> NamesUsed:
     """The names that this module's definitions use. SourceProblem if the text cannot be read."""

@@ -1,4 +1,4 @@
-"""Puts the reference's definitions in place of some of a notebook's own, while its code runs.
+"""Replaces some of a notebook's definitions by the reference's, while its code runs.
 
 Code of a notebook finds its helpers among the notebook's globals, and a class has its base classes from the time when its cell ran. So the names are
 bound to the reference's definitions, and classes that inherit from a replaced class inherit from the reference's, until the code has returned.

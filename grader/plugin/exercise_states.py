@@ -5,15 +5,14 @@ The file is a cache: a missing, outdated or damaged entry is found again by runn
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from functools import cached_property
 
-from grader.course.source import SourceProblem, parse
+from grader.course.source import SourceProblem
 from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.errors import ChapterBroken
-from grader.execution.names_used import closure, names_used
+from grader.execution.names_used import code_of
 from grader.execution.target import Target
 from grader.files import write_whole
 from grader.verdict.conditions import conditions
@@ -67,11 +66,7 @@ class StateRecord:
         """A fingerprint of the definition, of all that it uses in its chapter, and of what runs when the chapter is imported; None if it cannot be read."""
         module = load_syllabus().exercise(exercise).module
         try:
-            text = self.target.source(module).text
-            names = names_used(text)
+            parts = code_of(self.target.source(module).text, exercise)
         except (SourceProblem, ChapterBroken):
             return None
-        used = closure(names, {exercise, *names.run_at_import})
-        definitions = {statement for statement in names.statements.values()}
-        parts = [ast.dump(node) for node in parse(text).body if node not in definitions or used & {n for n, s in names.statements.items() if s is node}]
         return f"{exercise} {hashlib.sha256(chr(10).join([__version__, str(self.seed), conditions(), *parts]).encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The scripts of the learner's failures: exercises/.headway/repro/NAME.py, with the larger tensors and the facts about the failure beside it."""
+"""The scripts of the learner's failures: exercises/.headway/repro/NAME.py, and next to it the larger tensors and the facts about the failure."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_the_readme_opens_with_both_pictures_and_its_links_work():
     assert links[:2] == [".github/pictures/session.svg", ".github/pictures/attention.svg"]
     assert [link for link in links if not (ROOT / link).is_file()] == []
     headings = re.findall(r"^## (.*)$", README, re.MULTILINE)
-    assert headings == ["For learners", "For instructors", "For maintainers"]
+    assert headings == ["For learners", "Compared with other courses", "For instructors", "For maintainers"]
     parts = re.split(r"^## .*$", README, flags=re.MULTILINE)
     assert max(part.count("\n") for part in parts) <= 50  # each is shorter than a page
 

@@ -19,7 +19,7 @@ def exercise_seed(secret: str, seed: int, exercise: str, content: str) -> int:
 
 
 def pool_of_seeds(secret: str, seed: int, exercise: str) -> tuple[int, ...]:
-    """All seeds of an exercise: 56 bits of a hash each, and never 0, which stands for the common examples alone."""
+    """All seeds of an exercise: 56 bits of a hash each, and never 0, which means the common examples alone."""
     return tuple(_hash(secret, seed, exercise, "set", number) + 1 for number in range(SETS))
 
 

@@ -94,7 +94,7 @@ class Planner:
             chapter = missing_chapter(module) if text is None else chapter_fingerprint(module, text)
             own = exercise_fingerprint(text, exercise) if text is not None else None
             seeds[name] = exercise_seed(self.store.secret, self.seed, name, own or chapter)
-            beside = ",".join(self.asked[module])  # of an exercise beside it that is not graded, it is not known from the start whether it fails
+            beside = ",".join(self.asked[module])  # whether another exercise of the chapter that is not graded fails is not known from the start
             whole_chapters[name] = f"{chapter} {beside}"
             if own:
                 definitions[name] = f"{own} {beside}"

@@ -40,3 +40,12 @@ def walks(incomplete: str) -> list[str]:
     from grader.teaching.walks import list_walks
 
     return [name for name in list_walks() if name.startswith(incomplete)]
+
+
+def checkpoints(incomplete: str) -> list[str]:
+    from grader.course.syllabus import ROOT
+
+    try:
+        return [path.parent.name for path in (ROOT / "checkpoints").glob("*/checkpoint.json") if path.parent.name.startswith(incomplete)]
+    except OSError:
+        return []

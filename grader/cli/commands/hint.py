@@ -1,4 +1,4 @@
-"""Prints the next hint of an exercise: a question, then the idea, then nearly the line of code."""
+"""Prints the next hint of an exercise: a question, then the idea, then how to write it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from difflib import get_close_matches
@@ -16,7 +17,17 @@ MEASUREMENTS = Path(__file__).parents[2] / "teaching" / "measurements"
 
 
 def known() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(MEASUREMENTS.glob("[!_]*.py"))}
+    """The measurements by name, in the order of their lessons."""
+    return {path.stem: path for path in sorted(MEASUREMENTS.glob("[!_]*.py"), key=lambda path: (_lesson(path), path.stem))}
+
+
+def _lesson(path: Path) -> int:
+    number = re.search(r"Lesson (\d+)", _summary(path))
+    return int(number[1]) if number else 0
+
+
+def _summary(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0]
 
 
 def measure(name: str | None, arguments: list[str]) -> int:
@@ -34,11 +45,11 @@ def measure(name: str | None, arguments: list[str]) -> int:
 def _list() -> int:
     console = make_console()
     if not known():
-        print_wrapped(console, "This handout has no measurements, because they need chapters that are not in it.")
+        print_wrapped(console, "This handout has no measurements: they belong to chapters that are not in it, or need exercises that are hidden.")
         return 0
     for name, path in known().items():
         print_wrapped(console, name, style="bold")
-        print_wrapped(console, (ast.get_docstring(ast.parse(read_source(path))) or "").partition("\n")[0])
+        print_wrapped(console, _summary(path))
         console.print()
     console.print("To run one:")
     console.print(command_line("headway measure NAME"))

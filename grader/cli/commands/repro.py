@@ -33,8 +33,8 @@ def repro(name: str | None, debug: bool) -> int:
     course = read_course()
     stored = stored_script(course.exercise(name).name) if name else last_script()
     if stored is None:
-        whose = f"{course.exercise(name).name} has left no failure" if name else "no failed test has left a script"
-        print_error(f"{whose} to run again; `headway check{f' {course.exercise(name).name}' if name else ''}` runs the tests")
+        whose = f" {course.exercise(name).name}" if name else ""
+        print_error(f"there is no failed call{' of' if name else ''}{whose} to make again; `headway check{whose}` runs the tests")
         return UNUSABLE
     exercise = course.exercise(stored.path.stem)
     console = make_console()

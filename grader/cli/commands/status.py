@@ -23,7 +23,10 @@ def status() -> int:
         console.print(_chapter_line(chapter, scores, chapter is here, console.width), no_wrap=True, overflow="ellipsis")
     console.print()
     if not scores and here is not None:
-        console.print("You have not passed an exercise yet. Each one needs a few lines of code; start with the first.\n")
+        print_wrapped(console, "You have not passed an exercise yet. Each one needs a few lines of code; start with the first.")
+        if (introduction := EXERCISES / "ch00_big_picture.md").is_file():
+            print_wrapped(console, f"What you are going to build: read {short_path(introduction)}, or open the book with `headway book`.")
+        console.print()
     _print_step(console, next_step(scores))
     return 0
 

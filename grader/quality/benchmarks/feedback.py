@@ -1,8 +1,9 @@
 """feedback: measures the time from a save to the verdict, with the watch's own parts, and compares it with a cold `python -m pytest` of the same tests.
 
 The clock starts before a chapter's file is written and stops when the verdict arrives; then the verdict is checked. First comes the main
-exercise of each chapter, warm and cold in turn; then every exercise, correct and with a known mistake, which the diagnosis must name. The limit that a
-verdict could reach is the tests' own time, as each verdict reports it: the learner's code, the comparisons, and what the tests compute.
+exercise of each chapter, warm and cold in turn; then every exercise, correct and with a known mistake, which the diagnosis must name. As a learner
+does, it saves one exercise several times and reads each verdict before the next save; the first save after a change of exercise counts apart. The limit
+that a verdict could reach is the tests' own time, as each verdict reports it: the learner's code, the comparisons, and what the tests compute.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ TRAINING = {"train_step", "accumulated_step", "AdamW", "fit"}  # their tests tra
 GOAL_RATIO = 15  # times as fast as a cold pytest
 GOAL_MEDIAN, GOAL_SLOWEST, GOAL_FIRST = 0.1, 0.25, 0.08  # seconds: right code, right code that does not train, and the first failing line
 PATIENCE = 120.0
+READING = 0.3  # seconds between a verdict and the next save; learners take longer
 
 
 class WrongVerdict(Exception):
@@ -86,7 +88,7 @@ class Watched:
         if failures := [test.name for result in verdict.results for test in result.failures]:
             self.failed[exercise.name] = tuple(failures)  # also after right code: learners make the same mistake again, and correct it again
         self._wait_for("done")
-        time.sleep(0.05)  # until the server has reaped the run's process, whose time then counts as the server's
+        time.sleep(READING)  # also until the server has reaped the run's process, whose time then counts as the server's
         return verdict, seconds, self._processor() - before
 
     def _wait_for(self, wanted: str, began: float = 0.0):
@@ -176,20 +178,23 @@ def measure(chosen: list[Exercise], runs: int) -> None:
         )
         print()
         chapters = [Times(exercise) for exercise in main_exercises(chosen)]
-        for _ in range(runs):
-            for times in chapters:
+        for times in chapters:
+            measure_correct_code(watched, Times(times.exercise))
+            for _ in range(runs):
                 measure_correct_code(watched, times)
                 seconds, processor = cold(times.exercise)
                 times.cold.append(seconds)
                 times.cold_processor.append(processor)
         print_results(by_chapter(chapters))
-        correct, mistaken = [Times(exercise) for exercise in chosen], [Times(exercise) for exercise in chosen]
-        for _ in range(runs):
-            for passing, failing in zip(correct, mistaken):
+        changed, correct, mistaken = ([Times(exercise) for exercise in chosen] for _ in range(3))
+        for switching, passing, failing in zip(changed, correct, mistaken):
+            measure_correct_code(watched, switching)
+            for _ in range(runs):
                 measure_correct_code(watched, passing)
                 measure_mistake(watched, failing)
         print()
         print_results(by_exercise(correct, mistaken))
+        print_figure(f"The first save after a change of exercise, right code: {_median_and_slowest(changed)}.")
 
 
 def print_results(results: tuple[str, list[str]]) -> None:

@@ -35,8 +35,8 @@ made = guide.measure(translation, find_status(translation.REQUIRED_EXERCISES, sh
 assert not made.from_reference, made.notes
 one = made.numbers.attended[0]
 words = translation._glossed(one.written)
-sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.source, "Where the translator looks while it writes",
-                                row_name="writes", column_name="looks at").encode())
+sys.stdout.buffer.write(heatmap(translation._mean(one.weights), words, one.source, "Where the translator attends while it writes",
+                                row_name="writes", column_name="attends to").encode())
 """
 
 

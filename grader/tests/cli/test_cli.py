@@ -22,6 +22,7 @@ def test_a_fresh_clone_shows_twelve_chapters_and_one_next_thing(kit):
     assert re.search(r"Next: build_vocab \(\d+ points\), exercises[/\\]ch01_tokenizer\.py:\d+", out)
     assert kit.run("status") == out
     assert "headway check build_vocab" in out and "You have not passed an exercise yet" in out
+    assert "read exercises/ch00_big_picture.md, or open the book with `headway book`" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80 and "\x1b" not in out
     assert not (kit.exercises / "progress.txt").exists()
 
