@@ -7,8 +7,8 @@ the weight of that key's value in the result.
     B batch    T positions    D = d_model    H = n_heads    d_head = D / H
     a mask is boolean, and True means "may attend"
 
-Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
-the lesson ch03_attention.md says why, and `headway check` says how far you are.
+Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
+lesson ch03_attention.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice sums to 1.
+    """Turn scores into weights along `dim`: e^x divided by the sum of e^x, so that each slice along `dim` sums to 1.
 
     The result has the shape and dtype of `x`. Scores around 10000 or -10000 do not overflow. An entry of -inf gets weight 0.
     A slice in which every entry is -inf gets zeros, not NaN, and its gradient is finite too.
@@ -114,7 +114,7 @@ def merge_heads(x: Tensor) -> Tensor:
 class SelfAttentionHead(nn.Module):
     """One head of self-attention, the smallest attention module: (B, T, d_model) -> (B, T, d_head).
 
-    Every position may attend to every other one. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its first rows give
+    Every position may attend to all positions, itself included. Parameter: `qkv.weight` (3 * d_head, d_model), no bias; its first rows give
     the queries, the next the keys, the last the values.
     """
 
@@ -130,7 +130,7 @@ class SelfAttentionHead(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Several heads attend in parallel, each with its own slice of the features: (B, Tq, D) -> (B, Tq, D).
+    """Several heads attend in parallel, each with its own slice of the projected features: (B, Tq, D) -> (B, Tq, D).
 
     Parameters: the linear layers `W_q`, `W_k`, `W_v`, `W_out`, all D -> D, with a bias unless `bias=False`.
     Other attributes: `n_heads`, and `dropout`, an nn.Dropout. A query whose keys are all masked gets zeros from every head, and
@@ -153,7 +153,7 @@ class MultiHeadAttention(nn.Module):
         """
         # TODO 3: if no context is given, x attends to itself
         # TODO 4: project, and split into heads, (B, T, D) -> (B, H, T, d_head)
-        # TODO 5: let every head attend; you need only the weights
+        # TODO 5: let every head attend; use only the weights, because the output has had no dropout
         # TODO 6: apply dropout to the weights, and average the values with the result
         # TODO 7: merge the heads, and apply W_out
         raise NotImplementedError
@@ -178,7 +178,7 @@ class FusedSelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # TODO 4: raise a ValueError if x is longer than max_len; name both numbers in it
         # TODO 5: project once, split into q, k and v, and split each into heads, (B, H, T, d_head)
-        # TODO 6: let every head attend with the first T rows and columns of the mask; you need only the weights
+        # TODO 6: let every head attend with the first T rows and columns of the mask; use only the weights
         # TODO 7: apply dropout to the weights, and average the values with the result
         # TODO 8: merge the heads, and apply c_proj
         raise NotImplementedError
@@ -192,7 +192,7 @@ def fuse_qkv(attention: MultiHeadAttention, max_len: int) -> FusedSelfAttention:
     """
     # TODO 1: create a FusedSelfAttention of the same sizes, with a bias if `attention` has one, and the same dropout
     # TODO 2: give it the dtype, device and mode of `attention`
-    # TODO 3: stack the weights of W_q, W_k and W_v along their output axis for c_attn; c_proj is W_out
+    # TODO 3: concatenate the weights of W_q, W_k and W_v along their output axis (0) for c_attn; c_proj is W_out
     # TODO 4: do the same with the biases, if there are any
     raise NotImplementedError
 

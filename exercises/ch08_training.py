@@ -3,8 +3,8 @@
 B batch, T positions, V = vocab_size. A batch is (inputs, targets), both (B, T): targets[b, t] is the token that follows
 inputs[b, t], or -100 if it does not count. A target that is not -100 is a kept target.
 
-Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
-the lesson ch08_training.md says why, and `headway check` says how far you are.
+Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
+lesson ch08_training.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
@@ -60,7 +60,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
 
     Write it yourself, without `F.cross_entropy`, `F.nll_loss` and their `nn` classes.
     """
-    # TODO 1: compute log-probabilities, with log_softmax over the vocabulary
+    # TODO 1: compute log-probabilities, with torch.log_softmax over the vocabulary
     # TODO 2: find the kept targets; replace the others by any real id, so that they can be looked up
     # TODO 3: look up each target's log-probability, and return minus the mean of the kept ones; there may be no kept one
     raise NotImplementedError
@@ -84,7 +84,7 @@ def train_step(model: nn.Module, optimizer, inputs: Tensor, targets: Tensor, max
     """Train on one batch with one update of the model. Return the batch's loss from before the update, a float.
 
     The model is set to train mode. `model(inputs)` returns logits, or a tuple that begins with them. With `max_norm` the
-    gradients are clipped before the update.
+    model's gradients are clipped before the update.
     """
     # TODO 1: set the model to train mode, and clear the old gradients
     # TODO 2: compute the logits, and the loss with your `cross_entropy`
@@ -123,7 +123,7 @@ def warmup_cosine(step: int, warmup: int, total: int, peak: float, floor: float 
 class AdamW:
     """Adam with decoupled weight decay. A parameter without gradient does not change.
 
-    Step t of a parameter with gradient g: first the parameter shrinks by lr * weight_decay of itself; then
+    Step t = 1, 2, ... of a parameter with gradient g: first the parameter is multiplied by 1 - lr * weight_decay; then
     m = b1 m + (1 - b1) g and v = b2 v + (1 - b2) g^2; then it moves by -lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
     `param_groups` is a list of one dict with "params", "lr", "betas", "eps" and "weight_decay". Every step reads these values,
     so that a schedule can set "lr" between steps. Each parameter has its own t, m and v; a float64 parameter is updated in
@@ -163,20 +163,20 @@ def is_validation(text: str, fraction: float = 0.1) -> bool:
     The result depends on the text alone: it is the same in every process, on every machine, whatever other texts there are.
     """
     # TODO 1: hash the text's UTF-8 bytes with a function of hashlib, which gives the same result everywhere
-    # TODO 2: read the first bytes of the digest as a number, and scale it to the range from 0 up to 1
+    # TODO 2: read the first bytes of the digest as a number, and scale it to the range from 0 to 1 (1 not included)
     # TODO 3: return whether it is below fraction
     raise NotImplementedError
 
 
 def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
-    """e to the mean surprise over all kept targets of all batches: how many equally likely tokens would give the same loss.
+    """e to the mean cross-entropy over all kept targets of all batches: how many equally likely tokens would give this loss.
 
     `model(inputs)` returns logits, or a tuple that begins with them. `batches` may be a generator, and a batch may have no kept
     target. The model runs in eval mode, without gradient; then each module's mode is restored. Raises ValueError if there is
     no token to predict.
     """
     # TODO 1: store each module's mode, and set the model to eval mode
-    # TODO 2: without gradient, add up surprise and kept targets over all batches
+    # TODO 2: without gradient, add up the losses of all kept targets, and count them, over all batches
     # TODO 3: restore each module's mode, also after an error
     # TODO 4: check that there was a kept target; return e to the mean
     raise NotImplementedError
@@ -185,7 +185,7 @@ def perplexity(model: nn.Module, batches: Iterable[Batch]) -> float:
 def judge_fit(train_losses: Sequence[float], val_losses: Sequence[float]) -> str:
     """Judge a training run by its two loss curves: "overfitting", "underfitting" or "learning".
 
-    "overfitting" if the last validation loss is more than 5 % above the lowest one and the last training loss is the lowest;
+    "overfitting" if the last validation loss is more than 5 % above the lowest one and no earlier training loss is lower than the last;
     else "underfitting" if the last training loss is less than 10 % below the first; else "learning".
     """
     # TODO 1: overfitting: the validation loss has risen from its lowest value, the training loss has not

@@ -2,8 +2,8 @@
 
 B batch, T new positions, P past positions, D = d_model, H = n_heads, d_head = D / H. Keys and values are (B, H, T, d_head).
 
-Your turn: write your own code wherever NotImplementedError is raised, from the top down. The TODO steps say what to do,
-the lesson ch10_kv_cache.md says why, and `headway check` says how far you are.
+Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
+lesson ch10_kv_cache.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.
@@ -44,8 +44,8 @@ class KVCache:
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the keys and values of new positions, (B, H, T, d_head); return those of all positions, (B, H, P + T, d_head).
 
-        Returned tensors keep their values when more is appended. All this is also true without gradient (torch.no_grad,
-        torch.inference_mode).
+        Returned tensors keep their values when more is appended. All this also holds inside
+        torch.no_grad() and torch.inference_mode().
         """
         # TODO 2: at the first call, use the batch size, heads, width, dtype and device of k and v
         # TODO 3: if the new positions do not fit, make room (or leave this out, and concatenate)
@@ -66,9 +66,9 @@ class CachedSelfAttention(CausalSelfAttention):
         """Attend from each new position in `x` to the cache, earlier new positions and itself; add the new ones to the cache.
 
         With an empty cache, or with None, this is the pass over a whole sequence. Keys and values of the past come from the
-        cache and are not computed again; the module itself stores nothing between calls. Passes with a cache need no
-        gradient. Passes without gradient (torch.no_grad, torch.inference_mode) return the same values, and without a cache
-        the module can still be trained afterwards.
+        cache and are not computed again; the module itself stores nothing between calls. Passes with a cache need not
+        support gradients. A pass inside torch.no_grad() or torch.inference_mode() returns the same values; afterwards the
+        module can still be trained without a cache.
         """
         # TODO 1: project the new positions only, and split into heads
         # TODO 2: with "rope", rotate queries and keys by their positions, which begin after those in the cache
@@ -81,7 +81,7 @@ class CachedSelfAttention(CausalSelfAttention):
 class CachedGPT(GPT):
     """A GPT, with the same names and weights, whose blocks can continue from caches: ids (B, T) -> logits (B, T, V).
 
-    Raises a ValueError that names max_len when positions are a table, and past and new tokens together are more than max_len.
+    Raises a ValueError that names max_len when positions are a table ("learned" or "sinusoidal"), and past and new tokens together are more than max_len.
     """
 
     def __init__(self, config: GPTConfig):
@@ -135,8 +135,8 @@ def kv_cache_bytes(
 class GroupedQueryAttention(nn.Module):
     """Causal attention in which several query heads share one head of keys and values: (B, T, D) -> (B, T, D).
 
-    Query head h reads key head h // (n_heads / n_kv_heads). `positions` is "none", "rope" or "alibi", as in
-    CausalSelfAttention; ALiBi has one slope for each query head. Parameters: the linear maps `W_q` and `W_out`, D -> D, and
+    Query head h reads key head h // (n_heads // n_kv_heads). `positions` is "none", "rope" or "alibi", as in
+    CausalSelfAttention; ALiBi has one slope for each query head. Parameters: the linear layers `W_q` and `W_out`, D -> D, and
     `W_k` and `W_v`, D -> n_kv_heads * d_head, all with a bias. The input may have any length. Raises a ValueError that names
     both numbers when n_heads does not divide d_model or n_kv_heads does not divide n_heads, one that names d_head when
     `positions` is "rope" and d_head is odd, and one that names `positions` when it is not one of the three. A pass without

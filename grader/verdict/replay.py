@@ -1,4 +1,4 @@
-"""Replays what the tests asked of the learner's code on other implementations: the reference, and the reference with known mistakes in it."""
+"""Makes the recorded calls of a failed test again on other implementations: the reference, and the reference with known mistakes in it."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ def test_blocks_become_not_implemented_and_steps_stay():
 
 def test_the_stub_says_what_to_do():
     docstring = ast.get_docstring(ast.parse(stub_text(SOLUTION, "ch01_adding")))
-    assert docstring.startswith("Adding.\n\nMore about it.\n\nYour turn:") and "ch01_adding.md" in docstring
-    assert "Your turn" in ast.get_docstring(ast.parse(stub_text("x = 1\n", "ch01_adding")))
-    assert "Your turn" in ast.get_docstring(ast.parse(stub_text('"""Short."""\nx = 1\n', "ch01_adding")))
+    assert docstring.startswith("Adding.\n\nMore about it.\n\nWrite your own code") and "ch01_adding.md" in docstring
+    assert "Write your own code" in ast.get_docstring(ast.parse(stub_text("x = 1\n", "ch01_adding")))
+    assert "Write your own code" in ast.get_docstring(ast.parse(stub_text('"""Short."""\nx = 1\n', "ch01_adding")))
 
 
 def test_the_stub_states_the_rules_that_all_tests_check():

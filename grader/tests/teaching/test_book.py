@@ -94,7 +94,11 @@ def test_chapter_0_is_before_chapter_1_and_the_front_page_has_its_diagram_needs_
     assert len(hours) == len(COURSE.chapters)
     for chapter in COURSE.chapters:
         assert f"{chapter.about}, about {hours[chapter.number]} hours" in words(front)
-    assert f"about {sum(map(int, hours.values()))} hours" in words(front) and "A computer without a GPU" in words(front)
+    assert f"about {sum(map(int, hours.values()))} hours" in words(front)
+    needs = re.findall(r"^- \*\*(.*?)\*\*", lesson[lesson.index("## What you need") :].split("\n## ")[0], re.MULTILINE)
+    assert len(needs) >= 3
+    for need in needs:
+        assert f"<strong>{need}</strong>" in front
     alt = re.search(r"!\[(.*?)\]", lesson)[1]
     assert alt in front and alt in big
 
