@@ -7,6 +7,7 @@
     settings.py   how the next token is chosen
     views.py      bars and tables as plain text
     prompt.py     the terminal: line editing, history, completion
+    wrapping.py   breaks a text between words while it is being written
     plain.py      no terminal: lines in, texts out
 
 Begin with `engine.py`.

@@ -11,6 +11,7 @@ from grader.models.play.commands import COMMANDS, answer, is_quit
 from grader.models.play.plain import NOTES, harmless
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
+from grader.models.play.wrapping import WordWrap
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 HISTORY = CHECKPOINTS / ".play-history"
+TEXTS = ("prompt", "text")  # broken between words; tables have lines of their own
 STYLES = {"prompt": "bold", "note": "dim", "head": "cyan"}
 
 
@@ -37,9 +39,10 @@ def run_prompt(session: Session, describe: Callable[[Exception], str]) -> None:
             return
         if is_quit(line):
             return
+        wrap = WordWrap(console.width)
         try:
             for piece in answer(session, line):
-                _print(console, piece)
+                _print(console, wrap, piece)
         except KeyboardInterrupt:
             console.print()
             print_wrapped(console, "Stopped. Enter goes on.", style="dim")
@@ -71,9 +74,11 @@ def _history() -> History:
     return FileHistory(str(HISTORY))
 
 
-def _print(console: Console, piece: Shown) -> None:
+def _print(console: Console, wrap: WordWrap, piece: Shown) -> None:
     if piece.style in NOTES:
         print_wrapped(console, piece.text.strip(), style="dim")
+    elif piece.style in TEXTS:
+        _write(console, wrap.feed(piece.text), STYLES.get(piece.style, ""))
     else:
         _write(console, piece.text, STYLES.get(piece.style, ""))
 
