@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from html import unescape
+from html import escape, unescape
 
 from grader.course.source import SourceProblem, definition, parse
 from grader.course.stubs import reference_stub
@@ -15,6 +15,20 @@ from pygments.lexers import PythonConsoleLexer, PythonLexer
 
 FULL_LINE = 85  # columns; a docstring's line of at least this length ended because it was full
 NEWLINE = "\n"
+SHORT = 24  # characters; a line never ends within a shorter word of code
+
+
+def inline_code(text: str) -> str:
+    """Return code in a sentence as HTML. A line may end at its spaces and slashes, not within `--pace`, nor after the dot of `. .venv`."""
+    words = re.sub(r"^([^\w\s]) ", "\\1\0", text).split(" ")
+    return f"<code>{' '.join(map(_word, words))}</code>"
+
+
+def _word(word: str) -> str:
+    said = escape(word.replace("\0", " "), quote=False)
+    if len(word) > SHORT:
+        return said.replace("/", "/<wbr>")
+    return f'<span class="whole">{said}</span>' if len(word) > 2 and re.search(r"[^\w.,()\[\]]", word) else said
 
 
 def highlight_python(text: str) -> str:

@@ -150,5 +150,3 @@ def _split_parts(tokens: list[Token], title: str) -> list[Part]:
 def _plain(markdown: str) -> str:
     """Remove Markdown marks, for titles and for the search."""
     return re.sub(r"\s+", " ", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "").replace("*", "")).strip()
-
-

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from grader.teaching.book.code import highlight_python, is_python
+from grader.teaching.book.code import highlight_python, inline_code, is_python
 from grader.teaching.book.formulas import mathml, mathml_of_code, typeset_within
+from grader.teaching.book.tables import open_cell, open_table
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-LONG = 30  # characters; a cell with more text is not made narrow on a phone
 _QUESTION = re.compile(r"<details>\n<summary>(.*?)</summary>", re.DOTALL)
-_CHAPTER = re.compile(r"\b([Cc]hapters?) (\d+)\b")
+_CHAPTERS = re.compile(r"\b[Cc]hapter \d+\b|\b[Cc]hapters \d+\b(?:(?:, | and |, and | or | to )\d+\b)*")
+_TAIL = re.compile(r"(<[^>]*>)|\b\w+-\w\b(?!-)")  # min-p, top-k: a line must not end before the last letter
 
 
 @dataclass
@@ -54,17 +55,22 @@ class Rules:
             return token.content
         quiet = token.meta.get("quiet") or _in_link(tokens, at)
         about = "" if quiet else "".join(each.content for each in tokens).lower()
-        return typeset_within(token.content, lambda said: escape(said, quote=False) if quiet else self._linked_text(escape(said, quote=False), about))
+
+        def write(said: str) -> str:
+            said = escape(said, quote=False)
+            return _TAIL.sub(_keep_whole, said if quiet else self._linked_text(said, about))
+
+        return typeset_within(token.content, write)
 
     def _linked_text(self, said: str, about: str) -> str:
-        pieces = re.split(r"(<a .*?</a>)", _CHAPTER.sub(self._chapter, said))
+        pieces = re.split(r"(<a .*?</a>)", _CHAPTERS.sub(self._chapter_links, said))
         return "".join(piece if piece.startswith("<a ") else self._terms(piece, about) for piece in pieces)
 
     def code_inline(self, tokens: list[Token], at: int, *_) -> str:
         token = tokens[at]
         if formula := mathml_of_code(token.content):
             return formula
-        said = f"<code>{escape(token.content, quote=False)}</code>"
+        said = inline_code(token.content)
         name = token.content.split("(")[0].split(".")[0]
         where = None if token.meta.get("quiet") or _in_link(tokens, at) else self._links.code.get(name)
         return f'<a class="code" href="{where}">{said}</a>' if where else said
@@ -90,18 +96,16 @@ class Rules:
     def html_inline(self, tokens: list[Token], at: int, *_) -> str:
         return escape(tokens[at].content, quote=False)
 
-    def table_open(self, *_) -> str:
-        return '<div class="scroll"><table>\n'
+    def table_open(self, tokens: list[Token], at: int, *_) -> str:
+        return open_table(tokens, at)
 
     def table_close(self, *_) -> str:
         return "</table></div>\n"
 
     def th_open(self, tokens: list[Token], at: int, *_) -> str:
-        """Make an empty corner cell a normal cell, so that a screen reader does not announce it as a heading."""
-        return f'<th scope="col"{_alignment(tokens[at])}>' if tokens[at + 1].content else f"<td{_alignment(tokens[at])}>"
+        return open_cell(tokens, at)
 
-    def td_open(self, tokens: list[Token], at: int, *_) -> str:
-        return f"<td{_alignment(tokens[at], ['long'] if len(tokens[at + 1].content) > LONG else [])}>"
+    td_open = th_open
 
     def image(self, tokens: list[Token], at: int, *_) -> str:
         token = tokens[at]
@@ -110,9 +114,14 @@ class Rules:
     def link_open(self, tokens: list[Token], at: int, *_) -> str:
         return f'<a href="{escape(page_address(str(tokens[at].attrs["href"])))}">'
 
-    def _chapter(self, match: re.Match) -> str:
-        where = self._links.chapters.get(int(match[2]))
-        return f'<a href="{where}">{match[0]}</a>' if where else match[0]
+    def _chapter_links(self, match: re.Match) -> str:
+        """Link each number of "chapters 3 and 10"; the first link has the word, too."""
+
+        def link(number: re.Match) -> str:
+            where = self._links.chapters.get(int(number[1]))
+            return f'<a href="{where}">{number[0]}</a>' if where else number[0]
+
+        return re.sub(r"(?:[Cc]hapters? )?(\d+)", link, match[0])
 
     def _terms(self, said: str, about: str) -> str:
         return self._words.sub(lambda match: self._term(match, about), said) if self._words else said
@@ -131,10 +140,8 @@ def page_address(address: str) -> str:
     return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
 
 
-def _alignment(cell: Token, names: Sequence[str] = ()) -> str:
-    """Align a column of numbers to the right with a class, because the page's policy forbids inline styles."""
-    names = [*names, *["right"][: "right" in str(cell.attrs.get("style", ""))]]
-    return f' class="{" ".join(names)}"' if names else ""
+def _keep_whole(match: re.Match) -> str:
+    return match[0] if match[1] else f'<span class="whole">{match[0]}</span>'
 
 
 def _in_link(tokens: list[Token], at: int) -> bool:

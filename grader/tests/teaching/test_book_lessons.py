@@ -177,6 +177,36 @@ def test_a_word_is_a_link_from_its_chapter_on():
     assert glossary.words_near()["heads"] == glossary.words_near()["head"] != ()
 
 
+def test_each_number_of_several_chapters_is_a_link():
+    links = rules.Links(chapters={3: "ch03.html", 10: "ch10.html"})
+    page = lessons.make_page("# T\n\nChapters 3, 4 and 10; chapter 3, 10 hours.\n", links)
+    assert page.body == '<p><a href="ch03.html">Chapters 3</a>, 4 and <a href="ch10.html">10</a>; <a href="ch03.html">chapter 3</a>, 10 hours.</p>\n'
+
+
+def test_a_line_does_not_end_within_a_short_word_with_a_hyphen_but_within_a_long_path():
+    long = "grader/tests/teaching/test_book.py"
+    page = lessons.make_page(f"# T\n\nUse min-p, `--pace`, `a b`, `. .venv/bin/x` and `python {long}`.\n", rules.Links())
+    assert page.body == (
+        '<p>Use <span class="whole">min-p</span>, <code><span class="whole">--pace</span></code>, <code>a b</code>, '
+        f'<code><span class="whole">. .venv/bin/x</span></code> and <code>python {long.replace("/", "/<wbr>")}</code>.</p>\n'
+    )
+
+
+def table(*rows):
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return lessons.make_page("# T\n\n" + "\n".join([lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]]) + "\n", rules.Links()).body
+
+
+def test_a_table_of_texts_is_stacked_on_a_phone_with_the_heading_beside_each_text_and_a_table_of_numbers_is_not():
+    long = "a text that is much longer than a number"
+    stacked = table(["what", "the `found`", "goal"], ["a", long, ""], ["b", "1", "2"])
+    assert stacked.startswith('<div class="scroll"><table class="stacked">')
+    assert f'<td>a</td>\n<td class="long" data-is="the found">{long}</td>\n<td data-is="goal"></td>' in stacked
+    assert "<table>" in table(["what", "x", "y"], [long, "1", "2"]) and "data-is" not in table(["what", "x", "y"], [long, "1", "2"])
+    assert '<table class="pairs">' in table(["key", "what it does"], ["h", long])
+    assert '<table class="many">' in table(list("abcdefg"), list("1234567"))
+
+
 def test_text_of_a_lesson_is_never_markup():
     page = lessons.make_page("# T\n\n<script>alert(1)</script> `<unk>` & ![<b>](x.svg)\n\n    <pad> = 1\n", rules.Links())
     assert "<script" not in page.body and "<unk>" not in page.body and "<pad>" not in page.body and "<b>" not in page.body

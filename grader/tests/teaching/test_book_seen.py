@@ -20,7 +20,25 @@ SEEN = """({
     headings: document.querySelectorAll("h1").length,
     title: document.title,
     open: document.querySelectorAll("details[open]").length,
+    levels: [...document.querySelectorAll("main :is(h1, h2, h3, h4)")].map(one => Number(one.tagName[1])),
 })"""
+# The labels of pictures that are smaller than 9 pixels, and the short words of code with a line's end inside.
+SMALL_OR_BROKEN = """(() => {
+    document.querySelectorAll("details").forEach(one => { one.open = true; });
+    const size = label => parseFloat(getComputedStyle(label).fontSize) * Math.hypot(label.getScreenCTM().a, label.getScreenCTM().b);
+    const small = [...document.querySelectorAll("main svg text")].filter(label => size(label) < 9).map(label => label.textContent);
+    const words = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), broken = [];
+    for (let node = words.nextNode(); node; node = words.nextNode()) {
+        if (!node.parentElement.closest("code") || node.parentElement.closest("pre, .shapes")) continue;
+        for (const word of node.textContent.matchAll(/\\S+/g)) {
+            const range = document.createRange();
+            range.setStart(node, word.index);
+            range.setEnd(node, word.index + word[0].length);
+            if (word[0].length <= 24 && new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) broken.push(word[0]);
+        }
+    }
+    return [...small, ...broken];
+})()"""
 CONTRAST = """(() => {
     const light = colour => {
         const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
@@ -50,7 +68,7 @@ def pages(browser, address, folder):
     found, page = {}, browser.open("about:blank", width=PHONE, height=700)
     for path in sorted(folder.glob("*.html")):
         page.visit(address + path.name)
-        found[path.name] = page.js(SEEN) | {"errors": page.errors, "requests": page.requests}
+        found[path.name] = page.js(SEEN) | {"errors": page.errors, "requests": page.requests, "unreadable": page.js(SMALL_OR_BROKEN)}
     return found
 
 
@@ -80,6 +98,14 @@ def test_every_link_leads_to_a_page_and_a_place_that_is_there(pages, address, fo
 
 def test_no_page_scrolls_sideways_on_a_phone(pages):
     assert {name: page["wide"] for name, page in pages.items() if page["wide"] > PHONE} == {}
+
+
+def test_every_label_of_a_picture_is_readable_on_a_phone_and_no_short_word_of_code_is_broken(pages):
+    assert {name: page["unreadable"] for name, page in pages.items() if page["unreadable"]} == {}
+
+
+def test_no_level_of_the_headings_is_skipped(pages):
+    assert [name for name, page in pages.items() if any(b > a + 1 for a, b in zip([0, *page["levels"]], page["levels"]))] == []
 
 
 def test_every_picture_has_a_description_and_hints_are_collapsed(pages):
