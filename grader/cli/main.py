@@ -240,6 +240,31 @@ def train(
 
 
 @app.command()
+def compare(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="A B", help="Two checkpoints, or two designs.", autocompletion=completing.comparable, show_default=False)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long each design trains. Default: 2.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
+    text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Train the designs on this text.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Train the designs with this seed.", show_default=False)] = None,
+    prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Both continue this text; may be repeated.", show_default=False)] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Write both loss curves to this file.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the models are.")] = "auto",
+) -> None:
+    """Compare two models, or two designs of a model.
+
+    `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for the same number of
+    steps, on the same text with the same seed, and compares them. The designs are learned, sinusoidal, rope, alibi; pre, post; dense, moe;
+    heads=1, heads=4 (any number); words, bpe; tiny, small; translate. Several changes are one word with commas: rope,heads=1.
+
+    The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
+    from grader.cli.commands.compare import Options, compare
+
+    raise typer.Exit(compare(Options(tuple(names or ()), steps, minutes, text, seed, tuple(prompt or ()), picture, device)))
+
+
+@app.command()
 def stubs(check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a stub does not match its solution.")] = False) -> None:
     """Make the stubs from the solutions (for maintainers)."""
     from grader.cli.commands.maintain import check_stubs_command, write_stubs_command

@@ -7,6 +7,7 @@
     gpt2/           GPT-2's own tokenizer and weights
     play/           a model goes on with what the user types
     training/       `headway train`: batches, steps, schedule, the page in the terminal
+    comparison/     `headway compare`: two models measured on the same text; two designs trained alike
     stories/        an endless corpus of small stories, written for this course
 
 Begin with `design.py`. The learner's code runs in this process: it is theirs, on their machine. Only `cli/` and `quality/` import this room.

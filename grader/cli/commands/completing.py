@@ -49,3 +49,9 @@ def checkpoints(incomplete: str) -> list[str]:
         return [path.parent.name for path in (ROOT / "checkpoints").glob("*/checkpoint.json") if path.parent.name.startswith(incomplete)]
     except OSError:
         return []
+
+
+def comparable(incomplete: str) -> list[str]:
+    """Checkpoints, and the words for designs."""
+    designs = ("learned", "sinusoidal", "rope", "alibi", "pre", "post", "dense", "moe", "heads=1", "heads=4", "words", "bpe", "tiny", "small", "translate")
+    return checkpoints(incomplete) + [word for word in designs if word.startswith(incomplete)]

@@ -38,7 +38,7 @@ def train(options: Options) -> int:
         print_error(sentence)
         return UNUSABLE
     if any(_missing(package) for package in ("torch", "safetensors")):
-        print_error("torch is not installed for this Python; `headway doctor` says what to do" if _missing("torch") else _extra_missing())
+        print_error("torch is not installed for this Python; `headway doctor` says what to do" if _missing("torch") else extra_missing())
         return FAILED
     try:
         return _run(options)
@@ -76,8 +76,8 @@ def _missing(package: str) -> bool:
     return find_spec(package) is None
 
 
-def _extra_missing() -> str:
-    return "`headway train` needs the extra `play`, which is not installed: run pip install -c constraints.txt -e '.[play]'"
+def extra_missing(command: str = "train") -> str:
+    return f"`headway {command}` needs the extra `play`, which is not installed: run pip install -c constraints.txt -e '.[play]'"
 
 
 def _run(options: Options) -> int:
@@ -90,7 +90,7 @@ def _run(options: Options) -> int:
 
     made: list[Training] = []
     try:
-        device = _device(options.device)
+        device = find_device(options.device)
         training = _make(options, device)
         made.append(training)
         return _train(training)
@@ -105,7 +105,8 @@ def _run(options: Options) -> int:
             training.close()
 
 
-def _device(word: str) -> str:
+def find_device(word: str) -> str:
+    """The device that --device means. DesignProblem if it is not there."""
     import torch
     from grader.models.design import DesignProblem
 
@@ -151,12 +152,12 @@ def _train(training) -> int:
     if training.is_finished:
         print_wrapped(console, f"{training.name} is trained to its end, {training.total:,} steps. To train another model, leave out --resume.")
         return DONE
-    _introduce(training)
+    introduce(training)
     try:
         with control_c() as interrupted:
             finished = run(training, make_page(), interrupted)
     except (CodeProblem, NotANumber, CheckpointProblem) as problem:
-        print_error(f"{str(problem).removesuffix('.')}. {_what_is_saved(training)}")
+        print_error(f"{str(problem).removesuffix('.')}. {what_is_saved(training)}")
         return FAILED
     console.print()
     if not finished:
@@ -167,7 +168,8 @@ def _train(training) -> int:
     return DONE
 
 
-def _introduce(training) -> None:
+def introduce(training) -> None:
+    """Print what is trained, whose parts run, and notes about the text."""
     console = make_console()
     trainer, design = training.trainer, training.trainer.design
     count = sum(parameter.numel() for parameter in trainer.parameters)
@@ -178,7 +180,8 @@ def _introduce(training) -> None:
     console.print()
 
 
-def _what_is_saved(training) -> str:
+def what_is_saved(training) -> str:
+    """What stays after a failure, and how to go on."""
     from grader.models.checkpoint import CheckpointProblem, read_record
 
     try:

@@ -65,16 +65,14 @@ class StoryCorpus:
         return collate_by_length(self.parts, self._windows(texts), self.pieces)
 
     def validation(self) -> list[Batch]:
-        texts = validation_stories(self.seed, self.parts.is_validation, VALIDATION_STORIES)
+        texts = held_out_stories(self.parts, self.seed)
         return collate_by_length(self.parts, self._windows(texts), -(-len(texts) // 16))
 
     def describe(self) -> dict[str, Any]:
         return {"kind": STORIES, "seed": self.seed}
 
     def _windows(self, texts: Sequence[str]) -> list[Window]:
-        end = [] if self.tokenizer.end_id is None else [self.tokenizer.end_id]
-        encoded = ([*self.tokenizer.start_ids, *self.tokenizer.encode(text), *end] for text in texts)
-        return [window for ids in encoded for window in self.parts.next_token_pairs(ids, self.max_len)]
+        return story_windows(self.parts, self.tokenizer, texts, self.max_len)
 
 
 class TextCorpus:
@@ -85,14 +83,14 @@ class TextCorpus:
     ) -> None:
         self.parts, self.path, self.seed, self.rows, self.pieces = parts, path, seed, rows, pieces
         paragraphs, self.notes = read_paragraphs(path)
-        self.fingerprint = hashlib.sha256("\n\n".join(paragraphs).encode()).hexdigest()[:16]
+        self.fingerprint = fingerprint_of_text(paragraphs)
         training, held_out = divide(paragraphs, parts.is_validation)
         self.tokenizer = tokenizer or self._make_tokenizer(tokens, training)
-        ids = self._encode(training)
+        ids = encode_paragraphs(self.tokenizer, training)
         if len(ids) < LEAST_TOKENS:
             raise TextProblem(f"{path} gives {len(ids)} tokens, which is too short to train on; give at least {LEAST_TOKENS}")
         self._training_windows: list[Window] = parts.next_token_pairs(ids, max_len)
-        self._validation_windows: list[Window] = parts.next_token_pairs(self._encode(held_out)[:VALIDATION_TOKENS], max_len)
+        self._validation_windows: list[Window] = parts.next_token_pairs(encode_paragraphs(self.tokenizer, held_out)[:VALIDATION_TOKENS], max_len)
         self.tokens = len(ids)
         self.title = f"{path.name}, {len(ids):,} tokens"
         self.prompt = " ".join(training[0].split()[:3])
@@ -102,10 +100,6 @@ class TextCorpus:
         if tokens == "words":
             return WordModelTokenizer.of_texts(self.parts, training, MOST_WORDS)
         return BpeModelTokenizer.of_text(self.parts, _spread_sample(training), BPE_SIZE["text"])
-
-    def _encode(self, paragraphs: Sequence[str]) -> list[int]:
-        between = "\n\n" if self.tokenizer.kind != "words" else ""
-        return [i for paragraph in paragraphs for i in self.tokenizer.encode(paragraph + between)]
 
     def batch(self, step: int) -> list[Batch]:
         rows = min(self.rows, len(self._training_windows))
@@ -167,6 +161,27 @@ class PairCorpus:
 
     def _target_ids(self, text: str) -> list[int]:
         return [*self.tokenizer.start_ids, *self.tokenizer.encode(text), *([] if self.tokenizer.end_id is None else [self.tokenizer.end_id])]
+
+
+def held_out_stories(parts: Any, seed: int) -> list[str]:
+    return validation_stories(seed, parts.is_validation, VALIDATION_STORIES)
+
+
+def story_windows(parts: Any, tokenizer: ModelTokenizer, texts: Sequence[str], max_len: int) -> list[Window]:
+    """Windows of texts that each have a beginning and an end."""
+    end = [] if tokenizer.end_id is None else [tokenizer.end_id]
+    encoded = ([*tokenizer.start_ids, *tokenizer.encode(text), *end] for text in texts)
+    return [window for ids in encoded for window in parts.next_token_pairs(ids, max_len)]
+
+
+def encode_paragraphs(tokenizer: ModelTokenizer, paragraphs: Sequence[str]) -> list[int]:
+    """The ids of paragraphs that follow each other in one text."""
+    between = "\n\n" if tokenizer.kind != "words" else ""
+    return [i for paragraph in paragraphs for i in tokenizer.encode(paragraph + between)]
+
+
+def fingerprint_of_text(paragraphs: Sequence[str]) -> str:
+    return hashlib.sha256("\n\n".join(paragraphs).encode()).hexdigest()[:16]
 
 
 def divide(paragraphs: Sequence[str], is_validation: Any) -> tuple[list[str], list[str]]:

@@ -102,7 +102,7 @@ class Training:
 def begin(settings: Settings, name: str | None, device: str, report_progress: ProgressReporter) -> Training:
     """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot begin."""
     design = settings.design()
-    folder = checkpoint.CHECKPOINTS / (name or _free_name(settings.default_name()))
+    folder = checkpoint.CHECKPOINTS / (name or free_name(settings.default_name()))
     if name and folder.exists():
         raise CheckpointProblem(f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name")
     own = find_own_parts(training_exercises(design, settings.token_kind()), report_progress)
@@ -180,7 +180,7 @@ def _corpus_again(parts: Any, record: dict[str, Any], tokenizer: ModelTokenizer,
     return corpus
 
 
-def _free_name(name: str) -> str:
+def free_name(name: str) -> str:
     number, free = 1, name
     while (checkpoint.CHECKPOINTS / free).exists():
         number += 1

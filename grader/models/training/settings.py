@@ -52,7 +52,7 @@ class Settings:
     norm: str | None = None
     heads: int | None = None
     minutes: float | None = None
-    steps: int | None = None
+    steps: int | None = None  # with minutes too: as many as another training planned for these minutes
     seed: int = 0
 
     def design(self) -> Design:
@@ -61,7 +61,7 @@ class Settings:
 
     def recipe(self) -> Recipe:
         recipe = TRANSLATE_RECIPE if self.kind == "translate" else RECIPES[self.size]
-        if self.steps is not None:
+        if self.steps is not None and self.minutes is None:
             return replace(recipe, warmup=min(recipe.warmup, self.steps // 5))
         return recipe
 

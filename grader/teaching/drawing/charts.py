@@ -25,8 +25,12 @@ def curves(
     y_name: str = "",
     log: bool = False,
     dots: bool = False,
+    looks: Sequence[tuple[int, int]] = (),
 ) -> str:
-    """Draw one line for each name through its (x, y) points. `log` makes the y axis logarithmic, `dots` marks each point."""
+    """Draw one line for each name through its (x, y) points. `log` makes the y axis logarithmic, `dots` marks each point.
+
+    `looks` has a number of CURVES and one of DASHES for each line; without it, each line has its own colour and dashes.
+    """
     drawn = {name: [(float(x), math.log10(y) if log else float(y)) for x, y in points] for name, points in lines.items()}
     every = [point for points in drawn.values() for point in points]
     if not every or not all(math.isfinite(x) and math.isfinite(y) for x, y in every):
@@ -41,9 +45,10 @@ def curves(
     for tick in x_ticks:
         marks.append(_line(spot.x(tick), top + TALL, spot.x(tick), top + TALL + 5))
         marks.append(write(spot.x(tick), top + TALL + 20, f"{tick:.4g}", anchor="middle", colour=FAINT))
-    for number, points in enumerate(drawn.values()):
-        marks += _curve([(spot.x(x), spot.y(y)) for x, y in points], number, dots)
-    marks += _names(list(drawn), left + WIDE + 18, top)
+    looks = looks or [(number, number) for number in range(len(drawn))]
+    for look, points in zip(looks, drawn.values()):
+        marks += _curve([(spot.x(x), spot.y(y)) for x, y in points], look, dots)
+    marks += _names(list(drawn), looks, left + WIDE + 18, top)
     if x_name:
         marks.append(write(left + WIDE / 2, top + TALL + 42, x_name, anchor="middle", colour=FAINT))
     if y_name:
@@ -83,8 +88,8 @@ def _decades(values: Sequence[float]) -> list[float]:
     return [float(exponent) for exponent in range(first, max(last, first + 1) + step, step)]
 
 
-def _curve(points: Points, number: int, dots: bool) -> Iterable[str]:
-    colour, dash = CURVES[number % len(CURVES)], DASHES[number % len(DASHES)]
+def _curve(points: Points, look: tuple[int, int], dots: bool) -> Iterable[str]:
+    colour, dash = CURVES[look[0] % len(CURVES)], DASHES[look[1] % len(DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     way = " ".join(f"{x:g},{y:g}" for x, y in points)
     yield f'<polyline points="{way}" {paint(None, colour)} stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
@@ -93,10 +98,10 @@ def _curve(points: Points, number: int, dots: bool) -> Iterable[str]:
             yield f'<circle cx="{x:g}" cy="{y:g}" r="3.5" {paint(colour)}/>'
 
 
-def _names(names: Sequence[str], x: float, top: float) -> Iterable[str]:
-    for number, name in enumerate(names):
+def _names(names: Sequence[str], looks: Sequence[tuple[int, int]], x: float, top: float) -> Iterable[str]:
+    for number, (name, look) in enumerate(zip(names, looks)):
         y = top + 10 + 24 * number
-        yield from _curve([(x, y), (x + 28, y)], number, dots=False)
+        yield from _curve([(x, y), (x + 28, y)], look, dots=False)
         yield write(x + 36, y + 4, name, colour=INK)
 
 

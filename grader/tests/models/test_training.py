@@ -245,4 +245,4 @@ def test_a_taken_name_a_changed_text_and_a_wrong_design_are_sentences(trainings,
         trainings.begin("two", kind="moe", positions="rope")
     with pytest.raises(TextProblem, match="a translator needs pairs"):
         trainings.begin("two", kind="translate", text=text)
-    assert run._free_name("one") == "one-2" and run._free_name("two") == "two"
+    assert run.free_name("one") == "one-2" and run.free_name("two") == "two"

@@ -9,6 +9,7 @@ import pytest
 from grader.course.syllabus import load_syllabus
 from grader.execution.target import Target
 from grader.models import checkpoint, design
+from grader.models.comparison import measuring
 from grader.models.design import Design
 from grader.models.own_parts import OwnParts
 from grader.models.training import corpora, run, settings, trainer
@@ -45,6 +46,7 @@ class Trainings:
         monkeypatch.setitem(settings.RECIPES, "tiny", Recipe(rows=4, pieces=2, peak=3e-3))
         monkeypatch.setattr(settings, "TRANSLATE_RECIPE", Recipe(rows=6, pieces=2, peak=3e-3))
         monkeypatch.setattr(run, "find_own_parts", self._own)
+        monkeypatch.setattr(measuring, "find_own_parts", self._own)
         for name, size in (("VOCABULARY_STORIES", 300), ("VALIDATION_STORIES", 8), ("BPE_SAMPLE", 3000), ("VALIDATION_TOKENS", 400)):
             monkeypatch.setattr(corpora, name, size)
         monkeypatch.setattr(trainer, "available_cores", lambda: 1)  # more threads slow small models down on a busy machine

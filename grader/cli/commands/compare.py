@@ -1,0 +1,205 @@
+"""`headway compare`: two trained models side by side, or two designs, which it trains first."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
+
+from grader.cli.commands.train import extra_missing, find_device, introduce, what_is_saved  # noqa: E402
+from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
+
+if TYPE_CHECKING:
+    from grader.models.comparison.measuring import Comparison
+    from grader.models.training.run import Training
+
+DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+LONGEST_PICTURE_NAME = 80
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options; None where one is not given."""
+
+    names: tuple[str, ...]
+    steps: int | None = None
+    minutes: float | None = None
+    text: Path | None = None
+    seed: int | None = None
+    prompts: tuple[str, ...] = ()
+    picture: Path | None = None
+    device: str = "auto"
+
+
+def compare(options: Options) -> int:
+    """Compare two models. Exit status 1: a checkpoint or code that cannot be used, or a file that cannot be written; 2: wrong use; 130: Control-C."""
+    from importlib.util import find_spec
+
+    if len(options.names) != 2:
+        print_error("give two checkpoints, such as `headway compare stories stories-rope`, or two designs, such as `headway compare learned rope`")
+        return UNUSABLE
+    if options.steps is not None and options.minutes is not None:
+        print_error("--steps and --minutes both say how long to train; give one of them")
+        return UNUSABLE
+    if options.device not in ("auto", "cpu", "cuda"):
+        print_error(f"--device can be auto, cpu or cuda, not {options.device!r}")
+        return UNUSABLE
+    if not find_spec("torch"):
+        print_error("torch is not installed for this Python; `headway doctor` says what to do")
+        return FAILED
+    if not find_spec("safetensors"):
+        print_error(extra_missing("compare"))
+        return FAILED
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print(flush=True)
+        print_error("stopped")
+        return INTERRUPTED
+
+
+def _run(options: Options) -> int:
+    from grader.models.checkpoint import CheckpointProblem
+    from grader.models.comparison.measuring import ComparisonProblem
+    from grader.models.design import DesignProblem
+    from grader.models.own_parts import CodeProblem
+    from grader.models.play.settings import PlayProblem
+    from grader.models.training.own_text import TextProblem
+    from grader.teaching.walks.parts import NotInHandout
+
+    try:
+        device = find_device(options.device)
+        folders = _folders(options, device)
+        return INTERRUPTED if folders is None else _compare(folders, options, device)
+    except (DesignProblem, NotInHandout) as problem:
+        print_error(str(problem))
+        return UNUSABLE
+    except (TextProblem, CheckpointProblem, ComparisonProblem, CodeProblem, PlayProblem) as problem:
+        print_error(str(problem))
+        return FAILED
+
+
+def _folders(options: Options, device: str) -> tuple[Path, Path] | None:
+    """The two checkpoints, after training where the names are designs; None after Control-C."""
+    from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints
+    from grader.models.comparison.design_words import EXAMPLES, is_design, nearest_word
+    from grader.models.design import DesignProblem
+
+    saved = [path.name for path in list_checkpoints()]
+    designs = [is_design(word) and word not in saved for word in options.names]
+    for word in (word for word, is_one in zip(options.names, designs) if not is_one):
+        try:
+            find_checkpoint(word)
+        except CheckpointProblem:
+            near = nearest_word(word, saved)
+            more = f"did you mean {near}?" if near else f"the designs are {EXAMPLES}"
+            raise CheckpointProblem(f"{word!r} is neither a checkpoint nor a design; {more}") from None
+    if all(designs):
+        return _train_designs((options.names[0], options.names[1]), options, device)
+    if any(designs):
+        checkpoint, design = (options.names[number] for number in (designs.index(False), designs.index(True)))
+        raise DesignProblem(f"{checkpoint} is a checkpoint and {design} is a design; give two checkpoints or two designs")
+    for name in ("steps", "minutes", "text", "seed"):
+        if getattr(options, name) is not None:
+            raise DesignProblem(f"--{name} is for the training of two designs, and these are trained checkpoints; leave it out")
+    return find_checkpoint(options.names[0]), find_checkpoint(options.names[1])
+
+
+# ---- training
+
+
+def _train_designs(words: tuple[str, str], options: Options, device: str) -> tuple[Path, Path] | None:
+    from grader.models.comparison.training import PairTraining, entries_of, train_pair
+    from grader.models.training.settings import Settings
+    from grader.teaching.walks.progress_line import show_progress
+
+    entries = entries_of(words, Settings(text=options.text, seed=options.seed or 0))
+    pair = PairTraining(entries, options.steps, options.minutes)
+    trained: list[Path] = []
+
+    def train(training: Training) -> bool:
+        trained.append(training.folder)
+        return _train(training)
+
+    if not train_pair(pair, train, device, show_progress):
+        return None
+    console = make_console()
+    for folder in pair.folders:
+        if folder not in trained:
+            print_wrapped(console, f"{folder.name} was trained in an earlier comparison. To train it again, delete checkpoints/{folder.name}.")
+    return pair.folders[0], pair.folders[1]
+
+
+def _train(training: Training) -> bool:
+    """Train to the end; False after Control-C. CheckpointProblem with what is saved if it fails."""
+    from grader.models.checkpoint import CheckpointProblem
+    from grader.models.own_parts import CodeProblem
+    from grader.models.training.live_page import make_page
+    from grader.models.training.run import control_c, run
+    from grader.models.training.trainer import NotANumber
+
+    console = make_console()
+    print_wrapped(console, f"Training {training.name}.", style="bold")
+    introduce(training)
+    try:
+        with control_c() as interrupted:
+            finished = run(training, make_page(), interrupted)
+    except (CodeProblem, NotANumber, CheckpointProblem) as problem:
+        raise CheckpointProblem(f"{str(problem).removesuffix('.')}. {what_is_saved(training)}") from problem
+    console.print()
+    if not finished:
+        print_wrapped(console, f"Stopped after {training.trainer.steps_done:,} steps of {training.name}, and saved. The same command goes on from there.")
+    return finished
+
+
+# ---- printing
+
+
+def _compare(folders: tuple[Path, Path], options: Options, device: str) -> int:
+    from grader.course.status import short_path
+    from grader.files import problem, write_whole
+    from grader.models.comparison.measuring import compare
+    from grader.models.comparison.picture import draw
+    from grader.teaching.walks.progress_line import show_progress
+
+    comparison = compare(folders, options.prompts, device, show_progress)
+    _print_comparison(comparison)
+    console = make_console()
+    if (picture := draw(comparison)) is not None:
+        path = options.picture or folders[0].parent / f"{'-and-'.join(folder.name for folder in folders)[:LONGEST_PICTURE_NAME]}.svg"
+        try:
+            write_whole(path, picture)
+        except OSError as error:
+            print_error(problem(error, f"write the picture {short_path(path)}"))
+            return FAILED
+        print_wrapped(console, f"Both loss curves are in {short_path(path)}; open it in a browser.")
+    console.print("To try one of them:")
+    console.print(command_line(f"headway play {comparison.one.loaded.name}"))
+    return DONE
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    from grader.models.comparison.report import sample_lines, sentences, table_rows
+    from grader.models.play.plain import harmless
+    from rich.table import Table
+    from rich.text import Text
+
+    console = make_console()
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    table.add_column("")
+    for made in comparison.both:
+        table.add_column(Text(harmless(made.name), overflow="fold"), justify="right", overflow="fold")
+    for row in table_rows(comparison):
+        table.add_row(row.name, *(Text(harmless(value), overflow="fold") for value in row.values))
+    console.print(table)
+    console.print()
+    for sentence in sentences(comparison):
+        print_wrapped(console, sentence)
+    for sample in comparison.samples:
+        console.print()
+        for number, line in enumerate(sample_lines(sample, comparison, console.width)):
+            console.print(Text(harmless(line), style="cyan" if number == 0 else ""), soft_wrap=True)
+    console.print()
