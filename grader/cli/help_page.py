@@ -1,4 +1,4 @@
-"""The page that `headway COMMAND --help` prints: arguments without their types in Python."""
+"""The page that `headway COMMAND --help` prints: arguments without their types in Python, and whose page it is."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ class ReadableCommand(TyperCommand):
             if param.param_type_name == "argument":
                 param.display_type_rich = lambda ctx: None
         return params
+
+
+class ForwardingCommand(ReadableCommand):
+    """A command whose first argument names a program. Everything after it belongs to that program, also `--help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and "--" not in args:
+            args = [args[0], "--", *args[1:]]
+        return super().parse_args(ctx, args)

@@ -10,7 +10,7 @@ import typer
 from grader.cli import instructors
 from grader.cli.arguments import AnyDrawable, AnyExercise, AnyName, AnyWalk, ExerciseName, Names, RequiredName, join_optional, join_words, split_names
 from grader.cli.commands import completing
-from grader.cli.help_page import ReadableCommand
+from grader.cli.help_page import ForwardingCommand, ReadableCommand
 from grader.course.syllabus import UnknownName, is_handout
 from grader.version import __version__
 
@@ -167,7 +167,7 @@ def book(
     raise typer.Exit(book(join_optional(name), port, browser))
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ForwardingCommand)
 def measure(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A measurement.", autocompletion=completing.measurements, show_default=False)] = None,
     options: Annotated[
@@ -177,7 +177,7 @@ def measure(
 ) -> None:
     """Repeat the measurement behind a table of a lesson.
 
-    Without NAME it lists the measurements."""
+    Without NAME it lists the measurements. `headway measure NAME --help` shows what NAME measures, and its options."""
     from grader.cli.commands.measure import measure
 
     raise typer.Exit(measure(name, options or []))
@@ -291,7 +291,8 @@ def dev_check(
 for command in (instructors.grade, instructors.regrade, instructors.handout, instructors.gradescope):
     app.command()(command)
 for registered in app.registered_commands:
-    registered.cls = ReadableCommand
+    if registered.cls is not ForwardingCommand:
+        registered.cls = ReadableCommand
 
 
 def main() -> None:

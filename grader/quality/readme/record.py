@@ -1,6 +1,7 @@
 """Makes the README's two pictures (`make readme`): a recorded session of `headway watch`, and attention computed by a learner's code.
 
-Both come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved course.
+All come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved course. `story_model.py`
+records a longer training for two pages of the book.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from grader.course.source import definition, read_source, replace_definition
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 from grader.files import write_whole
+from grader.quality.readme import story_model
 from grader.quality.readme.terminal import window
 from rich.text import Text
 
@@ -63,11 +65,24 @@ def unfinished_chapter(stub: str) -> str:
 def attention() -> str:
     """The cross-attention of a translator that a solved course has trained, for one sentence."""
     with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
-        kit = copy_of_the_kit(Path(folder) / "headway")
-        for path in sorted(SOLUTIONS.glob("ch*.py")):
-            lines = read_source(path).splitlines(keepends=True)
-            (kit / "exercises" / path.name).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
+        kit = solved_course(Path(folder) / "headway")
         return subprocess.run([sys.executable, "-c", TRANSLATE], cwd=kit, env=_environment(kit), stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
+
+
+def train() -> None:
+    """A story model, trained and played with."""
+    with tempfile.TemporaryDirectory(prefix="headway-readme-") as folder:
+        kit = solved_course(Path(folder) / "headway")
+        story_model.write_record(story_model.record(kit, _environment(kit)))
+
+
+def solved_course(folder: Path) -> Path:
+    """Copy the kit with every exercise solved."""
+    kit = copy_of_the_kit(folder)
+    for path in sorted(SOLUTIONS.glob("ch*.py")):
+        lines = read_source(path).splitlines(keepends=True)
+        (kit / "exercises" / path.name).write_text("".join(line for line in lines if "SOLUTION" not in line), encoding="utf-8")
+    return kit
 
 
 def copy_of_the_kit(folder: Path) -> Path:
@@ -138,6 +153,9 @@ def main(names: list[str]) -> int:
         if not names or name in names:
             print(f"making {name}.svg ...", flush=True)
             write_whole(FOLDER / f"{name}.svg", make())
+    if not names or "train" in names:
+        print("training a model for the book: some minutes ...", flush=True)
+        train()
     return 0
 
 

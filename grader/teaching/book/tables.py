@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from grader.teaching.book.code import SHORT
 from markdown_it.token import Token
 
 LONG = 30  # characters; a cell with more text is not made narrow on a phone
@@ -22,7 +23,9 @@ def open_table(tokens: Sequence[Token], at: int) -> str:
     for row in rows:
         for column, cell in enumerate(row):
             cell.meta["heading"] = headings[column] if stacked and column else ""
-    names = ["stacked"] * stacked + ["pairs"] * (len(headings) == 2) + ["many"] * (len(headings) >= MANY)
+    code = [child.content for row in rows for cell in row for child in cell.children or [] if child.type == "code_inline"]
+    short = bool(code) and max(map(len, code)) <= SHORT
+    names = ["stacked"] * stacked + ["pairs"] * (len(headings) == 2) + ["many"] * (len(headings) >= MANY) + ["short-code"] * short
     return f'<div class="scroll"><table{_classes(names)}>\n'
 
 

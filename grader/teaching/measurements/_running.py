@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -23,7 +24,8 @@ def run_measurement(doc: str | None, last_chapter: str, report: Report, argument
     The chapters are those up to `last_chapter`. The state of torch's generators and the number of threads are restored.
     """
     what = (doc or "").partition("\n")[0]
-    parser = argparse.ArgumentParser(prog="headway measure", description=what)
+    spec = sys.modules[report.__module__].__spec__  # of the module that runs as a program, where __name__ is "__main__"
+    parser = argparse.ArgumentParser(prog=f"headway measure {spec.name.rpartition('.')[2] if spec else 'NAME'}", description=what)
     parser.add_argument("--seed", type=int, default=0, help="other random numbers (default 0)")
     whose = "the chapters to use: a folder with them, such as `exercises`, or `solutions` (the reference)"
     parser.add_argument("--target", metavar="DIR", default="solutions", help=whose)

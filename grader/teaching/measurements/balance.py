@@ -138,7 +138,7 @@ def make_table(runs: list[Run]) -> Table:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.balance", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="headway measure balance", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
     parser.add_argument("--target", metavar="DIR", default="solutions", help="the chapter to use: a folder with chapter 11, or `solutions` (the reference)")

@@ -136,7 +136,7 @@ def make_table(rows: list[Row]) -> Table:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.extrapolation", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="headway measure extrapolation", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--length", type=int, default=LENGTH, help=f"length of the training texts ({LENGTH})")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")

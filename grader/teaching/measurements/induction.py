@@ -146,7 +146,7 @@ def describe_findings(found: Findings) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m grader.teaching.measurements.induction", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="headway measure induction", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
     parser.add_argument("--target", metavar="DIR", default="solutions", help="the chapters to use: a folder with chapters 1 to 12, or `solutions` (the reference)")

@@ -204,6 +204,7 @@ def test_a_table_of_texts_is_stacked_on_a_phone_with_the_heading_beside_each_tex
     assert f'<td>a</td>\n<td class="long" data-is="the found">{long}</td>\n<td data-is="goal"></td>' in stacked
     assert "<table>" in table(["what", "x", "y"], [long, "1", "2"]) and "data-is" not in table(["what", "x", "y"], [long, "1", "2"])
     assert '<table class="pairs">' in table(["key", "what it does"], ["h", long])
+    assert '<table class="short-code">' in table(["`a`"], ["`(B, H, T, d_head)`"])
     assert '<table class="many">' in table(list("abcdefg"), list("1234567"))
 
 

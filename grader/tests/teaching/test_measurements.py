@@ -47,3 +47,10 @@ def test_every_measurement_says_what_it_is_and_can_be_run(path):
     assert ast.get_docstring(tree) and path.parent == MEASUREMENTS
     assert any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
     assert '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+
+
+def test_the_help_of_a_measurement_is_its_own(kit):
+    said = " ".join(kit.run("measure", "scores", "--help").split())
+    assert said.startswith("usage: headway measure scores [-h] [--seed SEED]") and "Lesson 3" in said
+    assert kit.run("measure", "-h") == kit.run("measure", "--help") != kit.run("measure", "cache", "-h")
+    assert "headway measure NAME --help" in kit.run("measure", "--help")
