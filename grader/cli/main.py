@@ -206,13 +206,18 @@ def play(
     ] = None,
     gpt2: Annotated[Path | None, typer.Option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.", show_default=False)] = None,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+    web: Annotated[bool, typer.Option("--web", help="Play on a page in your browser, which also shows the inside of the model.")] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, metavar="N", help="With --web: the port of the page's server; 0 is any free port.", show_default=False)
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="With --web: open your browser, or only print the address.")] = True,
 ) -> None:
     """Type a beginning, and a model of yours goes on with it.
 
-    /help lists the commands. Without a terminal, each line of the input is answered."""
+    /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
     from grader.cli.commands.play import play
 
-    raise typer.Exit(play(checkpoint, gpt2, cache))
+    raise typer.Exit(play(checkpoint, gpt2, cache, web, port, browser))
 
 
 @app.command()

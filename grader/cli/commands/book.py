@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grader.console.local_server import open_browser
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.status import current_chapter, current_scores, read_course
 from grader.course.stubs import modified_chapters
@@ -14,7 +15,7 @@ def book(name: str | None, port: int, browser: bool) -> int:
     where = _page_of(name)
     if is_extra_missing():
         return 1
-    from grader.teaching.book.serving import book_address, make_server, open_browser
+    from grader.teaching.book.serving import book_address, make_server
     from grader.teaching.book.site import FOLDER, is_current
 
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from grader.models.play.engine import require_same_task
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
 from grader.models.play.views import attention_lines, lens_lines, likeliest_lines
@@ -116,9 +117,7 @@ def _compare(session: Session, name: str) -> Iterator[Shown]:
     if not name:
         raise PlayProblem("/compare needs the name of a checkpoint, or `off`")
     other = session.load_other(name)
-    if other.translates != session.engine.translates:
-        translator, writer = (other, session.engine) if other.translates else (session.engine, other)
-        raise PlayProblem(f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line")
+    require_same_task(session.engine, other)
     session.other = other
     yield Shown(f"{session.engine.name} and {other.name} answer side by side now; `/compare off` ends that\n", "note")
     if other.tokenizer.fingerprint != session.engine.tokenizer.fingerprint:

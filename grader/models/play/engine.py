@@ -236,6 +236,13 @@ class Engine:
         return repr(piece)[1:-1].replace(" ", "·") if piece else "<part of a character>"
 
 
+def require_same_task(one: Engine, other: Engine) -> None:
+    """PlayProblem if one of them translates and the other goes on with a text: they cannot answer the same line."""
+    if one.translates != other.translates:
+        translator, writer = (one, other) if one.translates else (other, one)
+        raise PlayProblem(f"{translator.name} is a translator and {writer.name} is not, so they cannot answer the same line")
+
+
 def hidden_prints() -> contextlib.AbstractContextManager:
     """A print that was left in an exercise must not appear in the text."""
     return contextlib.redirect_stdout(io.StringIO())

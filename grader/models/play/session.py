@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.models.play.engine import Ending, Engine
+from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
 from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.views import side_by_side
 
@@ -54,7 +55,7 @@ class Session:
         if self.ended:
             raise PlayProblem("the model has ended this text; type the beginning of another one")
         prompt = self.engine.fit(self.ids, self.settings.length)
-        yield from self._left_out(self.engine, prompt.left_out)
+        yield from _notes(left_out_note(self.engine, prompt.left_out))
         yield from self._write(prompt.ids)
 
     def _write(self, ids: list[int]) -> Iterator[Shown]:
@@ -72,15 +73,14 @@ class Session:
 
     def _ending(self, ending: Ending) -> Iterator[Shown]:
         if ending.reason == "full":
-            full = f"The text ends here, because the table of {self.engine.name} has {self.engine.longest} positions. Enter goes on without the beginning.\n"
-            yield Shown(full, "note")
+            yield Shown(f"{full_note(self.engine)} Enter goes on without the beginning.\n", "note")
 
     def _translate(self, line: str) -> Iterator[Shown]:
         if not line:
             raise PlayProblem("type a sentence to translate")
         engines = [self.engine, *([self.other] if self.other else [])]
         for engine in engines:
-            yield from self._unknown(engine, tuple(engine.tokenizer.unknown_words(line)))
+            yield from _notes(unknown_note(engine, tuple(engine.tokenizer.unknown_words(line))))
         said = [engine.translate(line, self.settings.length) for engine in engines]
         if len(engines) == 1:
             yield Shown(said[0] + "\n")
@@ -114,17 +114,9 @@ class Session:
     def read(self, engine: Engine, text: str) -> Generator[Shown, None, list[int]]:
         """Return the ids of a beginning, after notes on what the model cannot read: `ids = yield from session.read(engine, text)`."""
         prompt = engine.read(text, self.settings.length)
-        yield from self._unknown(engine, prompt.unknown)
-        yield from self._left_out(engine, prompt.left_out)
+        yield from _notes(reading_notes(engine, prompt))
         return prompt.ids
 
-    def _unknown(self, engine: Engine, words: tuple[str, ...]) -> Iterator[Shown]:
-        if words:
-            named = [f"{word!r}" + (f" (the nearest word it knows is {near!r})" if (near := engine.nearest_words(word)) else "") for word in words[:4]]
-            more = f" and {len(words) - 4} more" if len(words) > 4 else ""
-            yield Shown(f"Words that {engine.name} does not have: {', '.join(named)}{more}. It reads one common token for all of them.\n", "note")
 
-    def _left_out(self, engine: Engine, count: int) -> Iterator[Shown]:
-        if count:
-            tokens = "1 token" if count == 1 else f"{count} tokens"
-            yield Shown(f"This is more than {engine.name} reads, so the model does not see the first {tokens}.\n", "note")
+def _notes(sentences: Iterable[str]) -> Iterator[Shown]:
+    yield from (Shown(sentence + "\n", "note") for sentence in sentences)

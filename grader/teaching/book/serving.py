@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import webbrowser
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from grader.console.local_server import HOST, POLICY, LocalServer, is_own_host
 from grader.teaching.book.progress import Progress
 
-HOST = "127.0.0.1"
 LIVE = Path(__file__).parent / "served" / "live.js"
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -41,8 +38,8 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_error(404, "No such page")
 
     def send_head(self):  # noqa: ANN201 - a file or None, as the class it comes from says
-        """Refuse requests with another host name, which a page elsewhere could have pointed at this machine."""
-        if (self.headers.get("Host") or "").rsplit(":", 1)[0] not in (HOST, "localhost"):
+        """Answer with the progress, the script that shows it, or a file of the book."""
+        if not is_own_host(self.headers.get("Host")):
             self.send_error(403, "This book is read at 127.0.0.1")
             return None
         match self.path.partition("?")[0]:
@@ -68,28 +65,11 @@ class _Handler(SimpleHTTPRequestHandler):
         pass
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore errors: a reader may close the connection in the middle of a page."""
-
-
 def make_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     """Make a server of `folder`, bound to the port, or to any free one. OSError if the port is in use."""
-    return _Server((HOST, port), partial(_Handler, directory=str(folder), progress=Progress()))
+    return LocalServer((HOST, port), partial(_Handler, directory=str(folder), progress=Progress()))
 
 
 def book_address(serving: ThreadingHTTPServer, page: str = "") -> str:
     return f"http://{HOST}:{serving.server_address[1]}/{page}"
 
-
-def open_browser(address: str) -> bool:
-    """Open a browser that has its own window; a browser inside this terminal would hide the server's output."""
-    windows = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if not windows and not os.environ.get("BROWSER"):
-        return False
-    try:
-        return webbrowser.open(address)
-    except (webbrowser.Error, OSError):
-        return False

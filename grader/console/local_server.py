@@ -1,0 +1,36 @@
+"""A web server for this machine only: what the book and `headway play --web` have in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from http.server import ThreadingHTTPServer
+
+HOST = "127.0.0.1"
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class LocalServer(ThreadingHTTPServer):
+    """Bind it to (HOST, port); port 0 is any free one. OSError if the port is in use."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore errors: a reader may close the connection in the middle of a page."""
+
+
+def is_own_host(name: str | None) -> bool:
+    """Whether a request's Host names this machine. A page elsewhere can point another name at it, so requests with other names are refused."""
+    return (name or "").rsplit(":", 1)[0] in (HOST, "localhost")
+
+
+def open_browser(address: str) -> bool:
+    """Open a browser that has its own window; a browser inside this terminal would hide the server's output."""
+    windows = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not windows and not os.environ.get("BROWSER"):
+        return False
+    try:
+        return webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        return False

@@ -1,0 +1,185 @@
+"""What the page can ask for, as plain data. A text is a stream of events; everything else is one answer.
+
+What happens in a model happens in a turn. What the user or the learner's code did wrong is `{"problem": sentence}`, and the server lives on.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from grader.models.own_parts import describe_problem
+from grader.models.play.engine import CONTEXT, REPLACEMENT, Candidate, Ending, Engine, Piece
+from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
+from grader.models.play.settings import LONGEST, PlayProblem, Settings
+from grader.models.play.web.page_models import PageModels
+from grader.models.play.web.request_data import Request, WrongRequest
+from grader.models.play.web.turns import Turns
+
+MOST_WEIGHTS = 2**24  # of all attention maps of one text
+MOST_LOGITS = 2**28  # that the logit lens computes: 1 GiB
+Data = dict[str, Any]
+
+
+class Api:
+    def __init__(self, models: PageModels) -> None:
+        self._models = models
+        self._turns = Turns()
+
+    def close(self, seconds: float) -> bool:
+        """Stop every text after its present token. Returns whether they have stopped."""
+        return self._turns.close(seconds)
+
+    # ---- answers
+
+    def describe(self) -> Data:
+        """What the page shows first."""
+        with self._turns.turn():
+            names = [name for name in self._models.checkpoints() if name != self._models.first.name]
+            return {**self._models.describe(""), "others": names, "settings": asdict(Settings()), "longest": LONGEST}
+
+    def open(self, request: Request) -> Data:
+        """Load a checkpoint to compare with."""
+
+        def work() -> Data:
+            self._models.open(request.model)
+            return self._models.describe(request.model)
+
+        return self._answer(self._models.first, work)
+
+    def likeliest(self, request: Request) -> Data:
+        """The tokens that are most likely to come after these."""
+        engine, ids = self._engine_and_ids(request)
+        return self._answer(engine, lambda: {"likeliest": _rows(engine.likeliest(ids, request.settings))})
+
+    def lens(self, request: Request) -> Data:
+        """What each layer would say after these tokens, the embeddings first."""
+        engine, ids = self._engine_and_ids(request)
+        most = MOST_LOGITS // (engine.tokenizer.vocab_size * (engine.design.n_layers + 1))
+        return self._answer(engine, lambda: {"layers": [_rows(layer) for layer in engine.lens(_short(ids, most, "the logit lens"))]})
+
+    def attention(self, request: Request) -> Data:
+        """The weights of every head: for each layer, head and token, one byte for the token itself and each token before it, 255 for the weight 1."""
+        engine, ids = self._engine_and_ids(request)
+        most = int((2 * MOST_WEIGHTS / (engine.design.n_layers * engine.design.n_heads)) ** 0.5)
+
+        def work() -> Data:
+            patterns = engine.attention(_short(ids, most, "the attention map")).detach()  # (L, H, T, T)
+            rows, columns = torch.tril_indices(len(ids), len(ids))
+            weights = (patterns[:, :, rows, columns].nan_to_num().clamp(0, 1) * 255).round().to(torch.uint8)
+            kinds = [[engine.head_kind(pattern) for pattern in heads] for heads in patterns]
+            return {"length": len(ids), "kinds": kinds, "weights": base64.b64encode(bytes(weights.flatten().tolist())).decode()}
+
+        return self._answer(engine, work)
+
+    def translate(self, request: Request) -> Data:
+        """The translation of a sentence, with notes on what the model cannot read of it."""
+        engine, text = self._engine(request), (request.text or "").strip()
+        if not engine.translates:
+            raise WrongRequest(f"{engine.name} is not a translator")
+
+        def work() -> Data:
+            if not text:
+                raise PlayProblem("type a sentence to translate")
+            notes = unknown_note(engine, tuple(engine.tokenizer.unknown_words(text)))
+            return {"translation": engine.translate(text, request.settings.length), "notes": notes}
+
+        return self._answer(engine, work)
+
+    # ---- texts
+
+    def write(self, request: Request) -> Generator[Data, None, None]:
+        """Go on with a text or with ids: first the tokens of the beginning, then each new token, then why the text ends."""
+        if (request.text is None) == (request.ids is None):
+            raise WrongRequest("a text begins with text or with ids, and not with both")
+        engine, ids = (self._engine(request), None) if request.ids is None else self._engine_and_ids(request)
+        if engine.translates:
+            raise WrongRequest(f"{engine.name} is a translator; it cannot go on with a text")
+        return self._in_turns(engine, self._write(engine, request, ids))
+
+    def _write(self, engine: Engine, request: Request, ids: list[int] | None) -> Iterator[Data]:
+        if ids is None:
+            prompt = engine.read((request.text or "").strip(), request.settings.length)
+            notes = reading_notes(engine, prompt)
+            if not prompt.ids:
+                raise PlayProblem(f"{engine.name} cannot begin by itself; type the beginning of a text")
+        else:
+            prompt = engine.fit(ids, request.settings.length)
+            notes = left_out_note(engine, prompt.left_out)
+        ids = list(prompt.ids)
+        yield {"event": "begin", "tokens": _tokens(engine, ids), "left_out": prompt.left_out, "notes": notes}
+        for piece in engine.write(ids, request.settings):
+            if isinstance(piece, Ending):
+                yield {"event": "end", "reason": piece.reason, "text": piece.text, "notes": [full_note(engine)] if piece.reason == "full" else []}
+            else:
+                ids.append(piece.id)
+                yield _token(engine, ids, piece)
+
+    def _in_turns(self, engine: Engine, events: Iterator[Data]) -> Generator[Data, None, None]:
+        """Each event needs a turn of its own, so that texts of several tabs are written side by side."""
+        while True:
+            event = self._answer(engine, lambda: next(events, None))
+            if event is None:
+                return
+            yield event
+            if "problem" in event:
+                return
+
+    # ---- both
+
+    def _answer(self, engine: Engine, work: Callable[[], Any]) -> Any:
+        """What `work` returns, in a turn; a sentence if it is not possible."""
+        with self._turns.turn():
+            try:
+                return work()
+            except PlayProblem as problem:
+                says = str(problem)
+            except BaseException as problem:  # also a sys.exit in the learner's code; Control-C arrives in the main thread only
+                says = describe_problem(problem, engine.parts)
+        return {"event": "problem", "problem": _sentence(says)}
+
+    def _engine(self, request: Request) -> Engine:
+        try:
+            return self._models.engine(request.model)
+        except PlayProblem as problem:
+            raise WrongRequest(str(problem)) from None
+
+    def _engine_and_ids(self, request: Request) -> tuple[Engine, list[int]]:
+        engine = self._engine(request)
+        if request.ids is None:
+            raise WrongRequest("the request has no ids")
+        size = engine.tokenizer.vocab_size
+        wrong = next((i for i in request.ids if not 0 <= i < size), None)
+        if wrong is not None:
+            raise WrongRequest(f"{engine.name} has no token {wrong}; its ids are 0 to {size - 1}")
+        return engine, list(request.ids)
+
+
+def _sentence(says: str) -> str:
+    says = says.removeprefix("/")
+    return says[:1].upper() + says[1:] + ("" if says.endswith((".", "?", "!")) else ".")
+
+
+def _short(ids: list[int], most: int, what: str) -> list[int]:
+    if len(ids) > most:
+        raise PlayProblem(f"{what} of this model needs too much memory for {len(ids)} tokens; it works up to {most}")
+    return ids
+
+
+def _rows(candidates: Sequence[Candidate]) -> list[Data]:
+    return [asdict(candidate) for candidate in candidates]
+
+
+def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
+    """What each token adds to the text, and its name where it adds nothing. An incomplete character at the end appears when it is complete."""
+    pieces = engine.tokenizer.pieces(ids)
+    pieces[-1] = pieces[-1].removesuffix(REPLACEMENT)
+    return [{"id": i, "text": text, "label": label} for i, text, label in zip(ids, pieces, engine.tokens(ids))]
+
+
+def _token(engine: Engine, ids: list[int], piece: Piece) -> Data:
+    label = engine.tokens(ids[-CONTEXT - 1 :])[-1]
+    return {"event": "token", "id": piece.id, "text": piece.text, "label": label, "probability": piece.probability, "likeliest": _rows(piece.likeliest)}
