@@ -158,7 +158,7 @@ async function guarded(pane, work, say = (sentence) => pane.note(sentence, "prob
 function shade() {
   if (!active) return;
   const place = pointed ?? active.chosen;
-  const weights = place === null ? null : heads.row(place);
+  const weights = place === null || !active.map ? null : heads.row(place);
   for (const pane of panes) pane.shade(pane === active ? place : null, pane === active ? weights : null);
   if (place === null || !weights) {
     if (active.info.inside) find("attention-says").textContent = "Point at a token of the text to see which tokens this head looks at.";

@@ -24,7 +24,8 @@ export class Pane {
     this.gone = make("span", "gone");
     this.notes = make("div", "notes");
     this.notes.setAttribute("role", "status");
-    this.element.append(this.title, this.text, this.notes);
+    const legend = make("p", "legend", "The stronger the line, the less likely was the token. Choose a token to see what else was possible.");
+    this.element.append(this.title, this.text, legend, this.notes);
     this.clear();
     rove(this.text, TOKEN);
     const place = (event) => this.place(event.target.closest?.(TOKEN));
@@ -84,7 +85,7 @@ export class Pane {
     if (!token.text.trim()) element.setAttribute("aria-label", token.text.includes("\n") ? "new line" : token.label.replace(/[<>]/g, "") || "space");
     if (token.written) {
       element.classList.add("written");
-      element.style.setProperty("--sure", token.probability);
+      element.style.setProperty("--probability", token.probability);
       element.title = `${(100 * token.probability).toFixed(1)} %`;
     }
     if (token.put) element.classList.add("put");
@@ -120,11 +121,13 @@ export class Pane {
     this.on.choose(this, this.chosen);
   }
 
-  // `weights` has one number for the token at `place` and each one before it.
+  // `weights` has one number for the token at `place` and each one before it. Shades are relative to the largest, so that a head that looks at
+  // many tokens is visible too; the square root shows small weights.
   shade(place, weights) {
+    const full = weights ? Math.max(0.2, ...weights) : 1;
     this.tokens.forEach((token, i) => {
-      const weight = weights && i <= place ? weights[i] : 0;
-      if (weight > 0.004) token.element.style.setProperty("--weight", weight);
+      const weight = weights && i <= place ? Math.sqrt(weights[i] / full) : 0;
+      if (weight > 0.05) token.element.style.setProperty("--weight", weight.toFixed(3));
       else token.element.style.removeProperty("--weight");
       token.element.classList.toggle("pointed", weights !== null && i === place);
     });
