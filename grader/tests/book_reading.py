@@ -1,45 +1,10 @@
 """`headway book` in a process of its own, as a person runs it, and requests to it."""
 
-import contextlib
-import http.client
-import os
-import select
-import subprocess
-import sys
-import time
+from local_pages import PATIENCE, get, serving
 
-PATIENCE = 120.0
+__all__ = ["PATIENCE", "get", "reading"]
 
 
-@contextlib.contextmanager
 def reading(kit, *arguments, browser="", until="Press Control-C to stop."):
     """`headway book` in a separate process: (process, its output), once it has printed `until`."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "grader.cli", "book", *arguments], cwd=kit.root, env={**kit.environment(), "DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        said, end = b"", time.monotonic() + PATIENCE
-        while until.encode() not in said:
-            assert time.monotonic() < end, said
-            if select.select([process.stdout], [], [], 1)[0]:
-                piece = os.read(process.stdout.fileno(), 1 << 16)
-                assert piece, said
-                said += piece
-        yield process, said.decode()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def get(address, path, host=None, tag=None):
-    """The status, the text and the headers of an answer."""
-    name, _, port = address.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(name, int(port.partition("/")[0]), timeout=PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Host": host} if host else {"If-None-Match": tag} if tag else {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace"), answer.headers
-    finally:
-        connection.close()
+    return serving(kit, "book", *arguments, browser=browser, until=until)

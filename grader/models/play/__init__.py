@@ -5,10 +5,12 @@
     session.py    texts: a beginning and what the model makes of it, two models side by side
     commands.py   answers a line that the user types: a command such as /temperature or /why, or a beginning
     settings.py   how the next token is chosen
+    notes.py      sentences about a model and its texts
     views.py      bars and tables as plain text
     prompt.py     the terminal: line editing, history, completion
     wrapping.py   breaks a text between words while it is being written
     plain.py      no terminal: lines in, texts out
+    web/          `--web`: the same on a page in the browser
 
 Begin with `engine.py`.
 """

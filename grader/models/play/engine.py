@@ -21,6 +21,7 @@ from torch import Tensor
 MOST_READ = 4096  # tokens of a beginning, where the model has no limit of its own
 CONTEXT = 16  # tokens before a token that decide how it is written: with a space, with a capital
 REPLACEMENT = "\ufffd"
+PART = "<part of a character>"  # how a token is shown that adds nothing yet
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class Engine:
             return "<start>"
         if self.tokenizer.kind == "words":
             return piece.strip() or "<pad>"
-        return repr(piece)[1:-1].replace(" ", "·") if piece else "<part of a character>"
+        return repr(piece)[1:-1].replace(" ", "·") if piece else PART
 
 
 def require_same_task(one: Engine, other: Engine) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from grader.models.own_parts import describe_problem
-from grader.models.play.engine import CONTEXT, REPLACEMENT, Candidate, Ending, Engine, Piece
+from grader.models.play.engine import CONTEXT, PART, REPLACEMENT, Candidate, Ending, Engine, Piece
 from grader.models.play.notes import full_note, left_out_note, reading_notes, unknown_note
 from grader.models.play.settings import LONGEST, PlayProblem, Settings
 from grader.models.play.web.page_models import PageModels
@@ -175,9 +175,10 @@ def _rows(candidates: Sequence[Candidate]) -> list[Data]:
 
 def _tokens(engine: Engine, ids: list[int]) -> list[Data]:
     """What each token adds to the text, and its name where it adds nothing. An incomplete character at the end appears when it is complete."""
-    pieces = engine.tokenizer.pieces(ids)
-    pieces[-1] = pieces[-1].removesuffix(REPLACEMENT)
-    return [{"id": i, "text": text, "label": label} for i, text, label in zip(ids, pieces, engine.tokens(ids))]
+    pieces, labels = engine.tokenizer.pieces(ids), engine.tokens(ids)
+    if pieces[-1].endswith(REPLACEMENT):
+        pieces[-1], labels[-1] = pieces[-1].removesuffix(REPLACEMENT), PART
+    return [{"id": i, "text": text, "label": label} for i, text, label in zip(ids, pieces, labels)]
 
 
 def _token(engine: Engine, ids: list[int], piece: Piece) -> Data:

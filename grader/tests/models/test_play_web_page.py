@@ -1,0 +1,275 @@
+"""The page of `headway play --web` in a real browser: a text that streams, bars, attention under the mouse, sliders, the keyboard, errors, two tabs."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from browser import Browser, needs_chromium
+from grader.models.play.settings import Settings
+from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
+from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served
+from grader.tests.models.page_in_browser import BARS, COLOURS, TOKENS, contrast, finished, opened, point, set_slider, text_of, weights, write
+from grader.tests.models.test_play_engine import parts, words  # noqa: F401 - the fixtures are module-scoped
+from grader.tests.models.test_play_terminal import kit_with_model  # noqa: F401 - a fixture
+from local_pages import serving
+
+pytestmark = [pytest.mark.thorough, needs_chromium]
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def engine(parts, words):  # noqa: F811
+    return random_engine(parts, words)
+
+
+@pytest.fixture(scope="module")
+def address(engine, parts, words):  # noqa: F811
+    with served(api_of(engine, mixture=random_engine(parts, words, MOE, "mixture"))) as server:
+        yield server.address
+
+
+def test_a_person_types_a_beginning_and_the_text_streams(browser, address, engine):
+    page = opened(browser, address)
+    set_slider(page, "length", 400)
+    page.js("document.getElementById('beginning').focus()")
+    page.type("the cat sat")
+    page.press("Enter")
+    page.until(lambda: page.js("document.querySelectorAll('.token.written').length > 3"))
+    assert page.js("document.documentElement.classList.contains('busy')")  # the text is shown while it is written
+    page.js("document.getElementById('stop').click()")
+    finished(page)
+    count = page.js("document.querySelectorAll('.token.written').length")
+    assert 3 < count < 400 and page.js("document.getElementById('status').textContent") == f"Stopped after {count} tokens."
+    ids = engine.read("the cat sat", 400).ids
+    pieces = [piece for piece in engine.write(ids, Settings(length=count, seed=0)) if hasattr(piece, "id")]
+    assert text_of(page) == engine.text(ids) + "".join(piece.text for piece in pieces)
+    page.js("document.getElementById('go-on').click()")
+    page.until(lambda: page.js("document.querySelectorAll('.token.written').length") > count)
+    page.js("document.getElementById('stop').click()")
+    finished(page)
+    assert page.errors == [] and all(url.startswith(address) for url in page.requests)
+
+
+def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(browser, address, engine):
+    page = opened(browser, address)
+    write(page, "the cat sat", 8)
+    expected = engine.likeliest(page_ids(page, engine, "the cat sat", 8), Settings(length=8))
+    assert page.js(BARS) == [[c.text, f"{100 * c.probability:.1f} %", f"{100 * c.drawn:.1f} %"] for c in expected]
+    page.js(f"{TOKENS}[6].click()")
+    page.until(lambda: "the model wrote" in page.js("document.getElementById('next-where').textContent"))
+    there = page.js("document.querySelector('.candidate.there .name')?.textContent ?? null")
+    shown = page.js(f"{TOKENS}[6].textContent.trim()")
+    assert there in (None, shown)
+    before, other = text_of(page), page.js("document.querySelector('.candidate:not(.there) .name').textContent")
+    page.js("document.querySelector('.candidate:not(.there)').click()")
+    finished(page)
+    after = text_of(page)
+    start = page.js(f"{TOKENS}.slice(0, 6).map(t => t.classList.contains('mark') ? '' : t.textContent).join('')")
+    assert before.startswith(start) and after.startswith(start) and after != before
+    assert page.js(f"{TOKENS}[6].textContent.trim().toLowerCase()") == other.lower() and page.js(f"{TOKENS}[6].classList.contains('put')")
+    assert page.js("document.querySelectorAll('.token').length") == 4 + 2 + 1 + 8  # the beginning with its mark, two tokens, the one that was put, the new ones
+    assert page.errors == []
+
+
+def page_ids(page, engine, text, length):
+    ids = engine.read(text, length).ids
+    return [*ids, *(piece.id for piece in engine.write(ids, Settings(length=length, seed=0)) if hasattr(piece, "id"))]
+
+
+def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engine):
+    page = opened(browser, address)
+    write(page, "the cat sat on the mat", 6)
+    ids = page_ids(page, engine, "the cat sat on the mat", 6)
+    patterns = engine.attention(ids)
+    for layer, head, place in ((0, 0, 5), (1, 1, 9), (1, 0, 3)):
+        page.js(f"document.querySelectorAll('#heads button')[{layer * 2 + head}].click()")
+        point(page, place)
+        page.until(lambda: page.js(f"{TOKENS}[{place}].classList.contains('pointed')"))  # noqa: B023 - called at once
+        row = patterns[layer, head, place, : place + 1].tolist()
+        shades = weights(page)
+        full = max(0.2, *row)
+        assert shades[place + 1 :] == [0] * (len(ids) - place - 1)
+        for shade, weight in zip(shades, row):
+            assert shade == pytest.approx((weight / full) ** 0.5, abs=0.06)
+        best = max(range(place + 1), key=row.__getitem__)
+        said = page.js("document.getElementById('attention-says').textContent")
+        assert f"looks at “{page.js(f'{TOKENS}[{best}].textContent.trim()')}”" in said or f"{round(100 * row[best])} %" in said
+    assert page.js("[document.getElementById('layer').value, document.getElementById('head').value]") == ["2", "1"]
+    kind = engine.head_kind(patterns[1, 0])
+    assert page.js("document.getElementById('head-kind').textContent") == f"classify_head calls it “{kind}”"
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    page.until(lambda: not any(weights(page)))
+    page.js("(() => { const layer = document.getElementById('layer'); layer.value = 1; layer.dispatchEvent(new Event('change')); })()")
+    assert page.js("document.querySelectorAll('#heads button')[0].getAttribute('aria-pressed')") == "true"
+
+
+def test_the_lens_shows_every_layer_of_the_chosen_place(browser, address, engine):
+    page = opened(browser, address)
+    write(page, "the cat sat", 4)
+    ids = page_ids(page, engine, "the cat sat", 4)
+    page.js(f"{TOKENS}[2].click()")
+    page.until(lambda: page.js("document.getElementById('lens-where').textContent") == "what each layer would say after “The”")
+    shown = page.js("[...document.querySelectorAll('#lens tbody tr')].map(row => [...row.querySelectorAll('.name')].map(name => name.textContent))")
+    assert shown == [[c.text for c in layer] for layer in engine.lens(ids[:2])]
+
+
+def test_a_slider_changes_the_chances_and_the_next_text(browser, address, engine):
+    page = opened(browser, address)
+    write(page, "the dog", 6)
+    drawn = page.js(BARS)
+    set_slider(page, "temperature", 0)
+    page.until(lambda: [bar[2] for bar in page.js(BARS)] == ["100.0 %", "0.0 %", "0.0 %", "0.0 %", "0.0 %"])
+    assert [bar[1] for bar in page.js(BARS)] == [bar[1] for bar in drawn] and page.js("document.getElementById('temperature-value').textContent") == "0.00"
+    for name, value, shown in (("top_k", 3, "3"), ("top_p", 0.5, "0.50"), ("min_p", 0.1, "0.10"), ("top_k", 0, "off"), ("top_p", 1, "off"), ("min_p", 0, "off")):
+        set_slider(page, name, value)
+        assert page.js(f"document.getElementById('{name}-value').textContent") == shown
+    write(page, "the dog", 6)
+    greedy = [piece for piece in engine.write(engine.read("the dog", 6).ids, Settings(temperature=0, length=6)) if hasattr(piece, "id")]
+    assert text_of(page) == "The dog" + "".join(piece.text for piece in greedy)
+    assert page.js("document.getElementById('seed').value") == "2"  # each text has its own seed
+    page.js("document.getElementById('keep-seed').click()")
+    write(page, "the dog", 6)
+    assert page.js("document.getElementById('seed').value") == "2"
+
+
+def test_the_page_works_with_the_keyboard_and_names_everything(browser, address):
+    page = opened(browser, address)
+    write(page, "the cat sat", 5)
+    page.js("document.getElementById('write').focus()")
+    page.press("Tab")  # Go on; Stop cannot be used now
+    assert page.js("document.activeElement.id") == "go-on"
+    page.press("Tab")
+    assert page.js("document.activeElement.matches('.token.mark')")
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight"):
+        page.ask("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=39)
+        page.ask("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=39)
+    assert page.js(f"{TOKENS}.indexOf(document.activeElement)") == 4
+    assert any(weights(page)[:5])  # a focused token shows its attention as one under the mouse does
+    page.press("Enter")
+    page.until(lambda: page.js(f"{TOKENS}[4].getAttribute('aria-pressed')") == "true")
+    page.press("Escape")
+    page.until(lambda: page.js(f"{TOKENS}[4].getAttribute('aria-pressed')") == "false")
+    for role, name in page.tree():
+        assert role not in ("button", "slider", "spinbutton", "textbox", "combobox", "MenuListPopup", "checkbox", "table") or name.strip(), role
+    roles = {role: name for role, name in page.tree()}
+    assert {"slider", "spinbutton", "textbox", "combobox", "table", "status", "main"} <= set(roles)
+    assert ("slider", "Temperature") in page.tree() and ("textbox", "The beginning of a text") in page.tree()
+
+
+@pytest.mark.parametrize("width, dark", [(1280, False), (1280, True), (390, False), (390, True)])
+def test_wide_narrow_light_and_dark(browser, address, width, dark):
+    page = opened(browser, address, width=width, dark=dark)
+    write(page, "the cat sat on the mat " * 8, 30)
+    assert page.js("document.documentElement.scrollWidth") <= width
+    channels = [int(part) for part in re.findall(r"\d+", page.js("getComputedStyle(document.body).backgroundColor"))[:3]]
+    assert (sum(channels) < 150) == dark
+    wide = page.js("document.querySelector('.writing').getBoundingClientRect().right < document.getElementById('inside').getBoundingClientRect().left")
+    assert wide == (width == 1280)
+    assert page.js("document.getElementById('settings').open") == (width == 1280)
+    for place in (5, 30):
+        point(page, place)
+        ink, strongest = page.js(COLOURS)
+        assert contrast(ink, strongest) >= 4.5
+    page.js("document.getElementById('theme').click()")
+    other = [int(part) for part in re.findall(r"\d+", page.js("getComputedStyle(document.body).backgroundColor"))[:3]]
+    assert (sum(other) < 150) != dark
+    page.js("localStorage.clear()")
+    assert page.errors == []
+
+
+def test_what_is_typed_is_text_and_never_markup(browser, address, engine):
+    page = opened(browser, address)
+    word = "<img src=x onerror=document.title='hacked'>"
+    engine_unknown, engine.tokenizer.unknown_words = engine.tokenizer.unknown_words, lambda text: [text]  # so that a note repeats it
+    try:
+        write(page, word, 3)
+    finally:
+        engine.tokenizer.unknown_words = engine_unknown
+    assert word in page.js("document.querySelector('.notes').textContent")
+    assert page.js("document.querySelectorAll('main img').length") == 0 and "hacked" not in page.js("document.title") and page.errors == []
+
+
+def test_tokens_are_text_and_never_markup(browser, parts, words):  # noqa: F811
+    evil = random_engine(parts, words, GPT, "<b>evil")
+    evil.tokenizer.pieces = lambda ids: ["<script>document.title='hacked'</script>"] * len(ids)
+    evil.tokenizer.decode = lambda ids: "<script>document.title='hacked'</script>" * len(ids)
+    with served(api_of(evil)) as server:
+        page = opened(browser, server.address)
+        write(page, "the cat", 3)
+        assert page.js("document.querySelectorAll('main script').length") == 0 and text_of(page).startswith("<script>")
+        assert page.js("document.title") == "<b>evil · Headway play" and page.errors == []
+
+
+def test_two_models_write_side_by_side(browser, address):
+    page = opened(browser, address)
+    write(page, "the cat sat", 5)
+    page.js("(() => { const select = document.getElementById('compare'); select.value = 'mixture'; select.dispatchEvent(new Event('change')); })()")
+    page.until(lambda: page.js("document.querySelectorAll('.pane').length === 2 && document.querySelectorAll('.pane')[1].querySelectorAll('.written').length === 5"))
+    assert page.js("[...document.querySelectorAll('.pane h2')].map(title => title.textContent)") == ["tiny", "mixture"]
+    page.js("document.querySelectorAll('.pane')[1].querySelectorAll('.token')[2].click()")
+    page.until(lambda: "this model is another one" in page.js("document.getElementById('attention-says').textContent"))  # experts have no chapter 12
+    page.js("(() => { const select = document.getElementById('compare'); select.value = 'damaged'; select.dispatchEvent(new Event('change')); })()")
+    page.until(lambda: page.js("document.getElementById('compare-status').textContent") == "Damaged/checkpoint.json is damaged; train the model again.")
+    assert page.js("document.querySelectorAll('.pane').length") == 1 and page.errors == []
+
+
+def test_a_translator_shows_source_and_translation(browser, parts, words):  # noqa: F811
+    engine = random_engine(parts, words, TRANSLATOR, "hindi")
+    with served(api_of(engine)) as server:
+        page = opened(browser, server.address)
+        page.type("the cat sat")
+        page.press("Enter")
+        page.until(lambda: page.js("document.querySelectorAll('.pair').length"))
+        source, target = page.js("[...document.querySelectorAll('.pair dd')].map(text => text.textContent)")
+        assert (source, target) == ("the cat sat", engine.translate("the cat sat", 100) or "(nothing)")
+        assert page.js("document.getElementById('write').textContent") == "Translate"
+        assert page.js("document.getElementById('temperature').offsetParent") is None and page.errors == []
+
+
+def test_an_error_of_the_learners_code_is_on_the_page_and_the_page_lives_on(browser):
+    with engine_of_learner("return logits / temperature if temperature < 1.5 else logits / None") as engine, served(api_of(engine)) as server:
+        page = opened(browser, server.address)
+        set_slider(page, "temperature", 2)
+        page.type("the cat")
+        page.press("Enter")
+        problem = "document.querySelector('.notes .problem')?.textContent ?? ''"
+        page.until(lambda: page.js(problem))
+        assert page.js(problem).startswith("Your apply_temperature raised TypeError: ") and "ch09_sampling.py, line" in page.js(problem)
+        page.until(lambda: not page.js("document.documentElement.classList.contains('busy')"))
+        set_slider(page, "temperature", 1)
+        page.press("Enter")
+        page.until(lambda: page.js("document.querySelectorAll('.token.written').length > 3"))
+        assert page.js(problem) == "" and page.errors == []
+
+
+def test_two_tabs_write_at_the_same_time(browser, address, engine):
+    tabs = [opened(browser, address) for _ in range(2)]
+    for seed, tab in enumerate(tabs):
+        tab.js(f"document.getElementById('seed').value = {seed}")
+        set_slider(tab, "length", 60)
+        tab.js("document.getElementById('beginning').value = 'the cat'")
+    for tab in tabs:
+        tab.js("document.getElementById('write').click()")
+    for seed, tab in enumerate(tabs):
+        finished(tab)
+        pieces = [piece.text for piece in engine.write(engine.read("the cat", 60).ids, Settings(length=60, seed=seed)) if hasattr(piece, "id")]
+        assert text_of(tab) == "The cat" + "".join(pieces)
+
+
+def test_the_page_of_a_real_process_says_when_the_process_is_gone(browser, kit_with_model):  # noqa: F811
+    with serving(kit_with_model, "play", "--web", "--no-browser") as (process, said):
+        address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", said)[0]
+        page = opened(browser, address)
+        write(page, "the cat sat", 8)
+        assert text_of(page).startswith("The cat sat") and page.errors == []
+        assert json.loads(page.js("fetch('api/model').then(answer => answer.text())"))["name"] == "tiny"
+        process.kill()
+        process.wait()
+        page.js("document.getElementById('go-on').click()")
+        page.until(lambda: "The server does not answer. Is `headway play --web` still running?" in page.js("document.querySelector('.notes').textContent"))
