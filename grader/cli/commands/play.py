@@ -114,9 +114,10 @@ def _say_where(address: str, opened: bool) -> None:
 
 def _run_prompt(engine: Engine, opener: Opener) -> int:
     from grader.models.own_parts import describe_problem
+    from grader.models.play.commands import invitation
     from grader.models.play.prompt import run_prompt
 
-    print_wrapped(make_console(), "Type a sentence to translate; /help lists the commands." if engine.translates else "Type a beginning; /help lists the commands.")
+    print_wrapped(make_console(), f"{invitation(engine)} /help lists the commands." if engine.translates else "Type a beginning; /help lists the commands.")
     session = _session(engine, opener)
     run_prompt(session, lambda problem: describe_problem(problem, session.engine.parts))
     return DONE

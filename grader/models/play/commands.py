@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from grader.models.play.engine import require_same_task
+from grader.models.play.engine import Engine, require_same_task
 from grader.models.play.session import Session, Shown
 from grader.models.play.settings import PlayProblem
 from grader.models.play.views import attention_lines, lens_lines, likeliest_lines
@@ -19,6 +19,7 @@ class Command:
     usage: str
     about: str
     run: Callable[[Session, str], Iterator[Shown]]
+    translators_too: bool = False  # a translator takes the likeliest token each time, and has no text to look into
 
     @property
     def name(self) -> str:
@@ -32,7 +33,10 @@ def answer(session: Session, line: str) -> Iterator[Shown]:
         yield from session.answer(line)
         return
     name, _, argument = line.partition(" ")
-    yield from find_command(name).run(session, argument.strip())
+    command = find_command(name)
+    if session.engine.translates and not command.translators_too:
+        raise PlayProblem(f"{command.name} needs a model that goes on with a text, and {session.engine.name} is a translator")
+    yield from command.run(session, argument.strip())
 
 
 def is_quit(line: str) -> bool:
@@ -126,10 +130,19 @@ def _compare(session: Session, name: str) -> Iterator[Shown]:
         yield from session.compare(session.beginning)
 
 
+def invitation(engine: Engine) -> str:
+    """What to type for this model."""
+    if not engine.translates:
+        return "Type a beginning: the model goes on."
+    example = engine.record.get("prompt")
+    return "Type a sentence: the model translates it." + (f" It knows the words of sentences such as {example!r}." if example else "")
+
+
 def _help(session: Session, argument: str) -> Iterator[Shown]:
-    width = max(len(command.usage) for command in COMMANDS)
-    lines = [f"  {command.usage.ljust(width)}  {command.about}" for command in COMMANDS]
-    what = "Type a sentence: the model translates it." if session.engine.translates else "Type a beginning: the model goes on. Enter alone goes on with the text so far."
+    commands = [command for command in COMMANDS if command.translators_too or not session.engine.translates]
+    width = max(len(command.usage) for command in commands)
+    lines = [f"  {command.usage.ljust(width)}  {command.about}" for command in commands]
+    what = f"{invitation(session.engine)} Enter alone goes on with the text so far." if not session.engine.translates else invitation(session.engine)
     yield Shown(what + "\n", "head")
     yield _view([*lines, "Control-C stops a text, Control-D ends."])
 
@@ -140,11 +153,11 @@ COMMANDS = (
     Command("/top-p N", "draw from the fewest tokens with probability N together", _setting("top_p")),
     Command("/min-p N", "draw from tokens at least N times as likely as the likeliest", _setting("min_p")),
     Command("/seed N", "the next text draws with this seed, the one after it with N + 1", _setting("seed")),
-    Command("/length N", "tokens of a text, at most", _setting("length")),
+    Command("/length N", "tokens of a text, at most", _setting("length"), translators_too=True),
     Command("/why [TEXT]", "the five likeliest next tokens", _why),
     Command("/attend [LAYER HEAD] [TEXT]", "which earlier words a head looks at", _attend),
     Command("/lens [TEXT]", "what each layer would say next", _lens),
-    Command("/compare CHECKPOINT", "two models side by side; `off` ends that", _compare),
-    Command("/help", "this list", _help),
-    Command(QUIT, "end", lambda session, argument: iter(())),
+    Command("/compare CHECKPOINT", "two models side by side; `off` ends that", _compare, translators_too=True),
+    Command("/help", "this list", _help, translators_too=True),
+    Command(QUIT, "end", lambda session, argument: iter(()), translators_too=True),
 )

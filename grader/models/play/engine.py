@@ -20,6 +20,7 @@ from torch import Tensor
 
 MOST_READ = 4096  # tokens of a beginning, where the model has no limit of its own
 CONTEXT = 16  # tokens before a token that decide how it is written: with a space, with a capital
+END_MARKS = ".!?…"
 REPLACEMENT = "\ufffd"
 PART = "<part of a character>"  # how a token is shown that adds nothing yet
 
@@ -139,9 +140,16 @@ class Engine:
         self._require_writer("/why")
         return self._rank(self._logits(ids), ids, settings, count)
 
+    def sentence(self, text: str) -> str:
+        """The sentence as a translator reads it: without the marks at its end that the training's sentences do not have."""
+        unknown = self.tokenizer.unknown_words(text)
+        return text.rstrip("".join(mark for mark in unknown if mark in END_MARKS) + " \t")
+
     def translate(self, text: str, most: int) -> str:
         """The model's translation of a sentence, of so many tokens at most."""
-        source = self.tokenizer.encode(text)
+        source = self.tokenizer.encode(self.sentence(text))
+        if not source:
+            raise PlayProblem("type a sentence to translate")
         if len(source) > self.design.max_len:
             raise PlayProblem(f"this sentence has {len(source)} tokens, and {self.name} reads at most {self.design.max_len}; type a shorter one")
         (start,), end = self.tokenizer.start_ids[-1:], self.tokenizer.end_id

@@ -80,7 +80,7 @@ class Session:
             raise PlayProblem("type a sentence to translate")
         engines = [self.engine, *([self.other] if self.other else [])]
         for engine in engines:
-            yield from _notes(unknown_note(engine, tuple(engine.tokenizer.unknown_words(line))))
+            yield from _notes(unknown_note(engine, tuple(engine.tokenizer.unknown_words(engine.sentence(line)))))
         said = [engine.translate(line, self.settings.length) for engine in engines]
         if len(engines) == 1:
             yield Shown(said[0] + "\n")

@@ -151,7 +151,16 @@ def test_a_translator_answers_sentences(parts, words):  # noqa: F811
     session = Session(engine_of(parts, words, TRANSLATOR), lambda name: None)
     assert said(session, "the cat sat") == session.engine.translate("the cat sat", 100) + "\n"
     assert "is a translator" in problem(session, "/why the cat") and problem(session, "") == "type a sentence to translate"
-    assert "the model translates it" in said(session, "/help")
+    assert "?" in words.unknown_words("?") and said(session, "the cat sat ? ") == said(session, "the cat sat")
+    assert said(session, "the cat sat?", "note") == "" and "'?'" in said(session, "the ? cat", "note")
+    assert problem(session, " ? ") == "type a sentence to translate"
+    assert session.engine.sentence("the cat sat.") == "the cat sat.", "the model knows this mark"
+    for line in ("/temperature 0.5", "/why", "/lens the cat", "/seed 3"):
+        assert problem(session, line) == f"{line.split()[0]} needs a model that goes on with a text, and tiny is a translator"
+    session.engine.record["prompt"] = "the dog sat"
+    helped = said(session, "/help")
+    assert "the model translates it. It knows the words of sentences such as 'the dog sat'." in helped
+    assert "/length N" in helped and "/compare" in helped and "/temperature" not in helped and "/why" not in helped
 
 
 def test_help_lists_every_command(session):

@@ -84,7 +84,7 @@ class Api:
         def work() -> Data:
             if not text:
                 raise PlayProblem("type a sentence to translate")
-            notes = unknown_note(engine, tuple(engine.tokenizer.unknown_words(text)))
+            notes = unknown_note(engine, tuple(engine.tokenizer.unknown_words(engine.sentence(text))))
             return {"translation": engine.translate(text, request.settings.length), "notes": notes}
 
         return self._answer(engine, work)
