@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch, as in `headway train`
 
 from grader.cli.commands.train import extra_missing, find_device, introduce, what_is_saved  # noqa: E402
-from grader.console.output import command_line, make_console, print_error, print_wrapped  # noqa: E402
+from grader.console.output import command_line, make_console, print_error, print_wrapped, supports_unicode  # noqa: E402
 
 if TYPE_CHECKING:
     from grader.models.comparison.measuring import Comparison
@@ -182,6 +182,7 @@ def _compare(folders: tuple[Path, Path], options: Options, device: str) -> int:
 
 
 def _print_comparison(comparison: Comparison) -> None:
+    from grader.models.comparison.picture import terminal_lines
     from grader.models.comparison.report import sample_lines, sentences, table_rows
     from grader.models.play.plain import harmless
     from rich.table import Table
@@ -198,6 +199,10 @@ def _print_comparison(comparison: Comparison) -> None:
     console.print()
     for sentence in sentences(comparison):
         print_wrapped(console, sentence)
+    if lines := terminal_lines(comparison, console.width, supports_unicode()):
+        console.print()
+        for curve_line in lines:
+            console.print(curve_line, soft_wrap=True)
     for sample in comparison.samples:
         console.print()
         for number, line in enumerate(sample_lines(sample, comparison, console.width)):

@@ -1,4 +1,7 @@
-"""The loss curves of two trainings in one picture: a colour for each model, a solid line for the validation loss and a dotted one for training."""
+"""The loss curves of two trainings as a picture, or as lines for a terminal.
+
+The picture has a colour for each model, with a solid line for the validation loss and a dotted one for the training loss.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from grader.models.comparison.measuring import Comparison, Measured
+from grader.models.training.curves import LABEL, draw_curves
 from grader.teaching.drawing.charts import Points, curves
+from rich.text import Text
 
 MOST_POINTS = 80  # of the training loss; each is a mean, because single steps jump up and down
+STYLES = ("cyan", "yellow")
+TERMINAL_LINES = 8
 
 
 def loss_curves(comparison: Comparison) -> dict[str, Points]:
@@ -20,6 +27,21 @@ def loss_curves(comparison: Comparison) -> dict[str, Points]:
         training = [(step, loss * unit) for step, loss in _means(made.history["losses"])]
         found |= {f"{made.name}, validation": validation, f"{made.name}, training": training}
     return {name: points for name, points in found.items() if points}
+
+
+def terminal_lines(comparison: Comparison, width: int, unicode: bool) -> list[Text]:
+    """The validation losses of both in a terminal, with a line that says which is which; nothing where there is no curve."""
+    lines = loss_curves(comparison)
+    drawn = [(lines.get(f"{made.name}, validation", ()), style) for made, style in zip(comparison.both, STYLES)]
+    if any(len(points) < 2 for points, _ in drawn):
+        return []
+    legend = Text(" " * (LABEL + 2))
+    for made, (_, style), mark in zip(comparison.both, drawn, ("⣀⣀", "⣀⣀") if unicode else ("**", "oo")):
+        legend.append(f"{mark} {made.name}  ", style=style)
+    legend.append("validation loss", style="dim")
+    legend.truncate(width - 1)
+    last = max(points[-1][0] for points, _ in drawn)
+    return [*draw_curves(drawn, last, width - 1, TERMINAL_LINES, unicode), legend]
 
 
 def draw(comparison: Comparison) -> str | None:

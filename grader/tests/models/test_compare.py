@@ -10,7 +10,7 @@ from grader.models import checkpoint
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.comparison import measuring
 from grader.models.comparison.measuring import Comparison, ComparisonProblem
-from grader.models.comparison.picture import draw, loss_curves
+from grader.models.comparison.picture import draw, loss_curves, terminal_lines
 from grader.models.comparison.report import sample_lines, sentences, table_rows
 from grader.models.comparison.training import PairTraining, entries_of, train_pair
 from grader.models.own_parts import CodeProblem
@@ -160,8 +160,17 @@ def test_with_different_texts_both_are_measured_on_both(trainings, text, tmp_pat
     mine.write_text("Another text.\n\n" * 200)
     found = compare(trainings)
     assert len(found.held_out) == 1 and f"two is not measured on its own text: {mine} has changed" in " ".join(sentences(found))
+    assert compare(trainings, "two", "one").held_out == found.held_out
     mine.unlink()
     assert f"there is no file or folder {mine}" in " ".join(sentences(compare(trainings)))
+
+
+def test_two_texts_of_the_users_are_different_texts(trainings, text, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(text.read_text().replace("river", "road"))
+    train(trainings, "one", steps=2, text=text)
+    train(trainings, "two", steps=2, text=other)
+    assert [held_out.name for held_out in compare(trainings).held_out] == ["the held-out part of river.txt", "the held-out part of other.txt"]
 
 
 def test_translators_show_how_many_sentences_are_right(trainings):
@@ -208,6 +217,11 @@ def test_the_picture_has_both_curves_in_two_colours(trainings):
     for colour in CURVES[:2]:
         assert picture.count(f'stroke="{colour.light}"') == 4
     assert CURVES[2].light not in picture
+    for unicode in (True, False):
+        shown = [line.plain for line in terminal_lines(found, 60, unicode)]
+        assert len(shown) == 9 and "one" in shown[-1] and "two" in shown[-1] and max(map(len, shown)) < 60
+        assert any(("⠁" <= mark <= "⣿") if unicode else mark in "*o" for line in shown[:-1] for mark in line)
+        assert unicode or "".join(shown).isascii()
 
 
 # ---- what cannot be compared
