@@ -1,0 +1,77 @@
+"""The commands for models of the learner's own parts: they parse, and grader/cli/commands does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from grader.cli.commands import completing
+
+
+def train(
+    text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Your own text. Without it: little stories.", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(metavar="tiny|small", help="The size of the model. Default: tiny.", show_default=False)] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long. Default: 2 for tiny.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(metavar="gpt|moe|translate", help="A GPT, one with experts, or a translator.", show_default=False)] = None,
+    positions: Annotated[str | None, typer.Option(metavar="KIND", help="learned, sinusoidal, rope or alibi.", show_default=False)] = None,
+    norm: Annotated[str | None, typer.Option(metavar="pre|post", help="Where the blocks normalise.", show_default=False)] = None,
+    tokens: Annotated[str | None, typer.Option(metavar="words|bpe", help="Your WordTokenizer or your BPETokenizer.", show_default=False)] = None,
+    heads: Annotated[int | None, typer.Option(min=1, max=1024, metavar="N", help="Heads in each layer.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The checkpoint is checkpoints/NAME.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Use other random numbers.", show_default=False)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training: NAME's, or the latest.")] = False,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the model is.")] = "auto",
+) -> None:
+    """Train a language model of your own parts on real text.
+
+    What does not pass its tests yet is the reference's. Control-C saves the model, and --resume goes on as if nothing had happened."""
+    from grader.cli.commands.train import Options, train
+
+    raise typer.Exit(train(Options(text, preset, minutes, steps, model, positions, norm, tokens, heads, seed, name, resume, device)))
+
+
+def play(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="A checkpoint's name or folder; by default the newest.", autocompletion=completing.checkpoints, show_default=False),
+    ] = None,
+    gpt2: Annotated[Path | None, typer.Option("--gpt2", metavar="FOLDER", help="Play with GPT-2, downloaded from Hugging Face.", show_default=False)] = None,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Write with your KV cache, or feel the difference.")] = True,
+    web: Annotated[bool, typer.Option("--web", help="Play on a page in your browser, which also shows the inside of the model.")] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, metavar="N", help="With --web: the port of the page's server; 0 is any free port.", show_default=False)
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="With --web: open your browser, or only print the address.")] = True,
+) -> None:
+    """Type a beginning, and a model of yours goes on with it.
+
+    /help lists the commands. Without a terminal, each line of the input is answered. With --web, Control-C stops the page."""
+    from grader.cli.commands.play import play
+
+    raise typer.Exit(play(checkpoint, gpt2, cache, web, port, browser))
+
+
+def compare(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="A B", help="Two checkpoints, or two designs.", autocompletion=completing.comparable, show_default=False)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.05, max=100_000, metavar="M", help="How long each design trains. Default: 2.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10_000_000, metavar="N", help="How many steps, instead of minutes.", show_default=False)] = None,
+    text: Annotated[Path | None, typer.Option(metavar="FILE|FOLDER", help="Train the designs on this text.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Train the designs with this seed.", show_default=False)] = None,
+    prompt: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Both continue this text; may be repeated.", show_default=False)] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Write both loss curves to this file.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where the models are.")] = "auto",
+) -> None:
+    """Compare two models, or two designs of a model.
+
+    `headway compare stories stories-2` compares two checkpoints. `headway compare learned rope` trains two designs for the same number of
+    steps, on the same text with the same seed, and compares them. The designs are learned, sinusoidal, rope, alibi; pre, post; dense, moe;
+    heads=1, heads=4 (any number); words, bpe; tiny, small; translate. Several changes are one word with commas: rope,heads=1.
+
+    The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
+    from grader.cli.commands.compare import Options, compare
+
+    raise typer.Exit(compare(Options(tuple(names or ()), steps, minutes, text, seed, tuple(prompt or ()), picture, device)))
