@@ -47,7 +47,12 @@ def point(page, place):
 
 
 def text_of(page):
-    return page.js(f"{TOKENS}.map(token => token.classList.contains('mark') ? '' : token.textContent).join('')")
+    """The text of the (first) model, without marks such as that of the beginning."""
+    return page.js("""(() => {
+        const text = document.querySelector('.text').cloneNode(true);
+        text.querySelectorAll('.mark').forEach(mark => mark.remove());
+        return text.textContent;
+    })()""")
 
 
 def weights(page):

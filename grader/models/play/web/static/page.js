@@ -14,6 +14,7 @@ const ENDINGS = { length: "", end: "The model ended its text here.", full: "" };
 let panes = [];
 let active = null; // the pane that the right side is about
 let pointed = null; // a place in it
+let last = null; // the beginning and the settings of the last text, for a model to compare with
 const bars = new Bars(pick);
 const heads = new Heads(shade);
 
@@ -63,8 +64,9 @@ function write() {
   const text = find("beginning").value.trim();
   const chosen = settings.current();
   settings.nextSeed();
+  last = { text, settings: chosen };
   if (panes[0].info.translates) return translate(panes, text, chosen, say, complain);
-  return Promise.all(panes.map((pane) => start(pane, { text, settings: chosen })));
+  return Promise.all(panes.map((pane) => start(pane, last)));
 }
 
 function goOn() {
@@ -234,8 +236,8 @@ async function compare() {
     status.textContent = differs ? "The tokenizers differ, so the same seed draws other tokens." : "";
     panes[0].element.classList.add("active");
     const pane = addPane(info);
-    const text = find("beginning").value.trim();
-    if (panes[0].tokens.length && !info.translates) await start(pane, { text, settings: settings.current() });
+    if (!last) return;
+    await (info.translates ? translate([pane], last.text, last.settings, say, complain) : start(pane, last));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     status.textContent = error.message;
@@ -264,6 +266,7 @@ async function begin() {
     document.documentElement.classList.add("translates");
     find("beginning-label").textContent = "A sentence to translate";
     find("write").textContent = "Translate";
+    find("settings-title").textContent = "Settings";
   }
   activate(addPane(info));
   heads.resize(info.layers, info.heads);

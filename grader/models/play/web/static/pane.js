@@ -73,7 +73,8 @@ export class Pane {
   }
 
   append(token) {
-    const element = make("span", "token", token.text);
+    const space = /^ \S/.test(token.text) ? " " : ""; // outside of the token, so that a line can break there
+    const element = make("span", "token", token.text.slice(space.length));
     element.setAttribute("role", "button");
     element.tabIndex = this.tokens.length ? -1 : 0;
     if (!token.text) {
@@ -91,7 +92,7 @@ export class Pane {
     if (token.put) element.classList.add("put");
     this.map = null;
     this.tokens.push({ ...token, element });
-    this.text.append(element);
+    this.text.append(space, element);
     return element;
   }
 
@@ -100,8 +101,9 @@ export class Pane {
     const last = this.tokens.at(-1);
     if (!text || !last) return;
     last.text += text;
+    if (last.element.classList.contains("mark")) last.element.textContent = "";
     last.element.classList.remove("mark");
-    last.element.textContent = last.text;
+    last.element.append(text);
   }
 
   note(sentence, kind = "") {
@@ -136,7 +138,7 @@ export class Pane {
   // The end of the text before a place, for a caption.
   before(place) {
     const text = this.tokens.slice(0, place).map((token) => token.text).join("").replace(/\s+/g, " ").trim();
-    return text.length > 34 ? `…${text.slice(-34)}` : text;
+    return text.length > 34 ? `… ${text.slice(-34).replace(/^\S* (?=\S)/, "")}` : text;
   }
 
   shown(place) {
