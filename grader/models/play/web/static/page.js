@@ -228,7 +228,7 @@ async function compare() {
   activate(panes[0]);
   status.textContent = "";
   if (!name) return lookInside();
-  status.textContent = "Loading …";
+  status.textContent = "Loading … This can take a minute, because your exercises that it uses are tested first.";
   try {
     const info = await ask("open", { model: name });
     if (find("compare").value !== name) return;
