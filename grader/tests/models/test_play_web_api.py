@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
+import time
 
 import pytest
 import torch
@@ -235,13 +236,13 @@ def test_turns_come_in_the_order_of_the_requests():
         with turns.turn():
             order.append("short")
 
-    long, short = threading.Thread(target=again_and_again), threading.Thread(target=once)
+    long, short = threading.Thread(target=again_and_again, daemon=True), threading.Thread(target=once, daemon=True)
     long.start()
     while not order:
-        pass
+        time.sleep(0.001)
     short.start()
     while len(turns._queue) < 2:
-        pass
+        time.sleep(0.001)
     first.set()
     long.join(SECONDS)
     short.join(SECONDS)

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import torch
 from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
@@ -85,6 +86,22 @@ def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(brow
 def page_ids(engine, text, length):
     ids = engine.read(text, length).ids
     return [*ids, *(piece.id for piece in engine.write(ids, Settings(length=length, seed=0)) if hasattr(piece, "id"))]
+
+
+def test_the_end_mark_among_the_bars_ends_the_text(browser, parts, words):  # noqa: F811
+    engine = random_engine(parts, words)
+    engine.tokenizer.end_id = words.end_id
+    logits = engine._logits
+    engine._logits = lambda ids, caches=None: (now := logits(ids, caches)).index_fill(0, torch.tensor([words.end_id]), now.max().item() - 0.1)
+    with served(api_of(engine)) as server:
+        page = opened(browser, server.address)
+        set_slider(page, "temperature", 0)  # so the end mark is among the bars everywhere, and never drawn
+        write(page, "the cat sat", 4)
+        page.js(f"{TOKENS}[4].click()")
+        page.until(lambda: "the model wrote" in page.js("document.getElementById('next-where').textContent"))
+        page.js("[...document.querySelectorAll('.candidate')].find(bar => bar.querySelector('.name').textContent === '<end>').click()")
+        page.until(lambda: page.js("document.querySelector('.notes').textContent") == "You ended the text here.")
+        assert text_of(page) == "The cat sat" and page.js("document.getElementById('go-on').disabled") and page.errors == []
 
 
 def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engine):

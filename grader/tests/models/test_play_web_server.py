@@ -109,6 +109,26 @@ def test_another_host_or_another_origin_is_refused(server, name, value, sentence
         assert headers["Access-Control-Allow-Origin"] is None
 
 
+@pytest.mark.parametrize("refused", ["Host: elsewhere.example", "Host: 127.0.0.1:PORT\r\nOrigin: https://elsewhere.example"])
+def test_a_refused_request_is_not_carried_out(engine, refused):
+    api = WatchedApi(api_of(engine))
+    with served(api) as server, socket.create_connection(server.server_address, timeout=SECONDS) as connection:
+        body = json.dumps({"text": "the cat", "settings": {"length": 2}})
+        head = f"POST /{server.token}/api/write HTTP/1.1\r\n{refused}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall((head.replace("PORT", str(server.server_address[1])) + body).encode())
+        answer = b""
+        while piece := _receive(connection):
+            answer += piece
+        assert answer.count(b"HTTP/1.1 ") == 1 and answer.startswith(b"HTTP/1.1 403") and api.events == 0
+
+
+def _receive(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(1 << 16)
+    except ConnectionResetError:  # the server closes without reading the body
+        return b""
+
+
 def test_the_pages_own_origin_and_localhost_are_welcome(server):
     port = server.server_address[1]
     for host in (f"127.0.0.1:{port}", f"localhost:{port}"):

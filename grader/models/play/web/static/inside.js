@@ -13,6 +13,7 @@ export class Bars {
     this.list = find("candidates");
     this.onPick = onPick;
     this.rows = [];
+    this.at = null; // {pane, place}: where a candidate would be put
   }
 
   clear(where) {
@@ -23,7 +24,8 @@ export class Bars {
   }
 
   // `drawn` is the id of the token that is there; null while nothing is.
-  show(candidates, drawn, where) {
+  show(candidates, drawn, where, at) {
+    this.at = at;
     find("next-where").textContent = where;
     find("next-head").hidden = find("next-help").hidden = false;
     while (this.rows.length < candidates.length) this.rows.push(this.row());

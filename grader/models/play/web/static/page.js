@@ -77,8 +77,7 @@ function goOn() {
 
 // Put a candidate where the bars are, and go on from it.
 function pick(candidate) {
-  const pane = active;
-  const place = pane.chosen ?? (pane.busy ? pane.tokens.length - 1 : pane.tokens.length);
+  const { pane, place } = bars.at;
   const ids = pane.ids.slice(0, place);
   if (candidate.id === pane.info.end_id) {
     pane.controller?.abort();
@@ -103,7 +102,7 @@ function showWritten(pane) {
   const place = pane.chosen ?? pane.tokens.length - 1;
   const token = pane.tokens[place];
   if (!token?.likeliest) return false;
-  bars.show(token.likeliest, token.id, `after “${pane.before(place)}” the model wrote “${pane.shown(place)}”`);
+  bars.show(token.likeliest, token.id, `after “${pane.before(place)}” the model wrote “${pane.shown(place)}”`, { pane, place });
   return true;
 }
 
@@ -123,7 +122,7 @@ async function lookInside(onlyBars = false) {
     else await guarded(pane, async () => {
       const data = await askFor.likeliest("likeliest", { model, ids, settings: settings.current() });
       const there = pane.chosen === null ? null : pane.tokens[place]?.id;
-      if (data) bars.show(data.likeliest, there ?? null, `after “${pane.before(place)}”` + (there === undefined || there === null ? "" : `; the text has “${pane.shown(place)}”`));
+      if (data) bars.show(data.likeliest, there ?? null, `after “${pane.before(place)}”` + (there === undefined || there === null ? "" : `; the text has “${pane.shown(place)}”`), { pane, place });
     });
   }
   if (onlyBars) return;
@@ -202,8 +201,9 @@ function keepInView(element) {
 function addPane(info) {
   const pane = new Pane(info, {
     point(from, place) {
-      if (from !== active) return;
+      if (place === null && from !== active) return;
       pointed = place;
+      if (activate(from)) lookInside();
       shade();
     },
     choose(from) {
