@@ -4,8 +4,8 @@ A model computes with numbers, so a tokenizer splits text into tokens, and each 
 one for whole words, and one with byte-pair encoding (BPE), as in GPT-2. BPE starts from single bytes and gives the most
 frequent pairs their own ids.
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch01_tokenizer.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch01_tokenizer.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

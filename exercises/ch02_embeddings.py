@@ -3,8 +3,8 @@
 B is the batch size, T the number of positions, D = d_model. The batch is always the first axis: ids are (B, T), vectors
 (B, T, D).
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch02_embeddings.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch02_embeddings.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

@@ -7,8 +7,8 @@ the weight of that key's value in the result.
     B batch    T positions    D = d_model    H = n_heads    d_head = D / H
     a mask is boolean, and True means "may attend"
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch03_attention.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch03_attention.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

@@ -3,8 +3,8 @@
 B batch, T positions, D = d_model, H = n_heads, d_head = D / H. Heads are (B, H, T, d_head). If there are fewer queries
 than keys, the queries are the last positions.
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch04_positions_in_attention.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch04_positions_in_attention.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

@@ -3,8 +3,8 @@
 B batch, T positions, V = vocab_size. A batch is (inputs, targets), both (B, T): targets[b, t] is the token that follows
 inputs[b, t], or -100 if it does not count. A target that is not -100 is a kept target.
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch08_training.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch08_training.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

@@ -2,8 +2,8 @@
 
 B batch, T new positions, P past positions, D = d_model, H = n_heads, d_head = D / H. Keys and values are (B, H, T, d_head).
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch10_kv_cache.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch10_kv_cache.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

@@ -4,8 +4,8 @@ B batch, T positions, D = d_model, H = n_heads, V = vocab_size. A head's pattern
 Every function here runs a GPT in eval mode without gradient and leaves it unchanged: each module's mode, its hooks (including
 those of other code), its parameters and their gradients. Results have the dtype and device of the model.
 
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson ch12_interpretability.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+ch12_interpretability.md explains why, and `headway check` tests what you have written.
 
 Rules for all exercises of this chapter; the tests check them:
 - Do not change an argument in place, unless the docstring says so.

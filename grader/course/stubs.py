@@ -24,8 +24,8 @@ END = "### END SOLUTION"
 LOCK = ".stubs.toml"
 
 STUB_INTRODUCTION = """\
-Write your own code instead of each `raise NotImplementedError`, from top to bottom. The TODO steps say what to do, the
-lesson {name}.md explains why, and `headway check` tests what you have written.
+Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the lesson
+{name}.md explains why, and `headway check` tests what you have written.
 """
 
 RULES = """\
