@@ -266,6 +266,7 @@ def test_an_error_of_the_learners_code_is_on_the_page_and_the_page_lives_on(brow
         page.until(lambda: page.js(problem))
         assert page.js(problem).startswith("Your apply_temperature raised TypeError: ") and "ch09_sampling.py, line" in page.js(problem)
         page.until(lambda: not page.js("document.documentElement.classList.contains('busy')"))
+        assert page.js("document.querySelectorAll('.notes p').length") == 1
         set_slider(page, "temperature", 1)
         page.press("Enter")
         page.until(lambda: page.js("document.querySelectorAll('.token.written').length > 3"))

@@ -27,8 +27,10 @@ async function start(pane, body, put) {
   pane.mark(null);
   pane.notes.replaceChildren();
   pane.ended = false;
+  say(pane, "Writing …");
   showButtons();
   let count = 0, begun = 0, finished = false;
+  const pace = () => `${count} tokens, ${Math.round(count / Math.max((performance.now() - begun) / 1000, 0.001))} per second`;
   try {
     for await (const event of stream("write", { model: pane.info.model, settings: body.settings, ...body }, controller.signal)) {
       if (event.event === "begin") {
@@ -40,9 +42,10 @@ async function start(pane, body, put) {
         const element = pane.append({ ...event, written: true });
         if (pane === active) showWritten(pane);
         keepInView(element);
-        say(pane, `${count} tokens, ${Math.round(count / Math.max((performance.now() - begun) / 1000, 0.001))} per second`);
+        say(pane, pace(), "pace");
       } else {
         finished = true;
+        say(pane, pace());
         pane.complete(event.text);
         pane.ended = event.reason === "end";
         for (const note of [ENDINGS[event.reason], ...event.notes]) if (note) pane.note(note + (event.reason === "full" ? " Go on continues without the beginning." : ""));
@@ -122,7 +125,7 @@ async function lookInside(onlyBars = false) {
     else await guarded(pane, async () => {
       const data = await askFor.likeliest("likeliest", { model, ids, settings: settings.current() });
       const there = pane.chosen === null ? null : pane.tokens[place]?.id;
-      if (data) bars.show(data.likeliest, there ?? null, `after “${pane.before(place)}”` + (there === undefined || there === null ? "" : `; the text has “${pane.shown(place)}”`), { pane, place });
+      if (data && !pane.busy) bars.show(data.likeliest, there ?? null, `after “${pane.before(place)}”` + (there === undefined || there === null ? "" : `; the text has “${pane.shown(place)}”`), { pane, place });
     });
   }
   if (onlyBars) return;
@@ -141,7 +144,7 @@ async function lookInside(onlyBars = false) {
   }, (sentence) => { heads.set(null); find("attention-says").textContent = sentence; });
   await guarded(pane, async () => {
     const data = ids.length ? await askFor.lens("lens", { model, ids }) : { layers: [] };
-    if (!data || active !== pane) return;
+    if (!data || active !== pane || pane.busy) return;
     showLens(data.layers, pane.tokens[place]?.id ?? null);
     find("lens-where").textContent = ids.length ? `what each layer would say after “${pane.before(place)}”` : "The first token has nothing before it.";
   }, (sentence) => { showLens([]); find("lens-where").textContent = sentence; });
@@ -152,7 +155,7 @@ async function guarded(pane, work, say = (sentence) => pane.note(sentence, "prob
     await work();
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    say(error.message);
+    if (!pane.busy) say(error.message); // otherwise it is about an earlier text
   }
 }
 
@@ -185,7 +188,11 @@ function showButtons() {
   document.documentElement.classList.toggle("busy", busy);
 }
 
-function say(pane, sentence) { find("status").textContent = panes.length > 1 ? `${pane.info.name}: ${sentence}` : sentence; }
+// A screen reader reads the status, and not the pace, which changes with every token.
+function say(pane, sentence, place = "status") {
+  find("status").textContent = find("pace").textContent = "";
+  find(place).textContent = sentence && panes.length > 1 ? `${pane.info.name}: ${sentence}` : sentence;
+}
 
 function complain(pane, error) {
   if (!(error instanceof Problem)) throw error;

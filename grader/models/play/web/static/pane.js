@@ -107,8 +107,8 @@ export class Pane {
   }
 
   note(sentence, kind = "") {
-    const p = make("p", kind, sentence);
-    this.notes.append(p);
+    const shown = [...this.notes.children].some((note) => note.textContent === sentence);
+    if (!shown) this.notes.append(make("p", kind, sentence));
   }
 
   mark(place) {
