@@ -2,7 +2,7 @@
 # make test    install the developer's extras too, and check what a change can break, in minutes
 # make test-all  check everything the kit promises, in an hour: make test, and then make test-rest
 # make book    build the lessons as a site of plain files, in build/book/; headway book serves it
-# make readme  remake the pictures of the README from real runs
+# make readme  remake the recorded pictures of the README, and two pages of the book, from real runs
 # make bench   measure how quick it is; ONLY=feedback for one benchmark
 # make proof   try whether it keeps its promises, for hours; ONLY=steady for one proof
 # make help    say this

@@ -57,9 +57,9 @@ def test_a_picture_is_small_and_loads_nothing(name):
     assert ElementTree.fromstring(svg).find(f"{SVG}title").text
 
 
-def test_the_readme_opens_with_both_pictures_and_its_links_work():
+def test_the_readme_opens_with_its_three_pictures_and_its_links_work():
     links = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert links[:2] == [".github/pictures/session.svg", ".github/pictures/attention.svg"]
+    assert links[:3] == [".github/pictures/session.svg", ".github/pictures/attention.svg", "exercises/pictures/ch00_transformer.svg"]
     assert [link for link in links if not (ROOT / link).is_file()] == []
     headings = re.findall(r"^## (.*)$", README, re.MULTILINE)
     assert headings == ["For learners", "Compared with other courses", "For instructors", "For maintainers"]

@@ -22,7 +22,7 @@ from grader.teaching.drawing.charts import curves
 PAGES = ROOT / "grader" / "teaching" / "book" / "pages"
 RECORD, PICTURE = PAGES / "recorded" / "story_model.json", PAGES / "pictures" / "story_losses.svg"
 FILLED = ("train", "play")  # the pages with recorded parts
-STEPS, EARLY_STEPS = 400, 40
+STEPS, EARLY_STEPS, COMPARED_STEPS = 400, 40, 200
 NAME, EARLY = "stories", "stories-40"
 ASKED = "Omar was hungry. He wanted to make some"
 TYPED = {
@@ -31,10 +31,11 @@ TYPED = {
     "why": [f"/why {ASKED}"],
     "attend": [f"/attend LAYER HEAD {ASKED}"],
     "lens": [f"/lens {ASKED}"],
-    "compare": ["/seed 0", f"/compare {EARLY}", "One morning, Ella was hungry."],
+    "compare": ["/seed 0", f"/compare {EARLY}"],
 }
+TIMED = ("time of training", "tokens a second")  # rows that say more about the machine than about the models
 PLAY = """
-import json, sys
+import json, sys, textwrap
 from grader.models.play.commands import answer
 from grader.models.play.opening import Opener
 from grader.models.play.session import Session
@@ -45,7 +46,7 @@ opener = Opener(True, "cpu", hide_progress)
 engine = opener.open_checkpoint(name)
 patterns = engine.attention(engine.read(asked, 1).ids)
 kinds = [[engine.head_kind(head) for head in layer] for layer in patterns]
-layer, head = next((i, j) for wanted in ("previous", "mixed") for i, layer in enumerate(kinds) for j, kind in enumerate(layer) if kind == wanted)
+layer, head = next((i, j) for wanted in ("previous", "sparse", "mixed") for i, layer in enumerate(kinds) for j, kind in enumerate(layer) if kind == wanted)
 session = Session(engine, opener.open_other)
 played = {}
 for part, lines in typed.items():
@@ -53,7 +54,7 @@ for part, lines in typed.items():
     for line in lines:
         line = line.replace("LAYER HEAD", f"{layer + 1} {head + 1}")
         said += f"> {line}\\n" + "".join(piece.text for piece in answer(session, line)).rstrip() + "\\n"
-    played[part] = said
+    played[part] = "".join(textwrap.fill(line, 79) + "\\n" if len(line) > 80 else line for line in said.splitlines(keepends=True))
 sys.stdout.buffer.write(json.dumps({"played": played, "heads": kinds}).encode())
 opener.close()
 """
@@ -69,6 +70,7 @@ def record(kit: Path, environment: dict[str, str]) -> dict[str, Any]:
 
     said = run(["-m", "grader.cli", "train", "--steps", str(STEPS)])
     run(["-m", "grader.cli", "train", "--steps", str(EARLY_STEPS), "--name", EARLY])
+    compared = run(["-m", "grader.cli", "compare", "learned", "rope", "--steps", str(COMPARED_STEPS)])
     trained = json.loads(read_source(kit / "checkpoints" / NAME / "checkpoint.json"))["record"]
     history = trained["history"]
     return {
@@ -80,9 +82,18 @@ def record(kit: Path, environment: dict[str, str]) -> dict[str, Any]:
         "samples": [[step, " ".join(text.split())] for step, text in history["samples"]],
         "begins": said[said.index("A GPT with") : said.index("step 0")].strip() + "\n",
         "ends": said[said.index("judge_fit says") :].strip() + "\n",
+        "compared": comparison_table(compared),
         "files": {path.name: path.stat().st_size for path in sorted((kit / "checkpoints" / NAME).iterdir())},
         **json.loads(run(["-c", PLAY, json.dumps([NAME, ASKED, TYPED])])),
     }
+
+
+def comparison_table(said: str) -> str:
+    """Return what `headway compare` prints about the two models, without its rows of times."""
+    lines = said[said.rindex("left\n") :].splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(" " * 20))
+    end = next(number for number in range(start, len(lines)) if not lines[number])
+    return "".join(f"{line}\n" for line in lines[start:end] if not line.startswith(TIMED))
 
 
 def write_record(made: dict[str, Any]) -> None:
@@ -109,7 +120,7 @@ def losses_picture(made: dict[str, Any]) -> str:
 
 def fill(page: str, made: dict[str, Any]) -> str:
     """Return the page with the recorded parts of this record. KeyError for a part that it does not have."""
-    blocks = {"begins": made["begins"], "ends": made["ends"], **made["played"]}
+    blocks = {"begins": made["begins"], "ends": made["ends"], "compared": made["compared"], **made["played"]}
     page = re.sub(r"^(```text (\w+)\n).*?(?=^```$)", lambda found: found[1] + blocks[found[2]], page, flags=re.MULTILINE | re.DOTALL)
     rows = "".join(f"| {step} | {text} |\n" for step, text in made["samples"])
     return re.sub(r"^(\| after step \| it writes \|\n\|[-: |]+\|\n)(?:\|.*\n)*", lambda found: found[1] + rows, page, flags=re.MULTILINE)

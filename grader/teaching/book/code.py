@@ -27,7 +27,7 @@ def inline_code(text: str) -> str:
 def _word(word: str) -> str:
     said = escape(word.replace("\0", " "), quote=False)
     if len(word) > SHORT:
-        return said.replace("/", "/<wbr>")
+        return re.sub(r"/(?=.)", "/<wbr>", said)
     return f'<span class="whole">{said}</span>' if len(word) > 2 and re.search(r"[^\w.,()\[\]]", word) else said
 
 

@@ -29,6 +29,7 @@ class Links:
     words: Mapping[str, str] = field(default_factory=dict)
     chapters: Mapping[int, str] = field(default_factory=dict)
     near: Mapping[str, Collection[str]] = field(default_factory=dict)
+    pages: Collection[str] | None = None  # of this book; a link to another page stays text. None: all pages are here
 
 
 class Rules:
@@ -83,8 +84,12 @@ class Rules:
         return (highlight_python(text) if is_python(text) else f"<pre><code>{escape(text, quote=False)}</code></pre>") + "\n"
 
     def fence(self, tokens: list[Token], at: int, *_) -> str:
-        text = tokens[at].content
-        return (highlight_python(text) if tokens[at].info == "python" else f'<pre class="copied"><code>{escape(text, quote=False)}</code></pre>') + "\n"
+        """Python, what was printed ("text", with nothing to copy), or commands to copy."""
+        text, kind = tokens[at].content, tokens[at].info.partition(" ")[0]
+        if kind == "python":
+            return highlight_python(text) + "\n"
+        opening = "<pre>" if kind == "text" else '<pre class="copied">'
+        return f"{opening}<code>{escape(text, quote=False)}</code></pre>\n"
 
     def html_block(self, tokens: list[Token], at: int, *_) -> str:
         """The beginning of a folded answer with its question, or its end. Any other HTML is shown as text."""
@@ -112,7 +117,10 @@ class Rules:
         return f'<span class="picture scroll"><img src="{escape(str(token.attrs["src"]))}" alt="{escape(token.content)}"></span>'
 
     def link_open(self, tokens: list[Token], at: int, *_) -> str:
-        return f'<a href="{escape(page_address(str(tokens[at].attrs["href"])))}">'
+        """A link, or only its text if this book does not have the page: a handout may have a part of the course."""
+        address = page_address(str(tokens[at].attrs["href"]))
+        is_here = self._links.pages is None or not re.match(r"\w+\.html", address) or address.partition("#")[0] in self._links.pages
+        return f'<a href="{escape(address)}">' if is_here else "<a>"
 
     def _chapter_links(self, match: re.Match) -> str:
         """Link each number of "chapters 3 and 10"; the first link has the word, too."""
@@ -137,7 +145,7 @@ class Rules:
 
 def page_address(address: str) -> str:
     """Return the target of a lesson's link in the book: the page of another lesson instead of its file."""
-    return re.sub(r"^(?:\.\./)*(?:exercises/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
+    return re.sub(r"^(?:\.\./)*(?:exercises/|grader/teaching/book/pages/)?(\w+)\.md(?=#|$)", lambda match: f"{match[1]}.html", address)
 
 
 def _keep_whole(match: re.Match) -> str:

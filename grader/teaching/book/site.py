@@ -29,6 +29,7 @@ HERE = Path(__file__).parent
 LEVELS = ("a question", "the idea", "how to write it")
 BEFORE = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises, before chapter 1
 GUIDES = ("learning", "notebook", "pytest", "sandbox", "grading", "figures")  # of pages/; the last two are not in a handout
+USING = {"train": 9, "play": 12}  # of pages/: models of the learner's own, and the chapter after which the course has all that they run
 LAST = 10**6  # a chapter number: links to all words of the glossary
 DRAWN_WITH = ("teaching/circuits.py", "teaching/corpora.py", "course/stubs.py", "course/source.py")
 
@@ -77,7 +78,8 @@ def _sources() -> Iterable[Path]:
 
 def _pictures() -> dict[str, str]:
     """Return the lessons' stored pictures, drawn again from the reference where there is one; a handout has none."""
-    stored = {path.name: read_source(path) for path in sorted((EXERCISES / "pictures").glob("*.svg"))}
+    folders = (EXERCISES / "pictures", HERE / "pages" / "pictures")
+    stored = {path.name: read_source(path) for folder in folders for path in sorted(folder.glob("*.svg"))}
     if is_handout():
         return stored
     from grader.teaching.pictures import lesson_pictures
@@ -102,9 +104,15 @@ class _Book:
         self._html = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._html.globals |= {"number": format_points}
         guides = GUIDES[:-2] if is_handout() else GUIDES
+        numbers = {chapter.number for chapter in self._chapters}
+        using = [name for name, last in USING.items() if numbers >= set(range(1, last + 1))]
+        before = [name for name in BEFORE if (EXERCISES / f"{name}.md").is_file()]
+        afterwards = ["AFTERWARDS"] if (EXERCISES / "AFTERWARDS.md").is_file() else []
+        self._names = {f"{name}.html" for name in (*before, *(chapter.name for chapter in self._chapters), *using, *afterwards, *guides, "shapes", "glossary")}
         self._lessons = {chapter.id: self._lesson(chapter) for chapter in self._chapters}
-        self._before = {name: self._render_markdown(EXERCISES / f"{name}.md") for name in BEFORE if (EXERCISES / f"{name}.md").is_file()}
-        self._others = {"AFTERWARDS": self._render_markdown(EXERCISES / "AFTERWARDS.md", LAST)} if (EXERCISES / "AFTERWARDS.md").is_file() else {}
+        self._before = {name: self._render_markdown(EXERCISES / f"{name}.md") for name in before}
+        self._others = {name: self._render_markdown(HERE / "pages" / f"{name}.md", LAST) for name in using}
+        self._others |= {name: self._render_markdown(EXERCISES / f"{name}.md", LAST) for name in afterwards}
         self._guides = {name: self._render_markdown(HERE / "pages" / f"{name}.md") for name in guides}
 
     def pages(self) -> dict[str, str]:
@@ -161,7 +169,7 @@ class _Book:
     def _links(self, address: str, number: int = 0) -> Links:
         """Return the link targets for the page at `address`, which has no chapter link to itself; a glossary word is a link from its chapter on."""
         chapters = {chapter.number: f"{chapter.name}.html" for chapter in self._chapters if f"{chapter.name}.html" != address}
-        return Links(self._code, glossary.word_addresses(number), chapters, glossary.words_near())
+        return Links(self._code, glossary.word_addresses(number), chapters, glossary.words_near(), self._names)
 
     def _add_to_index(self, page: Page, where: str, address: str) -> None:
         for part in page.parts:
@@ -176,7 +184,7 @@ class _Book:
     def _front(self) -> Page:
         intro, links = front.read_introduction(), self._links("index.html")
         body = self._html.get_template("front.html").render(
-            chapters=self._chapters, before_first=self._before, afterwards="AFTERWARDS" in self._others,
+            chapters=self._chapters, before_first=self._before, others=self._others,
             hours={chapter.number: intro.hours[chapter.number] for chapter in self._chapters if chapter.number in intro.hours},
             diagram=Markup(make_page(intro.diagram, links).body), needs=Markup(make_page(intro.needs, links).body),
         )  # fmt: skip

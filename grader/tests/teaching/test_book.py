@@ -103,6 +103,15 @@ def test_chapter_0_is_before_chapter_1_and_the_front_page_has_its_diagram_needs_
     assert alt in front and alt in big
 
 
+def test_the_pages_about_models_follow_the_last_chapter_and_the_front_page_leads_to_them(site):
+    last, train, play, afterwards, front = (page_text(site / f"{name}.html") for name in (COURSE.chapters[-1].name, "train", "play", "AFTERWARDS", "index"))
+    assert 'rel="next" href="train.html"' in last and 'rel="next" href="play.html"' in train
+    assert 'rel="next" href="AFTERWARDS.html"' in play and 'href="train.html"' in afterwards
+    assert 'href="train.html"><strong>Train it</strong>' in front and 'href="play.html"><strong>Open it up</strong>' in front
+    assert 'class="drawing' in train and '"train.html#your-own-text"' in page_text(site / "search-index.js")
+    assert 'href="train.html"' in page_text(site / "ch08_training.html") and 'href="play.html"' in page_text(site / "ch12_interpretability.html")
+
+
 # headway book
 
 

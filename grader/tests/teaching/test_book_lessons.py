@@ -177,6 +177,17 @@ def test_a_word_is_a_link_from_its_chapter_on():
     assert glossary.words_near()["heads"] == glossary.words_near()["head"] != ()
 
 
+def test_a_link_to_a_page_that_this_book_does_not_have_stays_text():
+    links = rules.Links(pages={"ch01_x.html", "train.html"})
+    page = lessons.make_page("# T\n\n[one](ch01_x.md#part), [two](ch02_x.md), [it](../grader/teaching/book/pages/train.md), [play](play.md).\n", links)
+    assert page.body == '<p><a href="ch01_x.html#part">one</a>, <a>two</a>, <a href="train.html">it</a>, <a>play</a>.</p>\n'
+
+
+def test_what_was_printed_has_nothing_to_copy():
+    page = lessons.make_page("# T\n\n```text begins\nA <b>\n```\n\n```\nheadway\n```\n", rules.Links())
+    assert page.body == '<pre><code>A &lt;b&gt;\n</code></pre>\n<pre class="copied"><code>headway\n</code></pre>\n'
+
+
 def test_each_number_of_several_chapters_is_a_link():
     links = rules.Links(chapters={3: "ch03.html", 10: "ch10.html"})
     page = lessons.make_page("# T\n\nChapters 3, 4 and 10; chapter 3, 10 hours.\n", links)
@@ -205,7 +216,8 @@ def test_a_table_of_texts_is_stacked_on_a_phone_with_the_heading_beside_each_tex
     assert "<table>" in table(["what", "x", "y"], [long, "1", "2"]) and "data-is" not in table(["what", "x", "y"], [long, "1", "2"])
     assert '<table class="pairs">' in table(["key", "what it does"], ["h", long])
     assert '<table class="short-code">' in table(["`a`"], ["`(B, H, T, d_head)`"])
-    assert '<table class="many">' in table(list("abcdefg"), list("1234567"))
+    assert '<table class="dense">' in table([name * 12 for name in "abcdefg"], list("1234567")) and "<table>" in table(list("abcdefg"), list("1234567"))
+    assert '<table class="headless">' in table(["", "", ""], ["a", "1", "2"])
 
 
 def test_text_of_a_lesson_is_never_markup():
