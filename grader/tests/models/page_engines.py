@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from grader.models.checkpoint import Loaded
 from grader.models.design import Design, build_model
-from grader.models.play.engine import Engine
-from grader.models.play.settings import PlayProblem
+from grader.models.play.engine import Engine, Piece
+from grader.models.play.settings import PlayProblem, Settings
 from grader.models.play.web.api import Api
 from grader.models.play.web.page_models import PageModels
 from grader.models.play.web.server import PageServer
@@ -39,6 +39,12 @@ def random_engine(parts: Any, tokenizer: Any, design: Design = ENDLESS, name: st
         tokenizer = copy.copy(tokenizer)
         tokenizer.end_id = None
     return Engine(Loaded(model, tokenizer, design, {}, Path(name)), parts)
+
+
+def written_ids(engine: Engine, text: str, length: int) -> list[int]:
+    """The ids of a beginning and of what the model writes after it, with the first seed."""
+    ids = engine.read(text, length).ids
+    return [*ids, *(piece.id for piece in engine.write(ids, Settings(length=length)) if isinstance(piece, Piece))]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import torch
 from browser import Browser, needs_chromium
 from grader.models.play.settings import Settings
 from grader.tests.models.own_models import GPT, MOE, TRANSLATOR
-from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served
+from grader.tests.models.page_engines import api_of, engine_of_learner, random_engine, served, written_ids
 from grader.tests.models.page_in_browser import BARS, COLOURS, TOKENS, contrast, finished, opened, point, set_slider, text_of, weights, write
 from grader.tests.models.test_play_engine import parts, words  # noqa: F401 - the fixtures are module-scoped
 from grader.tests.models.test_play_terminal import kit_with_model  # noqa: F401 - a fixture
@@ -65,7 +65,7 @@ def test_a_person_types_a_beginning_and_the_text_streams(browser, address, engin
 def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(browser, address, engine):
     page = opened(browser, address)
     write(page, "the cat sat", 8)
-    expected = engine.likeliest(page_ids(engine, "the cat sat", 8), Settings(length=8))
+    expected = engine.likeliest(written_ids(engine, "the cat sat", 8), Settings(length=8))
     assert page.js(BARS) == [[c.text, f"{100 * c.probability:.1f} %", f"{100 * c.drawn:.1f} %"] for c in expected]
     page.js(f"{TOKENS}[6].click()")
     page.until(lambda: "the model wrote" in page.js("document.getElementById('next-where').textContent"))
@@ -73,7 +73,7 @@ def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(brow
     shown = page.js(f"{TOKENS}[6].textContent.trim()")
     assert there in (None, shown)
     before, other = text_of(page), page.js("document.querySelector('.candidate:not(.there) .name').textContent")
-    start = engine.text(page_ids(engine, "the cat sat", 8)[:6])
+    start = engine.text(written_ids(engine, "the cat sat", 8)[:6])
     page.js("document.querySelector('.candidate:not(.there)').click()")
     finished(page)
     after = text_of(page)
@@ -81,11 +81,6 @@ def test_bars_show_what_was_possible_and_a_click_goes_on_from_another_token(brow
     assert page.js(f"{TOKENS}[6].textContent.trim().toLowerCase()") == other.lower() and page.js(f"{TOKENS}[6].classList.contains('put')")
     assert page.js("document.querySelectorAll('.token').length") == 4 + 2 + 1 + 8  # the beginning with its mark, two tokens, the one that was put, the new ones
     assert page.errors == []
-
-
-def page_ids(engine, text, length):
-    ids = engine.read(text, length).ids
-    return [*ids, *(piece.id for piece in engine.write(ids, Settings(length=length, seed=0)) if hasattr(piece, "id"))]
 
 
 def test_the_end_mark_among_the_bars_ends_the_text(browser, parts, words):  # noqa: F811
@@ -101,13 +96,18 @@ def test_the_end_mark_among_the_bars_ends_the_text(browser, parts, words):  # no
         page.until(lambda: "the model wrote" in page.js("document.getElementById('next-where').textContent"))
         page.js("[...document.querySelectorAll('.candidate')].find(bar => bar.querySelector('.name').textContent === '<end>').click()")
         page.until(lambda: page.js("document.querySelector('.notes').textContent") == "You ended the text here.")
-        assert text_of(page) == "The cat sat" and page.js("document.getElementById('go-on').disabled") and page.errors == []
+        assert text_of(page) == "The cat sat" and page.js("document.getElementById('go-on').disabled")
+        page.until(lambda: page.js("document.getElementById('next-where').textContent") == "after “The cat sat” the text ended")
+        assert page.js("document.querySelector('.candidate.there .name').textContent") == "<end>"
+        page.js("document.querySelector('.candidate:not(.there)').click()")  # another token takes its place, and the text goes on
+        finished(page)
+        assert page.js("document.querySelectorAll('.token.written').length") == 5 and page.errors == []
 
 
 def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engine):
     page = opened(browser, address)
     write(page, "the cat sat on the mat", 6)
-    ids = page_ids(engine, "the cat sat on the mat", 6)
+    ids = written_ids(engine, "the cat sat on the mat", 6)
     patterns = engine.attention(ids)
     for layer, head, place in ((0, 0, 5), (1, 1, 9), (1, 0, 3)):
         page.js(f"document.querySelectorAll('#heads button')[{layer * 2 + head}].click()")
@@ -134,7 +134,7 @@ def test_the_mouse_shades_the_tokens_that_a_head_looks_at(browser, address, engi
 def test_the_lens_shows_every_layer_of_the_chosen_place(browser, address, engine):
     page = opened(browser, address)
     write(page, "the cat sat", 4)
-    ids = page_ids(engine, "the cat sat", 4)
+    ids = written_ids(engine, "the cat sat", 4)
     page.js(f"{TOKENS}[2].click()")
     page.until(lambda: page.js("document.getElementById('lens-where').textContent") == "what each layer would say after “The”")
     shown = page.js("[...document.querySelectorAll('#lens tbody tr')].map(row => [...row.querySelectorAll('.name')].map(name => name.textContent))")

@@ -121,11 +121,13 @@ async function lookInside(onlyBars = false) {
   if (!pane.tokens.length) return;
   if (pane.chosen === null || onlyBars || !showWritten(pane)) {
     if (!ids.length) bars.clear("The first token has nothing before it.");
-    else if (pane.ended && pane.chosen === null) bars.clear("The text has ended. Choose a token to see what else was possible there.");
     else await guarded(pane, async () => {
       const data = await askFor.likeliest("likeliest", { model, ids, settings: settings.current() });
-      const there = pane.chosen === null ? null : pane.tokens[place]?.id;
-      if (data && !pane.busy) bars.show(data.likeliest, there ?? null, `after “${pane.before(place)}”` + (there === undefined || there === null ? "" : `; the text has “${pane.shown(place)}”`), { pane, place });
+      if (!data || pane.busy) return;
+      const ended = pane.ended && place === pane.tokens.length;
+      const there = ended ? pane.info.end_id : (pane.tokens[place]?.id ?? null);
+      const what = ended ? " the text ended" : there === null ? "" : `; the text has “${pane.shown(place)}”`;
+      bars.show(data.likeliest, there, `after “${pane.before(place)}”${what}`, { pane, place });
     });
   }
   if (onlyBars) return;
