@@ -12,7 +12,8 @@ from grader.models.checkpoint import CheckpointProblem
 from grader.models.comparison.design_words import settings_for
 from grader.models.design import DesignProblem
 from grader.models.training import run
-from grader.models.training.corpora import PAIRS, STORIES
+from grader.models.training.corpora import PAIRS, STORIES, fingerprint_of_text
+from grader.models.training.own_text import read_paragraphs
 from grader.models.training.settings import MINUTES, Settings
 from grader.teaching.walks.progress_line import ProgressReporter
 
@@ -97,14 +98,16 @@ class PairTraining:
         return None, others[0] if others and others[0].steps is not None else None
 
     def _find(self, entry: Entry) -> Iterator[Trained]:
-        """The checkpoints of this design that earlier comparisons made, and that fit to the steps or minutes that were asked for; the newest first."""
+        """The checkpoints of this design that earlier comparisons made with the steps or minutes that were asked for; the newest first."""
+        fingerprint = fingerprint_of_text(read_paragraphs(entry.settings.text)[0]) if entry.settings.text else None
         for folder in checkpoint.list_checkpoints():
             if not folder.name.startswith(PREFIX):
                 continue
             try:
                 data = checkpoint.read_record(folder)
                 record = data["record"]
-                if _matches(data, entry.settings) and (self.steps or record["steps"]) == record["steps"] and (self.minutes or record["minutes"]) == record["minutes"]:
+                same = _matches(data, entry.settings) and record["corpus"].get("fingerprint") == fingerprint
+                if same and (self.steps or record["steps"]) == record["steps"] and (self.minutes or record["minutes"]) == record["minutes"]:
                     yield Trained(folder, record["steps"], record["minutes"], bool(record["finished"]))
             except (CheckpointProblem, KeyError, TypeError):  # damaged: the design is trained again, under another name
                 continue

@@ -35,9 +35,9 @@ def trainings(monkeypatch, tmp_path):
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("texts") / "river.txt"
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "river.txt"
     words = ("fish", "snow", "stars", "bread", "wind", "light", "birds", "gold")
     path.write_text("".join(f"The river runs to the sea. A man sings of {one} and {two}, and a boat goes by.\n\n" for one in words for two in words))
     return path
@@ -301,6 +301,9 @@ def test_two_designs_are_trained_alike_and_only_once(trainings):
     assert record_of(third.folders[0])["recipe"] == one["recipe"] and record_of(third.folders[0])["steps"] == 6
     longer = pair(steps=7)
     assert train_all(longer) == (True, ["compare-learned-2", "compare-rope-2"]) and record_of(longer.folders[1])["steps"] == 7
+    shutil.rmtree(longer.folders[1])
+    equally_long = pair(steps=None)
+    assert train_all(equally_long) == (True, []) and equally_long.folders == made.folders, "not the newest of each, which differ in their steps"
     assert train_all(pair(steps=6)) == (True, []) and train_all(pair(steps=6, seed=1))[1] == ["compare-learned-seed-1", "compare-rope-seed-1"]
 
 
@@ -333,4 +336,6 @@ def test_a_pair_on_a_text_of_the_users(trainings, text):
     found = compare(trainings, *(folder.name for folder in made.folders))
     assert not found.same_tokenizer and found.held_out[0].name == "the held-out part of river.txt"
     assert train_all(pair("words", "bpe", steps=2, text=text)) == (True, [])
+    text.write_text(text.read_text() + "A new line about the sea.")
+    assert train_all(pair("words", "bpe", steps=2, text=text))[1] == ["compare-words-river-2", "compare-bpe-river-2"]
     assert train_all(pair("words", "bpe", steps=2))[1] == ["compare-words", "compare-bpe"]
